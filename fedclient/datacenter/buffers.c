@@ -1,4 +1,4 @@
-/* A list of buffers that wait for the next message. */
+/* Message buffers: idle ones are kept in a list and used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/buffers.h"
 

@@ -10,34 +10,37 @@
 #include "fed/gpu.h"
 
 typedef struct feddc_buffer {
-    struct feddc_buffer *next;  /* in the list of idle ones */
-    struct feddc_buffer *other; /* in the list of all */
-    size_t len;                 /* of its message */
-    uint32_t uses;              /* sends that still read it, and other uses; the user counts */
+    struct feddc_buffer *next;  /* the next buffer in the list of idle buffers */
+    struct feddc_buffer *other; /* the next buffer in the list of all buffers */
+    size_t len;                 /* bytes of the message in data */
+    /* sends that still read data, and other uses; the caller sets it */
+    uint32_t uses;
     _Alignas(64) uint8_t data[];
 } feddc_buffer;
 
 typedef struct feddc_buffers {
-    size_t size;  /* bytes of data of each */
-    fed_gpu *gpu; /* NULL: they are of the heap; else of pinned memory */
+    size_t size;  /* bytes of data in each buffer */
+    fed_gpu *gpu; /* NULL: buffers lie on the heap; else in pinned memory of this GPU's driver */
     feddc_buffer *idle, *all;
 } feddc_buffers;
 
-/** A buffer with 0 uses; NULL: no memory. */
+/** Return a buffer with 0 uses, or NULL when memory is out. */
 feddc_buffer *feddc_buffers_get(feddc_buffers *buffers);
 
-/** One use less; without any the buffer is free again. */
+/** Take one use away. A buffer without uses goes back to the idle list. */
 void feddc_buffers_put(feddc_buffers *buffers, feddc_buffer *buffer);
 
-/** Free all of them. */
+/** Free all buffers, the ones in use too. */
 void feddc_buffers_free(feddc_buffers *buffers);
 
-/* A send's token: a buffer to give back, the shard whose sum was lent, or nothing. */
+/* A send's token says what to release when the data has left: nothing, a buffer, or (lowest bit 1)
+ * the shard whose sum was sent from where it lies. */
 
 enum { FEDDC_TOKEN_NOTHING = 0, FEDDC_TOKEN_IS_SHARD = 1 };
 
 static inline uint64_t feddc_token_of_buffer(const feddc_buffer *buffer) {
-    return (uint64_t)(uintptr_t)buffer; /* which is aligned: its last bit is 0 */
+    /* a buffer is aligned to 64 bytes, so its lowest bit is 0 */
+    return (uint64_t)(uintptr_t)buffer;
 }
 
 static inline uint64_t feddc_token_of_shard(size_t shard) {

@@ -1,4 +1,4 @@
-/* Shards to messages and back. */
+/* Encode shards of the gradient into messages, and decode messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/coder.h"
 
@@ -7,7 +7,8 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* Of a codec without a residual one encode of so many is read back, to count what became 0. */
+/* With a codec without a residual, one encode in 16 is decoded again, to count the values that
+ * became 0. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
@@ -15,10 +16,11 @@ struct feddc_coder {
     bool identity; /* the codec is float32 */
     const feddc_plan *plan;
     const feddc_values *values;
-    feddc_gpu_coder *on_gpu; /* NULL: raw messages only, or all that follows, on the host */
-    float *residual;         /* float32[plan->n]; NULL for a codec without one */
+    /* NULL: the members below code on the host, or all messages are raw */
+    feddc_gpu_coder *on_gpu;
+    float *residual; /* float32[plan->n]; NULL for a codec without one */
     void *work;
-    float *back; /* float32 of the largest slice: what was encoded, read back; or NULL */
+    float *back; /* float32 of the largest slice, for decoding what was just encoded; or NULL */
     uint64_t encodes;
     feddc_coder_counts counts;
 };
@@ -29,11 +31,14 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
         return fed_fail(err, FED_EINVAL, "%s: an exchange takes no second stage; leave out \"+%s\"",
                         spec, fedcodec_stage_name(codec->stage));
     }
-    codec->unguarded = true; /* a gradient that is not finite ends the exchange */
+    /* the codec need not leave x unchanged on failure: a gradient that is not finite ends the
+     * exchange */
+    codec->unguarded = true;
     return FED_OK;
 }
 
-/* Values of the largest slice that is coded, and *work = the most work memory of any. */
+/* Return the number of values of the largest coded slice. *work becomes the largest work memory
+ * that a slice needs. */
 static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
     size_t most = 0;
     for (size_t k = 0; k < plan->slices; k++) {
@@ -60,7 +65,8 @@ static fed_status make_room(feddc_coder *c, fed_error *err) {
     c->back = feedback ? NULL : malloc(most * sizeof(float));
     bool ok = (work == 0 || c->work != NULL) && (feedback ? c->residual : c->back) != NULL;
     return ok ? FED_OK
-              : fed_fail(err, FED_ENOMEM, "no memory for the residual of %zu values", c->plan->n);
+              : fed_fail(err, FED_ENOMEM, "out of memory for the residual of %zu values",
+                         c->plan->n);
 }
 
 fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc_values *values,
@@ -69,7 +75,7 @@ fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc
     FED_TRY(choose(spec, &codec, err));
     feddc_coder *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a coder");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a coder");
     }
     c->codec = codec;
     c->plan = plan;
@@ -157,7 +163,7 @@ size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
     return c->values->gpu != NULL && bytes < values ? values : bytes;
 }
 
-/* Counts what became 0 of a slice that a codec without a residual has encoded. */
+/* Count the values of x that were not 0 and decode to 0. For codecs without a residual. */
 static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const uint8_t *src,
                               size_t len) {
     uint64_t zeroed = 0;
@@ -168,7 +174,8 @@ static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const ui
     return FED_OK;
 }
 
-/* Values as they are, with what a push that was taken back has left. */
+/* Write x as float32 values, and add the residual that a push left which the owner did not
+ * count. */
 static void send_plain(float *residual, const float *x, size_t n, uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         float sum = residual != NULL ? residual[i] + x[i] : x[i];
@@ -195,7 +202,7 @@ static fed_status encode_slice(feddc_coder *c, const feddc_slice *slice, const f
     return FED_OK;
 }
 
-/* Each slice, with its length before it. */
+/* Write each slice's message, and its length before it. */
 static fed_status encode_slices(feddc_coder *c, const feddc_shard *shard, const float *x,
                                 uint8_t *dst, size_t *len, size_t *bad) {
     size_t at = 0;
@@ -248,7 +255,7 @@ fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, bool pla
                     fed_status_text(status));
 }
 
-/* What is done with the values of a message: y = them, or y += them. */
+/* What to do with the values of a message: y = values, or y += values. */
 typedef enum use { USE_SET, USE_ADD } use;
 
 static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, const uint8_t *src,
@@ -283,7 +290,7 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
     return at == len ? FED_OK : FED_EFORMAT;
 }
 
-/* y NULL: the residual. */
+/* Where y is NULL, the message's values are added to the residual. */
 static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
                           const uint8_t *src, size_t len, float *y) {
     if (feddc_coder_is_raw(c, shard, plain)) {
@@ -302,8 +309,8 @@ static fed_status use_message(feddc_coder *c, use what, const feddc_shard *shard
     if (status == FED_OK || (c->values->gpu != NULL && status != FED_EFORMAT)) {
         return feddc_values_explain(c->values, status, err);
     }
-    return fed_fail(err, status, "a message of %zu bytes is none of %s for %zu values", len,
-                    plain ? "float32" : fedcodec_name(c->codec.vtable), shard->n);
+    return fed_fail(err, status, "a message of %zu bytes cannot be decoded as %s for %zu values",
+                    len, plain ? "float32" : fedcodec_name(c->codec.vtable), shard->n);
 }
 
 fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool plain,

@@ -13,25 +13,26 @@
 #include "fedcodec/codec.h"
 
 /*
- * The message of a shard: if all of its slices are float32, their values, in host order (all ranks
- * are of one kind: the link's handshake checks it). Else each slice, as u32 length and the codec's
- * bytes; a plain slice has its values as they are. Which of both it is, sender and receiver know
- * from plan, codec and `plain`.
+ * The message of a shard: if all of its slices are float32, the message is their values in host
+ * byte order. All ranks have the same byte order: the link's handshake checks it. Otherwise the
+ * message has each slice as a u32 length and the codec's bytes; a plain slice has its float32
+ * values instead. Sender and receiver know from plan, codec and `plain` which of the two forms a
+ * message has.
  *
- * Invariant: each value is encoded at most once a step, so one residual a value does.
+ * Invariant: each value is encoded at most once a step, so one residual for each value is enough.
  */
 typedef struct feddc_coder feddc_coder;
 
-/** The codec's own pass over a shard does not lose anything, and messages are the values as they
- * are. */
+/** Messages of this shard are float32 values, which no codec changes. */
 bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** Raw, and in host memory: the values are sent where they lie, and used where they came. */
+/** The shard's messages are raw and lie in host memory: a send reads the gradient itself, and a
+ * receiver reads the sum from the link's buffer, without a copy. */
 bool feddc_coder_lends(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** plan and values must outlive the coder: x, y and the residual are values, messages are bytes of
- * the host. Errors: FED_EINVAL the spec; FED_ENOTFOUND the GPU has not got this codec; FED_ENOMEM;
- * FED_EIO */
+/** plan and values must outlive the coder. x, y and the residual lie in the memory of `values`
+ * (host or GPU); messages are bytes in host memory. Errors: FED_EINVAL the spec is wrong;
+ * FED_ENOTFOUND the GPU has not got this codec; FED_ENOMEM; FED_EIO */
 fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc_values *values,
                            feddc_coder **coder, fed_error *err) FED_CHECKED;
 void feddc_coder_free(feddc_coder *coder);
@@ -41,38 +42,37 @@ bool feddc_coder_is_exact(const feddc_coder *coder);
 
 const fedcodec *feddc_coder_codec(const feddc_coder *coder);
 
-/** Most bytes of a message of this shard that is not lent. */
+/** The most bytes that a message of this shard can have, if it is encoded into a buffer. */
 size_t feddc_coder_bound(const feddc_coder *coder, const feddc_shard *shard);
 
-/** Encode x, float32 of the shard, with the residual of these values; raw messages as they are.
+/** Encode x, float32[shard->n], with the residual of these values. A raw message is a copy of x.
  * Errors: FED_ENONFINITE a gradient that is not finite; FED_EIO */
 fed_status feddc_coder_encode(feddc_coder *coder, const feddc_shard *shard, bool plain,
                               const float *x, uint8_t *dst, size_t *len,
                               fed_error *err) FED_CHECKED;
 
-/** y = what a message says, or y += it; float32 of the shard. Any message, raw ones too.
- * FED_EFORMAT: it is no message for this shard; y may be partly changed. */
+/** Decode a message, raw or coded: y = its values, or y += its values, y float32[shard->n].
+ * FED_EFORMAT: the bytes are no message for this shard; y may be partly changed. */
 fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool plain,
                               const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
 fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
                            const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
 
-/** A coded message that was not counted goes back: residual += decoded. For a codec with a
- * residual.
- */
+/** Take back a coded message that the owner did not count: residual += its values. Only for a
+ * codec with a residual. */
 fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,
                                  size_t len, fed_error *err) FED_CHECKED;
 
 bool feddc_coder_has_residual(const feddc_coder *coder);
 
-/** The residual, if there is one, to float32[plan->n] of the host, and back. Any thread, while
- * nothing is encoded. Errors: FED_ENOMEM, FED_EIO */
+/** Copy the residual, if there is one, to float32[plan->n] on the host, or back. Callable from any
+ * thread while nothing is encoded. Errors: FED_ENOMEM, FED_EIO */
 fed_status feddc_coder_save(const feddc_coder *coder, float *residual, fed_error *err) FED_CHECKED;
 fed_status feddc_coder_restore(feddc_coder *coder, const float *residual,
                                fed_error *err) FED_CHECKED;
 
-/** Of a codec without a residual: values that it made 0 while they were not, of how many. Some of
- * the messages are looked at. */
+/** For a codec without a residual: of `coded` values, `zeroed` were not 0 and became 0. Only some
+ * of the messages are counted. */
 typedef struct feddc_coder_counts {
     uint64_t zeroed, coded;
 } feddc_coder_counts;

@@ -18,57 +18,64 @@ typedef struct feddc_engine feddc_engine;
 /** What a collective works with. It outlives the collective. */
 typedef struct feddc_collective_job {
     feddc_engine *engine;
-    uint32_t rank, ranks; /* all, with aggregators */
+    uint32_t rank, ranks; /* all ranks, aggregators too */
     uint32_t workers;     /* ranks below this have gradients */
     uint32_t late;
     const double *param;
     const feddc_plan *plan;
-    feddc_coder *push, *pull; /* pull: of the final sums */
-    int nic; /* 0: none; else their e: they round float32, which push and pull are then */
-    const feddc_values *values; /* where gradients and sums live */
+    feddc_coder *push, *pull; /* coders of gradients and of final sums */
+    /* 0: no NICs that compress; else their error exponent e. NICs round float32, so push and pull
+     * are float32 then */
+    int nic;
+    const feddc_values *values; /* says whether gradients and sums lie in host or GPU memory */
     float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;
 
 typedef struct feddc_collective_vtable {
-    uint8_t id; /* permanent; collectives.def */
+    uint8_t id; /* never changes; from collectives.def */
     const char *name, *about;
     const fed_param *params;
-    bool recodes; /* partial sums are coded again: takes no codec that can expand */
+    /* partial sums are encoded again; a codec whose messages may be longer than the values is
+     * refused */
+    bool recodes;
 
-    /** Ranks beside the workers (NULL: 0), and shards of a bucket (NULL: 1): the plan is made with
-     * these. */
+    /** The plan is made with these two: the number of ranks beside the workers (NULL: 0), and the
+     * shards of a bucket (NULL: 1). */
     uint32_t (*aggregators)(const double *param);
     uint32_t (*shards)(const double *param, uint32_t ranks);
 
-    /** Values that pull->residual must hold on this rank: those of the shards whose sums it codes.
-     * */
+    /** Make the collective's state. Errors: FED_EINVAL a codec that it cannot use; FED_ENOMEM */
     fed_status (*open)(const feddc_collective_job *job, void **self, fed_error *err);
 
-    /** This rank's gradient of a bucket is ready. grad: values of the bucket, to read until the
-     * bucket of this step is taken. Of one bucket the steps come one after the other: the next
-     * one's begin comes after all shards of the last one were taken (feddc_engine_done) here.
-     * Messages of the next step may come earlier. An aggregator has no begin. */
+    /** This rank's gradient of a bucket is ready. grad: values of the bucket, which may be read
+     * until `taken` is called for this bucket and step. A bucket's steps follow one another:
+     * begin for the next step is called only after this rank has taken all shards of the last
+     * step (feddc_engine_done). Messages of the next step may arrive earlier. An aggregator gets
+     * no begin. */
     fed_status (*begin)(void *self, uint32_t step, uint32_t bucket, const float *grad, bool plain,
                         fed_error *err);
 
-    /** A message. The collective releases the event, now or later. Bad messages: FED_EFORMAT. */
+    /** A message has arrived. The collective releases the event, now or later. FED_EFORMAT: the
+     * message is wrong. */
     fed_status (*arrived)(void *self, const feddc_event *event, fed_error *err);
 
-    /** NULL, or the data of a send is free again. */
+    /** A send no longer reads its data. May be NULL. */
     fed_status (*sent)(void *self, uint64_t token, fed_error *err);
 
-    /** NULL, or the caller has taken this bucket of this step: what was given to feddc_engine_done
-     * is free. */
+    /** The caller has taken the sums of this bucket and step: the memory given to
+     * feddc_engine_done may be used again. May be NULL. */
     fed_status (*taken)(void *self, uint32_t step, uint32_t bucket, fed_error *err);
 
-    /** NULL, or looks whether work has ended that no message tells of. The engine calls it before
-     * each wait. *under_way: some has not, so the engine looks again soon. */
+    /** Look whether work without a message at its end, such as a reduction on a GPU, has ended.
+     * May be NULL. The engine calls it before each wait. *under_way = true: such work goes on, so
+     * the engine calls again soon. */
     fed_status (*poll)(void *self, bool *under_way, fed_error *err);
 
-    /** For feddc_exchange_look: the rank that this bucket waits for; UINT32_MAX: none. */
+    /** For feddc_exchange_look: return the rank that this bucket waits for, or UINT32_MAX for
+     * none. */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
-    /** The link is closed already. */
+    /** Free the state. The link is closed before this call. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 
@@ -79,7 +86,7 @@ fed_status feddc_engine_send(feddc_engine *engine, uint32_t to, const feddc_head
                              fed_error *err) FED_CHECKED;
 void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 
-/** The sum of a shard is there, values[shard.n]; it stays as it is until `taken`. */
+/** Report that the sum of a shard is complete. sum: values[shard.n], unchanged until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
 
@@ -94,7 +101,7 @@ void feddc_engine_spent(feddc_engine *engine, feddc_what what, uint32_t step, ui
 /** The collectives of collectives.def; NULL past the last. */
 const feddc_collective_vtable *feddc_collective_at(size_t k);
 
-/** "ring", "owners:aggregators=1". Errors: FED_EINVAL */
+/** Parse a spec such as "ring" or "owners:aggregators=1". Errors: FED_EINVAL */
 fed_status feddc_collective_parse(const char *spec, const feddc_collective_vtable **collective,
                                   double param[FEDDC_COLLECTIVE_PARAMS],
                                   fed_error *err) FED_CHECKED;

@@ -15,14 +15,15 @@ const char *feddc_cost_way_name(feddc_cost_way way) {
     return (unsigned)way < ways ? way_names[way] : "?";
 }
 
-/* What a way's p workers send, sum and code, in units of the n bytes. The busiest machine's. */
+/* What the busiest machine of p workers sends, sums and codes in one exchange, in units of the
+ * gradient's n bytes. */
 typedef struct amounts {
-    double hops;       /* messages one after the other */
-    double messages;   /* of a bucket, at the busiest rank */
-    double push, pull; /* sent before and after the sum is complete */
-    double sum;        /* added up */
+    double hops;       /* messages that must follow one another */
+    double messages;   /* messages of a bucket at the busiest rank */
+    double push, pull; /* bytes sent before and after the sum is complete */
+    double sum;        /* bytes added up */
     double encode_push, decode_push, encode_pull, decode_pull;
-    bool side_by_side; /* pulls travel while pushes do */
+    bool side_by_side; /* pulls and pushes travel at the same time */
 } amounts;
 
 static amounts amounts_of(feddc_cost_way way, double p) {
@@ -30,7 +31,7 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     switch (way) {
     case FEDDC_COST_STAR:
         return (amounts){1 + log2(p), p + log2(p), p, log2(p), p - 1, 1, p, 1, 1, false};
-    case FEDDC_COST_RING: /* the block that is complete is encoded once more, and forwarded */
+    case FEDDC_COST_RING: /* the complete block is encoded once more and then only forwarded */
         return (amounts){2 * (p - 1), 2 * (p - 1), others, others, others,
                          others,      others,      1 / p,  1,      false};
     case FEDDC_COST_OWNERS:
@@ -42,8 +43,8 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     }
 }
 
-/* Seconds of a byte of float32 on a line, of which a codec of this ratio, on the host or in a card,
- * leaves 1 / ratio. */
+/* Seconds on the line for one byte of float32, compressed by `ratio`. beta: seconds per byte of
+ * the line; nic: seconds per byte of a compressing NIC, which may be the slower of both. */
 static double byte_time(double beta, double ratio, double nic) {
     return ratio > 0 && ratio != 1 ? fmax(beta / ratio, nic) : beta;
 }
@@ -79,7 +80,7 @@ feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cos
     const feddc_cost upper = feddc_cost_exchange(FEDDC_COST_OWNERS, groups, n, above, codec);
     cost.latency += upper.latency;
     cost.wire += upper.wire;
-    cost.sum += upper.sum / (group > 0 ? group : 1); /* each worker of a group takes its part */
+    cost.sum += upper.sum / (group > 0 ? group : 1); /* each worker of a group handles its share */
     cost.codec += upper.codec / (group > 0 ? group : 1);
     return cost;
 }
@@ -111,7 +112,8 @@ double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i) {
 }
 
 double feddc_cost_cdsgd(const feddc_cost_step *s) {
-    const double coded = feddc_cost_cdsgd_at(s, 1); /* k = 1: the factor below is 0 */
+    /* for k = 1 this value is multiplied by 0 below */
+    const double coded = feddc_cost_cdsgd_at(s, 1);
     return s->k == 0 ? coded : ((s->k - 1) * coded + feddc_cost_cdsgd_at(s, 0)) / s->k;
 }
 
@@ -164,7 +166,7 @@ double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_
 
 /* ---- Tables ---- */
 
-/* The number of workers of the line after p's; 0: there is none. */
+/* Number of workers in the table's line after that of p; 0: the table ends. */
 static uint32_t next_workers(const feddc_cost_inputs *in, uint32_t p) {
     if (p < in->high) {
         return p + 1;
@@ -218,7 +220,7 @@ static void write_exchange(const feddc_cost_inputs *in, uint32_t p, fed_writer *
     }
 }
 
-/* How a step of p workers with owners is made up. */
+/* The parts of a step of p workers with the collective owners. */
 static feddc_cost_step step_of(const feddc_cost_inputs *in, uint32_t p) {
     const double n = 4 * in->values;
     const feddc_cost_line line = line_of(in);

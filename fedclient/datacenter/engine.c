@@ -1,4 +1,4 @@
-/* The engine's thread: takes the caller's orders and the link's events to the collective. */
+/* The engine's thread: passes the caller's orders and the link's events to the collective. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/engine.h"
 
@@ -9,12 +9,12 @@
 #include "fedcodec/bursts.h"
 
 enum {
-    PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
-    POLL_NS = 20000,   /* between two looks at work that no event tells of */
+    PATIENCE_MS = 200, /* time to wait for an event of the link, before look_around */
+    POLL_NS = 20000,   /* between two polls of work whose end is no event of the link */
     GROWTH = 64,
-    COUNT_EVERY = 16,           /* one bucket of so many is looked at, to count what became 0 */
-    UNDER_WAY = 8,              /* buckets, and */
-    UNDER_WAY_VALUES = 1 << 16, /* of these at least, are enough to have under way at once */
+    COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
+    UNDER_WAY = 8,              /* buckets under way at once; more begin only */
+    UNDER_WAY_VALUES = 1 << 16, /* if those together have fewer values than this */
 };
 static const size_t NONE = (size_t)-1;
 
@@ -67,7 +67,8 @@ fed_status feddc_engine_send(feddc_engine *e, uint32_t to, const feddc_head *hea
                              size_t len, uint64_t token, fed_error *err) {
     size_t index;
     if (new_sending(e, &index) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %zu messages on their way", e->sendings);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu messages on their way",
+                        e->sendings);
     }
     pthread_mutex_lock(&e->lock);
     bool lent = lies_in_gradient(e, head, data);
@@ -89,7 +90,8 @@ void feddc_engine_release(feddc_engine *e, const feddc_event *event) {
     e->link->release(e->link_self, event);
 }
 
-/* With the lock held: all sums of a bucket are there, and nothing reads the gradient any longer. */
+/* With the lock held: return whether all sums of a bucket are complete and no send reads the
+ * gradient any longer. */
 static bool is_complete(const feddc_cell *cell) {
     return cell->left == 0 && cell->lent == 0;
 }
@@ -133,7 +135,7 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
 void feddc_engine_done(feddc_engine *e, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum) {
     if (e->rank >= e->workers) {
-        return; /* an aggregator has nobody to give it to */
+        return; /* an aggregator has no caller that takes sums */
     }
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
@@ -164,7 +166,7 @@ void feddc_engine_spent(feddc_engine *e, feddc_what what, uint32_t step, uint32_
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A message, in the row of its peer. */
+/* Record a message in the trace, in its peer's row. */
 static void trace_message(feddc_engine *e, feddc_what what, uint32_t peer, uint32_t step,
                           uint32_t bucket, size_t bytes, uint64_t begin) {
     feddc_trace_add(e->trace, FEDDC_ROW_PEER + peer,
@@ -190,7 +192,8 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
-/* A collective may add its own rank's values as they are, past the codec that would refuse them. */
+/* Refuse a gradient that is not finite. A collective may add its own rank's values without
+ * encoding them, so the codec does not check them all. */
 static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                                  bool plain, fed_error *err) {
     const feddc_bucket *where = &e->plan.bucket[bucket];
@@ -205,7 +208,7 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                              e->rank, step, where->offset, where->offset + where->n - 1);
 }
 
-/* Of some buckets: values that the card makes 0. They are lost. */
+/* Count, in some buckets, the values that a compressing NIC rounds to 0. They are lost. */
 static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                         bool plain) {
     if (e->nic.kind == FEDDC_NIC_NONE || plain || (step + bucket) % COUNT_EVERY != 0) {
@@ -227,10 +230,10 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
     pthread_mutex_unlock(&e->lock);
 }
 
-/* With the lock held: enough buckets before this one are under way. Then it waits, so that sums of
- * the first buckets do not queue behind gradients of the last ones, and no connection gets far
- * behind the others, for which all would wait at the end. Buckets behind this one do not count: so
- * ranks that put their buckets in in other orders do not wait for each other. */
+/* With the lock held: return whether enough buckets before this one are under way, so that this
+ * bucket must wait. Otherwise sums of the first buckets would queue behind gradients of the last
+ * ones, and all would wait for the connection that is furthest behind. Later buckets do not count:
+ * so ranks that put buckets in different orders do not wait for each other. */
 static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     uint32_t under_way = 0;
     size_t values = 0;
@@ -247,8 +250,8 @@ static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return false;
 }
 
-/* On a GPU: what the engine does next comes after what was in the caller's stream when it put this
- * bucket in or took it out. */
+/* On a GPU: make the engine's stream wait for the work that was in the caller's stream when the
+ * caller put this bucket in or took it out. */
 static fed_status come_after(feddc_engine *e, uint32_t bucket, fed_error *err) {
     fed_status status = FED_OK;
     if (e->caller != NULL) {
@@ -259,7 +262,7 @@ static fed_status come_after(feddc_engine *e, uint32_t bucket, fed_error *err) {
     return feddc_values_explain(&e->values, status, err);
 }
 
-/* The engine waits here, so that spans of codecs are what codecs take. */
+/* Wait until the gradient is ready on the GPU, so that this time is not counted as the codec's. */
 static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t bucket,
                                     fed_error *err) {
     if (e->caller == NULL) {
@@ -272,8 +275,8 @@ static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t buc
     return FED_OK;
 }
 
-/* Begin a bucket of a step if it is its turn: all was put in, the step before was taken, and there
- * is room on the lines. */
+/* Begin a bucket of a step if it may begin: all its values were put in, its sum of the step before
+ * was taken, and not too many buckets are under way. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
@@ -300,7 +303,7 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
-/* Buckets are complete: begin those that were held back for them. */
+/* Some buckets have become complete: begin the buckets that were held back. */
 static fed_status begin_held(feddc_engine *e, fed_error *err) {
     bool held = false;
     e->retry = false;
@@ -354,7 +357,7 @@ static fed_status check_head(feddc_engine *e, const feddc_event *event, fed_erro
     if (head->bucket >= e->plan.buckets || head->part >= e->plan.shards) {
         return fed_fail(err, FED_EFORMAT,
                         "rank %u sent shard %u of bucket %u, but the plan has %u shards of %u "
-                        "buckets: all ranks must be given the same model and options",
+                        "buckets: give all ranks the same model and options",
                         event->peer, head->part, head->bucket, e->plan.shards, e->plan.buckets);
     }
     return FED_OK;
@@ -362,7 +365,9 @@ static fed_status check_head(feddc_engine *e, const feddc_event *event, fed_erro
 
 static fed_status on_gone(feddc_engine *e, const feddc_event *event, fed_error *err) {
     if (!event->orderly) {
-        return fed_fail(err, FED_EIO, "rank %u is gone", event->peer);
+        return fed_fail(err, FED_EIO,
+                        "rank %u is gone: its process has died, was stopped, or has given up",
+                        event->peer);
     }
     e->gone[event->peer] = true;
     bool left = false;
@@ -382,8 +387,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        /* A worker counts it with its step, which may not have begun here, so that all ranks count
-         * the same messages. */
+        /* A worker counts the bytes for the message's step, which may not have begun here. So all
+         * ranks count the same messages. */
         uint64_t *received = e->rank < e->workers
                                  ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
                                  : &e->counts.received_bytes;
@@ -406,13 +411,16 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     return FED_OK;
 }
 
-/* Whom the buckets wait for. A rank that left in good order has made fewer steps than this one. */
+/* Ask the collective which rank each bucket waits for. Fail if that rank has left: it has made
+ * fewer steps than this one. */
 static fed_status look_around(feddc_engine *e, fed_error *err) {
     for (uint32_t b = 0; b < e->plan.buckets; b++) {
         uint32_t r = e->collective->waits_for(e->collective_self, b);
         if (r < e->ranks && e->gone[r]) {
-            return fed_fail(err, FED_EIO, "rank %u has left, but bucket %u still waits for it", r,
-                            b);
+            return fed_fail(err, FED_EIO,
+                            "rank %u has left, but bucket %u still waits for it: all workers must "
+                            "make the same number of steps",
+                            r, b);
         }
         pthread_mutex_lock(&e->lock);
         for (uint32_t slot = 0; slot < FEDDC_AHEAD; slot++) {
@@ -431,7 +439,8 @@ static bool is_closing(feddc_engine *e) {
     return closing;
 }
 
-/* What can go on without an event does. *under_way: work goes on that ends without one. */
+/* Do the work that needs no event: begin held buckets, and poll the collective. *under_way: work
+ * is running whose end is no event. */
 static fed_status go_on(feddc_engine *e, bool *under_way, fed_error *err) {
     *under_way = false;
     do {
@@ -478,12 +487,13 @@ void *feddc_engine_run(void *engine) {
         feddc_engine_fail(e, &err);
     }
     bool orderly = e->orderly && e->failure.status == FED_OK;
-    e->stopped = true; /* nobody wakes the link from now on */
+    e->stopped = true; /* from now on the caller's thread does not wake the link */
     while (e->using > 0) {
         pthread_cond_wait(&e->changed, &e->lock);
     }
     pthread_mutex_unlock(&e->lock);
-    e->link->close(e->link_self, orderly); /* which still reads what the collective sends */
+    /* close the link first: it still reads the collective's messages */
+    e->link->close(e->link_self, orderly);
     e->collective->close(e->collective_self);
     return NULL;
 }

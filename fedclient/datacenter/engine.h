@@ -1,4 +1,5 @@
-/* The engine: a rank's thread that codes, sends and sums, and what the caller shares with it. */
+/* The engine: a rank's thread that encodes, sends and sums, and the data that it shares with the
+ * caller. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_ENGINE_H
 #define FEDDC_ENGINE_H
@@ -10,40 +11,41 @@
 #include "fedclient/datacenter/nic/nic.h"
 #include "feddc/exchange.h"
 
-enum { FEDDC_ARRIVALS = 4 }; /* steps whose messages are counted apart */
-enum { FEDDC_AHEAD = 2 };    /* most steps that are put in and not taken */
-enum { FEDDC_GATES = 16 };   /* streams by which the engine waits for the caller's */
+enum { FEDDC_ARRIVALS = 4 }; /* steps whose received bytes are counted separately */
+enum { FEDDC_AHEAD = 2 };    /* most steps that may be put in before their sums are taken */
+/* GPU streams that mark points in the caller's stream, for the engine to wait for */
+enum { FEDDC_GATES = 16 };
 
-/** One bucket of one of the steps under way; step % FEDDC_AHEAD says which. */
+/** One bucket of one of the steps under way. A step has the cells of slot step % FEDDC_AHEAD. */
 typedef struct feddc_cell {
     uint32_t step;
-    bool begun;         /* some of it was put in */
-    bool plain;         /* of this step */
-    size_t missing;     /* values that were not put in yet */
-    const float *grad;  /* values of the bucket; not NULL once all was put in */
-    uint32_t left;      /* shards whose sums are not there */
+    bool begun;         /* some of its values were put in */
+    bool plain;         /* this step is sent as float32 */
+    size_t missing;     /* number of values not put in yet */
+    const float *grad;  /* values of the bucket; NULL until all are put in */
+    uint32_t left;      /* number of shards whose sums are not complete */
     uint32_t lent;      /* sends that still read the gradient */
-    uint64_t start;     /* ns: when the engine told the collective of the begin */
-    uint32_t waits_for; /* a rank, as the collective said when it was asked last */
+    uint64_t start;     /* when the collective's `begin` was called, in ns */
+    uint32_t waits_for; /* the rank that the bucket waited for at the last look_around */
     bool claimed;       /* the caller has taken the sums */
-    bool started;       /* the engine has told the collective of the begin */
+    bool started;       /* the collective's `begin` was called */
 } feddc_cell;
 
-/** What the caller tells the engine. */
+/** An order from the caller to the engine. */
 typedef struct feddc_order {
     uint32_t bucket, step;
-    bool begin; /* the gradient is ready; false: the sum was taken */
+    bool begin; /* true: the gradient is ready; false: the sum was taken */
 } feddc_order;
 
-/** A send whose data the engine waits for. */
+/** A send that the link has not finished. */
 typedef struct feddc_sending {
-    uint64_t token; /* the collective's */
+    uint64_t token; /* given by the collective */
     uint32_t bucket, step;
     bool lent;      /* the data lies in the caller's gradient */
-    uint64_t begin; /* ns */
+    uint64_t begin; /* when it was sent, in ns */
     size_t len;
     uint32_t to;
-    size_t next; /* in the list of free ones */
+    size_t next; /* the next free entry, if this one is free */
 } feddc_sending;
 
 struct feddc_engine {
@@ -55,42 +57,45 @@ struct feddc_engine {
     feddc_plan plan;
     feddc_coder *push, *pull;
     feddc_nic nic;
-    feddc_values values; /* where gradients and sums live */
+    feddc_values values; /* says whether gradients and sums lie in host or GPU memory */
     float *sum;
     uint32_t rank, ranks, workers, late;
     feddc_trace *trace;
 
-    /* The engine's own */
+    /* Used by the engine's thread only: */
     feddc_sending *sending;
     size_t sendings, free_sending;
-    bool held;                        /* buckets wait until others are complete, */
-    bool retry;                       /* and some are */
-    uint32_t first_open[FEDDC_AHEAD]; /* all buckets of the step before this one are complete */
+    bool held;                        /* some buckets wait until others are complete */
+    bool retry;                       /* a bucket has become complete since */
+    uint32_t first_open[FEDDC_AHEAD]; /* all buckets before this index are complete in that step */
     bool *gone;                       /* bool[ranks] */
-    bool *busy; /* bool[buckets]: a step of it has begun, and was not taken yet */
+    bool *busy; /* bool[buckets]: a step has begun whose sum was not taken yet */
 
-    /* Both threads', under the lock */
+    /* Used by both threads, under the lock: */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     feddc_cell *cell;     /* [slot * buckets + bucket] */
     const float **result; /* [(slot * buckets + bucket) * shards + shard] */
-    feddc_order *order;   /* a ring of `orders` */
+    feddc_order *order;   /* a ring buffer of `orders` entries */
     size_t orders, order_first, order_count;
     bool closing, orderly, workers_gone;
-    bool stopped;      /* the link is closed, or about to be */
-    uint32_t using;    /* calls of take that read sums: until they return, the link stays open */
-    fed_error failure; /* status FED_OK: none */
-    bool heard;        /* a message has arrived */
-    uint32_t newest;   /* the highest step of any that has */
+    bool stopped; /* the link is closed or is being closed */
+    /* number of takes that read sums now; the link stays open until they return */
+    uint32_t using;
+    fed_error failure; /* status FED_OK: no failure */
+    bool heard;        /* at least one message has arrived */
+    uint32_t newest;   /* the highest step of a message that arrived */
     uint64_t
-        arrived_bytes[FEDDC_ARRIVALS]; /* of steps that are not complete; step % FEDDC_ARRIVALS */
+        /* received bytes of incomplete steps, at step % FEDDC_ARRIVALS */
+        arrived_bytes[FEDDC_ARRIVALS];
     feddc_exchange_counts counts;
-    uint64_t first_put[FEDDC_AHEAD]; /* ns; 0: nothing of the step was put in */
-    uint64_t last_sum;               /* ns: when the last step was complete; 0: none was */
-    uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */
+    /* when the step's first values were put in, in ns; 0: none were */
+    uint64_t first_put[FEDDC_AHEAD];
+    uint64_t last_sum;              /* when the last step was complete, in ns; 0: none was */
+    uint32_t complete[FEDDC_AHEAD]; /* number of the step's complete buckets */
 
-    /* With a GPU, under the lock: what the caller's stream had to do when it put a bucket in or
-     * took it out is over when gate[bucket % FEDDC_GATES] is. */
+    /* With a GPU, under the lock. When a bucket is put in or taken out, stream gate[bucket %
+     * FEDDC_GATES] is made to wait for the work in the caller's stream. */
     fed_gpu_stream *caller, *gate[FEDDC_GATES];
 
     pthread_t thread;
@@ -99,10 +104,11 @@ struct feddc_engine {
 
 feddc_cell *feddc_engine_cell(feddc_engine *engine, uint32_t step, uint32_t bucket);
 
-/** The thread: runs until `closing` or a failure, and closes the link. */
+/** The thread's main function: runs until `closing` or a failure, then closes the link. */
 void *feddc_engine_run(void *engine);
 
-/** With the lock held: the engine has failed, and takes return so. The first failure counts. */
+/** With the lock held: record a failure, which every take returns from now on. The first failure
+ * counts. */
 void feddc_engine_fail(feddc_engine *engine, const fed_error *err);
 
 #endif

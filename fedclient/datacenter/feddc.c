@@ -1,4 +1,5 @@
-/* What the caller's thread does of an exchange: it opens it, puts parts in, and takes sums out. */
+/* The exchange's public functions, which run in the caller's thread: open, put gradients in, take
+ * sums out, close. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/exchange.h"
 
@@ -24,26 +25,28 @@ static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options 
     const char *name = e->collective->name;
     if (e->collective->recodes &&
         feddc_codec_expands(fedcodec_name(feddc_coder_codec(e->push)->vtable))) {
-        return fed_fail(err, FED_EINVAL,
-                        "%s must not ride the %s, where partial sums are coded again at each hop: "
-                        "its scale follows the largest value, so the sum's error grows with the "
-                        "ranks (3lc:s=1 at 8 workers: 3.5 times the sum, with owners 0.11). "
-                        "Take the collective owners or gather",
-                        o->codec, name);
+        return fed_fail(
+            err, FED_EINVAL,
+            "the codec %s cannot be used with the collective %s, which encodes partial sums again "
+            "at each hop: the sum's error would grow with the ranks (3lc:s=1 at 8 workers: 3.5 "
+            "times the sum, with owners 0.11). Take the collective owners or gather",
+            o->codec, name);
     }
     if (o->late > 0 && (e->ranks == e->workers || strcmp(name, "owners") != 0)) {
         return fed_fail(err, FED_EINVAL,
-                        "backup workers need aggregators, which close a sum "
-                        "without them: take the collective owners:aggregators=1");
+                        "backup workers need aggregators, which complete a sum without them: take "
+                        "the collective owners:aggregators=1");
     }
     if (o->late >= e->workers) {
-        return fed_fail(err, FED_EINVAL, "%u backup workers of %u: a sum needs one worker at least",
-                        o->late, e->workers);
+        return fed_fail(
+            err, FED_EINVAL,
+            "%u backup workers of %u workers are too many: a sum needs one worker at least",
+            o->late, e->workers);
     }
     if (o->late > 0 && !feddc_coder_has_residual(e->push)) {
         return fed_fail(err, FED_EINVAL,
-                        "backup workers need a codec with a residual, which keeps what comes too "
-                        "late; %s has none",
+                        "backup workers need a codec with a residual, which keeps a gradient that "
+                        "comes too late: %s has none, take for example sbc or topk",
                         fedcodec_name(feddc_coder_codec(e->push)->vtable));
     }
     return FED_OK;
@@ -56,21 +59,21 @@ static fed_status check_nic(const feddc_engine *e, fed_error *err) {
     if (e->values.gpu != NULL) {
         return fed_fail(
             err, FED_EINVAL,
-            "a nic rounds float32 on its way, and this worker group's gradients are on %s: "
-            "leave out the device, or take the codec inceptionn instead of the nic",
+            "a nic compresses float32 values from host memory, but the gradients are on %s: leave "
+            "out the device, or take the codec inceptionn instead of the nic",
             fed_gpu_info_of(e->values.gpu)->name);
     }
     if (!feddc_coder_is_exact(e->push) || !feddc_coder_is_exact(e->pull)) {
         const feddc_coder *coder = feddc_coder_is_exact(e->push) ? e->pull : e->push;
         return fed_fail(err, FED_EINVAL,
-                        "a nic compresses float32, and here %s does: leave out the codec or the "
-                        "nic",
+                        "a nic compresses float32 values, but the codec %s has compressed them "
+                        "already: leave out the codec or the nic",
                         fedcodec_name(feddc_coder_codec(coder)->vtable));
     }
     if (e->nic.kind == FEDDC_NIC_PACKET && e->link != NULL && strcmp(e->link->name, "tcp") != 0) {
         return fed_fail(err, FED_EINVAL,
-                        "the nic packet is a network card that sees what link tcp sends, not link "
-                        "%s: take link tcp, or the nic inline",
+                        "the nic packet compresses TCP packets, so it needs link tcp, not link %s: "
+                        "take link tcp, or the nic inline",
                         e->link->name);
     }
     return FED_OK;
@@ -84,7 +87,9 @@ static fed_status use_place(feddc_engine *e, const feddc_place *place, fed_error
     uint32_t aggregators =
         e->collective->aggregators != NULL ? e->collective->aggregators(e->param) : 0;
     if (aggregators >= place->size) {
-        return fed_fail(err, FED_EINVAL, "%u aggregators of %u ranks: there is no worker left",
+        return fed_fail(err, FED_EINVAL,
+                        "%u aggregators of %u ranks: there is no worker left; start more ranks, or "
+                        "take fewer aggregators",
                         aggregators, place->size);
     }
     e->rank = place->rank;
@@ -103,7 +108,8 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     e->busy = calloc(e->plan.buckets, sizeof *e->busy);
     e->free_sending = (size_t)-1;
     if (!e->cell || !e->result || !e->order || !e->gone || !e->busy) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %u buckets", e->plan.buckets);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the sums of %u buckets",
+                        e->plan.buckets);
     }
     return feddc_values_explain(&e->values, feddc_values_new(&e->values, e->plan.n, &e->sum), err);
 }
@@ -120,12 +126,13 @@ static bool is_float32(const char *spec) {
     return spec == NULL || strcmp(spec, "float32") == 0;
 }
 
-enum { GATHERS = 8 }; /* most ranks that gather by default, on a device */
-enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 }; /* bytes */
+enum { GATHERS = 8 }; /* most ranks for which the collective gather is the default on a device */
+/* bounds of a bucket's bytes when few ranks sum for all */
+enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
 
-/* Bytes of a bucket. Where few ranks sum for all, a sum leaves only after all have sent theirs.
- * Then buckets are small, so that sums go out while gradients still come in. Codecs lose more of
- * small slices than that saves. */
+/* Bytes of a bucket. Where aggregators sum for all, a sum leaves only after all workers have sent
+ * their gradients. Small buckets then let sums leave while gradients still arrive. With a codec
+ * the size stays, because codecs lose more on small slices than small buckets save. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
     if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
@@ -177,8 +184,8 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
                                                                        o->pull, o->device != NULL);
     if ((o->stream != NULL) != (o->device != NULL)) {
         return fed_fail(err, FED_EINVAL,
-                        "an exchange on a device needs the device and a stream of "
-                        "it, in which gradients are written and sums read");
+                        "an exchange on a device needs the option device and, as the option "
+                        "stream, a stream of it in which gradients are written and sums read");
     }
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));
@@ -232,7 +239,9 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
     FED_TRY(e->collective->open(&job, &e->collective_self, err));
     if (pthread_create(&e->thread, NULL, feddc_engine_run, e) != 0) {
         e->collective->close(e->collective_self);
-        return fed_fail(err, FED_EBUSY, "the system gives no thread for the exchange");
+        return fed_fail(
+            err, FED_EBUSY,
+            "the system gives no thread for the exchange: allow more threads (ulimit -u)");
     }
     e->started = true;
     return FED_OK;
@@ -241,7 +250,7 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
 static feddc_exchange *new_exchange(const feddc_exchange_options *options, fed_error *err) {
     feddc_exchange *x = calloc(1, sizeof *x);
     if (x == NULL) {
-        fed_fail(err, FED_ENOMEM, "no memory for an exchange");
+        fed_fail(err, FED_ENOMEM, "out of memory for an exchange");
         return NULL;
     }
     x->engine.link = options->link;
@@ -326,11 +335,12 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
 
 /* -- Put and take -- */
 
-/* With the lock held: the cell of a bucket, fresh for a step that begins. */
+/* With the lock held: return the cell of a bucket, cleared if the step begins with it. */
 static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     if (!cell->begun || cell->step != step) {
-        assert(!cell->begun || cell->claimed); /* step t + 2 comes after step t was taken */
+        /* the caller must take step t before it puts step t + 2 */
+        assert(!cell->begun || cell->claimed);
         *cell = (feddc_cell){.step = step,
                              .begun = true,
                              .plain = plain,
@@ -340,8 +350,8 @@ static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, b
     return cell;
 }
 
-/* With the lock held: give the engine an order, and wake it. With a GPU its work on this bucket
- * comes after what is in the caller's stream now. */
+/* With the lock held: give the engine an order, and wake it. With a GPU, its work on this bucket
+ * begins after the work that is in the caller's stream now. */
 static void give_order(feddc_engine *e, feddc_order order) {
     fed_error err;
     const fed_status marked =
@@ -352,7 +362,7 @@ static void give_order(feddc_engine *e, feddc_order order) {
         return;
     }
     e->order[(e->order_first + e->order_count++) % e->orders] = order;
-    if (e->order_count == 1) { /* else the engine has not come to the earlier ones yet */
+    if (e->order_count == 1) { /* with more orders the engine was woken already */
         e->link->wake(e->link_self);
     }
 }
@@ -409,7 +419,8 @@ static fed_status take_bucket(feddc_engine *e, uint32_t step, uint32_t bucket,
     pthread_mutex_lock(&e->lock);
     fed_status status = FED_OK;
     bool mine = cell->begun && cell->step == step && !cell->claimed;
-    if (mine || e->failure.status != FED_OK) { /* after which put does not begin any more */
+    /* after a failure, put may not have begun the bucket */
+    if (mine || e->failure.status != FED_OK) {
         status = wait_for(e, step, bucket, err);
         cell->claimed = status == FED_OK;
         e->using += status == FED_OK;
@@ -449,7 +460,8 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
     return FED_OK;
 }
 
-/* What reaches a worker of a sum with backup workers are sums that are complete. */
+/* With backup workers, a worker receives only complete sums. So a message of this step or a later
+ * one means that the sum was completed without this rank. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
     feddc_engine *e = &x->engine;
     pthread_mutex_lock(&e->lock);
@@ -458,9 +470,9 @@ bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
     return late;
 }
 
-/* Where an all-reduce puts the sum. */
+/* Where an all-reduce copies the sum to. */
 typedef struct target {
-    fed_gpu_stream *stream; /* NULL: the host's memory */
+    fed_gpu_stream *stream; /* NULL: sum lies in host memory */
     float *sum;
     fed_status status;
 } target;

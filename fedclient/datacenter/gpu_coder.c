@@ -1,4 +1,4 @@
-/* Slices to messages and back, on a GPU. */
+/* Encode slices into messages and decode them, on a GPU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/gpu_coder.h"
 
@@ -7,7 +7,8 @@
 
 #include "fedcodec/gpu_codecs.h"
 
-enum { ALIGN = 128, VECTOR = 16 }; /* bytes: of slices in memory of this file; what codecs want */
+/* bytes: alignment of slices in this file's memory, and the alignment that codecs need */
+enum { ALIGN = 128, VECTOR = 16 };
 
 struct feddc_gpu_coder {
     fedcodec codec;
@@ -15,17 +16,17 @@ struct feddc_gpu_coder {
     const feddc_plan *plan;
     const feddc_values *values;
 
-    size_t *at;  /* [slices]: of a slice in the residual, in values; NULL: no residual */
-    size_t most; /* values of the largest slice that is coded */
+    size_t *at;  /* [slices]: a slice's offset in the residual, in values; NULL: no residual */
+    size_t most; /* values of the largest coded slice */
 
-    /* On the GPU */
+    /* In GPU memory, but for `told`: */
     float *residual;
-    float *slice;  /* float32[most], for slices that begin where the codec can't read them */
+    float *slice;  /* float32[most], for slices that are not aligned as the codec needs */
     uint8_t *area; /* the messages of a shard's slices, each at a multiple of ALIGN */
     void *work;
-    fedcodec_gpu_head *head; /* [of a shard's slices] */
+    fedcodec_gpu_head *head; /* one for each slice of a shard */
 
-    fedcodec_gpu_head *told; /* the same, in pinned memory */
+    fedcodec_gpu_head *told; /* a copy of `head` in pinned host memory */
 };
 
 static size_t round_up(size_t size) {
@@ -42,7 +43,7 @@ static bool fits_codec(const float *x) {
 
 /* ---- New ---- */
 
-/* Sizes of what all shards share. */
+/* Sizes of the memory that all shards share. */
 typedef struct sizes {
     size_t residual; /* values */
     size_t area, work, heads;
@@ -95,7 +96,7 @@ fed_status feddc_gpu_coder_new(const fedcodec *codec, const feddc_plan *plan,
                                fed_error *err) {
     feddc_gpu_coder *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a coder");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a coder");
     }
     *c = (feddc_gpu_coder){.codec = *codec, .plan = plan, .values = values};
     fed_status status = fedcodec_gpu_new(values->gpu, codec, &c->on_gpu, err);
@@ -115,7 +116,8 @@ void feddc_gpu_coder_free(feddc_gpu_coder *c) {
         return;
     }
     fed_gpu *gpu = c->values->gpu;
-    const fed_status done = feddc_values_wait(c->values); /* nothing uses the memory any more */
+    /* after this, no work on the GPU uses the memory */
+    const fed_status done = feddc_values_wait(c->values);
     (void)done;
     void *const memory[] = {c->residual, c->slice, c->area, c->work, c->head};
     for (size_t k = 0; k < sizeof memory / sizeof memory[0]; k++) {
@@ -133,7 +135,8 @@ static float *residual_of(const feddc_gpu_coder *c, const feddc_shard *shard, si
     return c->at != NULL ? c->residual + c->at[shard->first + k] : NULL;
 }
 
-/* Values as they are, with what a push that was taken back has left. */
+/* Write x as float32 values, and add the residual that a push left which the owner did not
+ * count. */
 static fed_status send_plain(const feddc_gpu_coder *c, float *residual, const float *x, size_t n,
                              float *y) {
     if (residual == NULL) {
@@ -161,7 +164,8 @@ static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, siz
                                c->area + at, bound_of(c, slice), &c->head[k]);
 }
 
-/* Lengths are there: did all slices become messages? */
+/* After the heads were read: check that every slice was encoded, into a message of at most its
+ * bound. */
 static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size_t *bad) {
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
@@ -175,7 +179,7 @@ static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size
     return FED_OK;
 }
 
-/* The messages, one behind the other, to the host. */
+/* Copy the slices' messages to the host, one behind the other. */
 static fed_status collect(feddc_gpu_coder *c, const feddc_shard *shard, uint8_t *dst, size_t *len) {
     size_t at = 0, to = 0;
     for (size_t k = 0; k < shard->count; k++) {
@@ -285,7 +289,8 @@ static fed_status use_slices(feddc_gpu_coder *c, bool set, const feddc_shard *sh
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,
                                const uint8_t *src, size_t len, float *y) {
     const fed_status status = use_slices(c, set, shard, src, len, y);
-    const fed_status read = read_heads(c, shard->count); /* waits, so src and told are free */
+    /* waits for the stream, so src and told are no longer read */
+    const fed_status read = read_heads(c, shard->count);
     FED_TRY(status);
     FED_TRY(read);
     for (size_t k = 0; k < shard->count; k++) {

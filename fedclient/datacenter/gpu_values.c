@@ -1,11 +1,12 @@
-/* Plain work on values, in the host's memory or a GPU's. */
+/* Copies, sums and checks of float32 values, in host or GPU memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/gpu_values.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 4, GROUPS = 4096 }; /* values of a work-item, if there are few; most groups */
+/* values that a work-item handles while fewer than GROUPS groups are enough; most groups */
+enum { EACH = 4, GROUPS = 4096 };
 
 extern const char feddc_gpu_values_text[]; /* gpu_values.cl */
 
@@ -64,14 +65,16 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
     }
     FED_TRY(fed_gpu_alloc(v->gpu, n * sizeof **x, (void **)x));
     FED_TRY(fed_gpu_fill(v->stream, *x, 0, n * sizeof **x));
-    return fed_gpu_sync(v->stream); /* other streams may use it at once */
+    return fed_gpu_sync(v->stream); /* the caller may use it in other streams at once */
 }
 
 void feddc_values_free(const feddc_values *v, float *x) {
     if (v->gpu == NULL) {
         free(x);
-    } else if (x != NULL) {                              /* else there may be no stream yet */
-        const fed_status done = fed_gpu_sync(v->stream); /* nothing uses it any more */
+        /* without memory there may be no stream yet */
+    } else if (x != NULL) {
+        /* after this, no work on the GPU uses x */
+        const fed_status done = fed_gpu_sync(v->stream);
         (void)done;
         fed_gpu_free(v->gpu, x);
     }

@@ -8,7 +8,7 @@ KERNEL values_add(GLOBAL float *y, GLOBAL const float *x, u32 n) {
     }
 }
 
-/* y = residual + x, and nothing is left over. */
+/* y = residual + x, and the residual becomes 0. */
 KERNEL values_carry(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL float *y) {
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
         y[i] = residual[i] + x[i];
@@ -23,7 +23,7 @@ KERNEL values_descend(GLOBAL float *y, GLOBAL const float *x, float rate, u32 n)
     }
 }
 
-/* x and y change places. */
+/* Swap x and y. */
 KERNEL values_swap(GLOBAL float *x, GLOBAL float *y, u32 n) {
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
         float was = x[i];
@@ -32,7 +32,7 @@ KERNEL values_swap(GLOBAL float *x, GLOBAL float *y, u32 n) {
     }
 }
 
-/* *found is not 0 if a value is not finite. */
+/* Set *found to 1 if a value is not finite. */
 KERNEL values_check(GLOBAL const float *x, u32 n, GLOBAL u32 *found) {
     u32 bad = 0;
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
@@ -43,7 +43,7 @@ KERNEL values_check(GLOBAL const float *x, u32 n, GLOBAL u32 *found) {
     }
 }
 
-/* *found += the values that are 0 in back and not in x. */
+/* *found += number of values that are 0 in back and not 0 in x. */
 KERNEL values_zeroed(GLOBAL const float *x, GLOBAL const float *back, u32 n, GLOBAL u32 *found) {
     u32 zeroed = 0;
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {

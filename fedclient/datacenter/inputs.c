@@ -1,4 +1,4 @@
-/* Sums in a fixed order, of messages that come in any. */
+/* Add messages in a fixed order of ranks, though they arrive in any order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/inputs.h"
 
@@ -7,14 +7,14 @@
 
 #include "fedcodec/bursts.h"
 
-enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
+enum { CHUNK = 4096 }; /* values summed at a time, so that they stay in the first-level cache */
 
 fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) {
     *in = (feddc_inputs){.count = count};
     in->rank = malloc((count > 0 ? count : 1) * sizeof *in->rank);
     in->pending = calloc(count > 0 ? count : 1, sizeof *in->pending);
     if (in->rank == NULL || in->pending == NULL) {
-        return FED_ENOMEM; /* feddc_inputs_free frees the other */
+        return FED_ENOMEM; /* feddc_inputs_free frees the array that was allocated */
     }
     memcpy(in->rank, rank, count * sizeof *rank);
     return FED_OK;
@@ -37,7 +37,7 @@ fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event, fed_err
     }
     return fed_fail(err, FED_EFORMAT,
                     "rank %u sent its part of bucket %u, shard %u, which this rank does not sum: "
-                    "all ranks must be given the same options",
+                    "give all ranks the same options",
                     event->peer, event->head.bucket, event->head.part);
 }
 
@@ -80,7 +80,7 @@ void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const 
                        turn->shard->n * sizeof *y, begin);
 }
 
-/* The next inputs that are there, at most FEW: their data, and the events to release. */
+/* The next inputs that have arrived, at most FEW: their data, and the events to release. */
 enum { FEW = 8 };
 
 typedef struct batch {
@@ -124,12 +124,13 @@ static fed_status add_raw_on_gpu(const batch *b, const feddc_values *v, bool fir
     return feddc_values_wait(v);
 }
 
-/* All of them are float32: a chunk of each, then the next chunk. */
+/* Add float32 inputs chunk by chunk: first one chunk of each input, then the next chunk. */
 static fed_status add_raw(const batch *b, const feddc_values *v, bool first, size_t n, float *sum,
                           fed_error *err) {
     for (uint32_t k = 0; k < b->count; k++) {
         if (b->len[k] != n * sizeof *sum) {
-            return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for %zu values",
+            return fed_fail(err, FED_EFORMAT,
+                            "rank %u sent a message of %zu bytes for a shard of %zu float32 values",
                             b->event[k].peer, b->len[k], n);
         }
     }
@@ -152,7 +153,7 @@ static fed_status add_raw(const batch *b, const feddc_values *v, bool first, siz
     return FED_OK;
 }
 
-/* One input: y = it, or y += it unless set. */
+/* Add one input: if set, sum = its values, else sum += its values. */
 static fed_status add_one(const batch *b, uint32_t k, const feddc_collective_job *job,
                           const feddc_turn *turn, bool set, bool own_plain, float *sum,
                           fed_error *err) {

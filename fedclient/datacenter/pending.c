@@ -1,4 +1,4 @@
-/* A list of events, in the order of their arrival. */
+/* A list of messages that arrived early, in order of arrival. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/pending.h"
 
@@ -12,7 +12,8 @@ fed_status feddc_pending_add(feddc_pending *pending, const feddc_event *event, f
         size_t room = pending->room > 0 ? 2 * pending->room : FIRST_ROOM;
         feddc_event *more = realloc(pending->event, room * sizeof *more);
         if (more == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for %zu messages that came early", room);
+            return fed_fail(err, FED_ENOMEM, "out of memory for %zu messages that came early",
+                            room);
         }
         pending->event = more;
         pending->room = room;

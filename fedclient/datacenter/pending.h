@@ -1,4 +1,4 @@
-/* Messages that arrived before their time: kept until their step begins. */
+/* Messages that arrived early: they are kept until their step begins. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_PENDING_H
 #define FEDDC_PENDING_H
@@ -8,13 +8,13 @@
 
 #include "feddc/link.h"
 
-/** Zeroed at first. */
+/** Initialise it with zeros. */
 typedef struct feddc_pending {
     feddc_event *event;
     size_t count, room;
 } feddc_pending;
 
-/** Keep an event, behind those that are held. Errors: FED_ENOMEM */
+/** Append an event to the list. Errors: FED_ENOMEM */
 fed_status feddc_pending_add(feddc_pending *pending, const feddc_event *event,
                              fed_error *err) FED_CHECKED;
 

@@ -1,14 +1,14 @@
-/* The plan of an exchange: where buckets, shards and slices are cut. */
+/* Divide the gradient into buckets, shards and slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/plan.h"
 
 #include <stdlib.h>
 
 enum {
-    SMALL = 256,       /* values of a tensor that is worth coding */
-    BUCKET = 1 << 20,  /* bytes */
-    FIRST_PART = 8,    /* the first bucket is this part of the others */
-    ROUND = 16,        /* shards begin at multiples of so many values: a cache line */
+    SMALL = 256,       /* least values of a tensor that is coded, by default */
+    BUCKET = 1 << 20,  /* bytes of a bucket, by default */
+    FIRST_PART = 8,    /* the first bucket has an eighth of the others' size */
+    ROUND = 16,        /* shards begin at multiples of 16 values, which are a cache line */
     SLICES_GROWTH = 64 /* slices by which the array grows */
 };
 
@@ -16,7 +16,8 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Buckets from the end: a short one, and then equal ones of at most `most` values. */
+/* Divide the gradient into buckets, from its end: first a short bucket, then equal ones of at most
+ * `most` values. */
 static fed_status cut_buckets(feddc_plan *plan, size_t most) {
     size_t first = smaller(plan->n, most / FIRST_PART > 0 ? most / FIRST_PART : 1);
     if (plan->n <= most) {
@@ -29,7 +30,7 @@ static fed_status cut_buckets(feddc_plan *plan, size_t most) {
         return FED_ENOMEM;
     }
     plan->bucket[0] = (feddc_bucket){.offset = rest, .n = first};
-    for (size_t k = 0; k < more; k++) { /* range k of `rest`, from its end */
+    for (size_t k = 0; k < more; k++) { /* part k of the rest, counted from its end */
         size_t begin = rest * (more - 1 - k) / more, end = rest * (more - k) / more;
         plan->bucket[1 + k] = (feddc_bucket){.offset = begin, .n = end - begin};
     }
@@ -53,7 +54,8 @@ static fed_status add_slice(feddc_plan *plan, size_t offset, size_t n, bool plai
     return FED_OK;
 }
 
-/* The part of a tensor that lies in a shard: joins a plain slice before it, or becomes slices. */
+/* Add the part of a tensor that lies in a shard. A plain part is joined with a plain slice before
+ * it; otherwise it becomes one or more slices. */
 static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, size_t n,
                            bool plain) {
     feddc_slice *last = shard->count > 0 ? &plan->slice[plan->slices - 1] : NULL;
@@ -70,8 +72,7 @@ static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, 
     return FED_OK;
 }
 
-/* The slices of a shard, from the tensors that overlap it. `at` is the first value of each tensor.
- * */
+/* Make the slices of a shard, from the tensors that overlap it. at[k] is the offset of tensor k. */
 static fed_status cut_slices(feddc_plan *plan, feddc_shard *shard, const size_t *tensor,
                              const size_t *at, size_t tensors, size_t small) {
     size_t end = shard->offset + shard->n;
@@ -107,7 +108,7 @@ static fed_status cut_shards(feddc_plan *plan, const size_t *tensor, const size_
 
 static fed_status cut(feddc_plan *plan, const size_t *tensor, size_t tensors, size_t small,
                       size_t bucket) {
-    size_t *at = calloc(tensors + 1, sizeof *at); /* + 1: never nothing */
+    size_t *at = calloc(tensors + 1, sizeof *at); /* + 1, so that the size is not 0 */
     if (at == NULL) {
         return FED_ENOMEM;
     }
@@ -130,16 +131,17 @@ fed_status feddc_plan_make(const size_t *tensor, size_t tensors, size_t small, s
     }
     if (plan->n == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "there is nothing to exchange: the tensors have no values");
+                        "there is nothing to exchange: the option tensor lists no values");
     }
     if (bucket > 0 && bucket < ROUND * sizeof(float)) {
-        return fed_fail(err, FED_EINVAL, "buckets of %zu bytes: they need %zu at least", bucket,
+        return fed_fail(err, FED_EINVAL,
+                        "a bucket of %zu bytes is too small: it must have at least %zu", bucket,
                         ROUND * sizeof(float));
     }
     if (cut(plan, tensor, tensors, small > 0 ? small : SMALL, bucket > 0 ? bucket : BUCKET) !=
         FED_OK) {
         feddc_plan_free(plan);
-        return fed_fail(err, FED_ENOMEM, "no memory for the plan of %zu values", plan->n);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the plan of %zu values", plan->n);
     }
     return FED_OK;
 }
@@ -154,7 +156,8 @@ void feddc_plan_free(feddc_plan *plan) {
 }
 
 uint32_t feddc_plan_bucket_of(const feddc_plan *plan, size_t value) {
-    uint32_t low = 0, high = plan->buckets - 1; /* offsets fall from bucket to bucket */
+    /* binary search: offsets decrease from bucket to bucket */
+    uint32_t low = 0, high = plan->buckets - 1;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         if (plan->bucket[middle].offset <= value) {

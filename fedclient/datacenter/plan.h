@@ -1,4 +1,5 @@
-/* The plan of an exchange: buckets, their shards, and the shards' slices. */
+/* The plan of an exchange: it divides the gradient into buckets, these into shards, and these into
+ * slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_PLAN_H
 #define FEDDC_PLAN_H
@@ -10,12 +11,12 @@
 #include "fed/error.h"
 
 /*
- * The gradient is one vector of n values. Buckets are ranges of it: bucket 0 is its end, for that
- * is what a backward pass finishes first. A bucket is a message's worth of values; the first one is
- * smaller, so that the wire is busy soon. A bucket is cut into shards, one for each rank that sums,
- * of equal size but for less than 16 values each. What a codec sees is a slice: the part of one
- * tensor that lies in a shard, at most FEDDC_SLICE values. Neighbouring tensors of fewer than
- * `small` values form one slice, which travels as float32.
+ * The gradient is one vector of n values. Buckets are ranges of it. Bucket 0 is the vector's end,
+ * because a backward pass finishes that first; it is smaller than the others, so that the first
+ * message leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less
+ * than 16 values each. A codec encodes one slice at a time: the part of one tensor that lies in a
+ * shard, at most FEDDC_SLICE values. Neighbouring tensors of fewer than `small` values form one
+ * slice, which is always sent as float32.
  */
 enum { FEDDC_SLICE = 1 << 18 };
 
@@ -26,7 +27,7 @@ typedef struct feddc_slice {
 
 typedef struct feddc_shard {
     size_t offset, n;    /* n may be 0 */
-    size_t first, count; /* its slices */
+    size_t first, count; /* index of its first slice, and their number */
 } feddc_shard;
 
 typedef struct feddc_bucket {
@@ -42,12 +43,13 @@ typedef struct feddc_plan {
     size_t slices;
 } feddc_plan;
 
-/** small, bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1. Free with
- * feddc_plan_free. Errors: FED_EINVAL no values; FED_ENOMEM. */
+/** Make a plan. small and bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1.
+ * Free it with feddc_plan_free. Errors: FED_EINVAL no values, or buckets that are too small;
+ * FED_ENOMEM. */
 fed_status feddc_plan_make(const size_t *tensor, size_t tensors, size_t small, size_t bucket,
                            uint32_t shards, feddc_plan *plan, fed_error *err) FED_CHECKED;
 
-/** Safe on a zeroed plan. */
+/** Also allowed for a zeroed plan. */
 void feddc_plan_free(feddc_plan *plan);
 
 static inline const feddc_shard *feddc_plan_shard(const feddc_plan *plan, uint32_t bucket,
@@ -61,7 +63,7 @@ static inline const feddc_slice *feddc_plan_slice(const feddc_plan *plan, const 
     return &plan->slice[shard->first + k];
 }
 
-/** The bucket of a value. */
+/** Return the bucket that contains this value. */
 uint32_t feddc_plan_bucket_of(const feddc_plan *plan, size_t value);
 
 static inline size_t feddc_larger(size_t a, size_t b) {

@@ -1,4 +1,5 @@
-/* Partial sums up, the sum down: a state machine for each shard. */
+/* A state machine for each shard: partial sums are passed up to one rank, and the sum is passed
+ * down again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/sum_relay.h"
 
@@ -9,8 +10,8 @@ enum { PART = 1, SUM = 2 }; /* kinds of messages */
 
 typedef enum phase {
     IDLE = 0,
-    SUMMING, /* parts are missing */
-    WAITING, /* the partial sum is on its way up */
+    SUMMING, /* inputs are missing */
+    WAITING, /* the partial sum was sent up, and the sum has not come */
     DONE     /* the engine has the sum */
 } phase;
 
@@ -19,12 +20,13 @@ typedef struct relay_shard {
     feddc_inputs in;
     uint32_t up, down;
     uint32_t *out, outs;
-    feddc_pending pending; /* sums that came down */
+    feddc_pending pending; /* sums that arrived early */
 
     phase phase;
-    const float *own; /* the gradient */
-    feddc_event kept; /* a sum that the caller reads where it lies; else kind NOTHING */
-    uint32_t lent;    /* sends that read job.sum */
+    const float *own; /* this rank's gradient */
+    /* a sum that the caller reads in the link's buffer; else kind FEDDC_NOTHING */
+    feddc_event kept;
+    uint32_t lent; /* sends that read job.sum */
 } relay_shard;
 
 struct feddc_relay {
@@ -54,7 +56,7 @@ static fed_status new_buffer(feddc_relay *relay, uint32_t uses, feddc_buffer **b
                              fed_error *err) {
     *buffer = feddc_buffers_get(&relay->buffers);
     if (*buffer == NULL) {
-        (void)fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes",
+        (void)fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
                        relay->buffers.size);
         return FED_ENOMEM;
     }
@@ -76,7 +78,8 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        bool lent = x != s->own; /* the engine counts who reads the gradient */
+        /* sends that read the gradient are counted by the engine, others here */
+        bool lent = x != s->own;
         s->lent += lent;
         return send_to(
             relay, s, s->up, PART, x, s->turn.shard->n * sizeof *x,
@@ -89,7 +92,7 @@ static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fe
                    err);
 }
 
-/* Send the bytes of a sum down, and use them. */
+/* Send an encoded sum down, and decode it for this rank. */
 static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer *buffer,
                                fed_error *err) {
     float *sum = sum_of(relay, s);
@@ -105,7 +108,7 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
                         err));
     feddc_engine_spent(relay->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->turn.step,
                        s->turn.bucket, buffer->len, begin);
-    feddc_buffers_put(&relay->buffers, buffer); /* the use of this rank */
+    feddc_buffers_put(&relay->buffers, buffer); /* this rank no longer uses it */
     s->phase = DONE;
     feddc_engine_done(relay->job.engine, s->turn.step, s->turn.bucket, s->turn.part, sum);
     return FED_OK;
@@ -124,9 +127,10 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
 
 /* -- Phases -- */
 
-/* This rank has the whole sum. */
+/* This rank has the whole sum: encode it if needed, and send it down. */
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
-    feddc_round(&relay->job, &s->turn, x, sum_of(relay, s)); /* there x lies, if others get it */
+    /* if a NIC rounds, x is sum_of already, so it is rounded in place */
+    feddc_round(&relay->job, &s->turn, x, sum_of(relay, s));
     if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);
     }
@@ -153,10 +157,12 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
                               fed_error *err) {
     const feddc_shard *shard = s->turn.shard;
     if (event->len != shard->n * sizeof(float)) {
-        return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for a sum of %zu values",
-                        event->peer, event->len, shard->n);
+        return fed_fail(err, FED_EFORMAT,
+                        "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
+                        event->len, shard->n);
     }
-    if (s->outs == 0) { /* nobody else reads it: the caller does, where it lies */
+    /* this rank sends it to no other, so the caller reads it in the link's buffer */
+    if (s->outs == 0) {
         s->kept = *event;
         return spread_raw(relay, s, (const float *)(const void *)event->data, err);
     }
@@ -172,8 +178,9 @@ static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event 
         return use_raw_sum(relay, s, event, err);
     }
     if (event->len > relay->buffers.size) {
-        return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes; a sum has %zu at most",
-                        event->peer, event->len, relay->buffers.size);
+        return fed_fail(err, FED_EFORMAT,
+                        "rank %u sent a sum of %zu bytes, but a sum has at most %zu", event->peer,
+                        event->len, relay->buffers.size);
     }
     feddc_buffer *buffer;
     FED_TRY(new_buffer(relay, s->outs + 1, &buffer, err));
@@ -183,7 +190,8 @@ static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event 
     return spread_bytes(relay, s, buffer, err);
 }
 
-/* Go on as far as what is there allows. Nothing is written where a send still reads. */
+/* Do what is possible with the messages that have arrived. Memory that a send still reads is not
+ * written. */
 static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
     if (s->phase == SUMMING && s->lent == 0) {
         FED_TRY(add_inputs(relay, s, err));
@@ -233,7 +241,7 @@ fed_status feddc_relay_arrived(void *self, const feddc_event *event, fed_error *
     } else {
         return fed_fail(err, FED_EFORMAT,
                         "rank %u sent a message of kind %u for bucket %u, shard %u, which is not "
-                        "for this rank: all ranks must be given the same options",
+                        "for this rank: give all ranks the same options",
                         event->peer, event->head.kind, event->head.bucket, event->head.part);
     }
     return advance(relay, s, err);
@@ -335,7 +343,7 @@ fed_status feddc_relay_open(const feddc_collective_job *job, feddc_find_way *fin
                             feddc_relay **relay, fed_error *err) {
     feddc_relay *r = calloc(1, sizeof *r);
     if (r == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a collective");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a collective");
     }
     r->job = *job;
     r->buffers.gpu = job->values->gpu;
@@ -344,7 +352,7 @@ fed_status feddc_relay_open(const feddc_collective_job *job, feddc_find_way *fin
     free(room);
     if (status != FED_OK) {
         feddc_relay_close(r);
-        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %u shards",
+        return fed_fail(err, FED_ENOMEM, "out of memory for the sums of %u shards",
                         job->plan->buckets * job->plan->shards);
     }
     *relay = r;

@@ -1,4 +1,5 @@
-/* A relay: ranks pass partial sums up to one that has the whole, and the sum down again. */
+/* A relay: ranks pass partial sums up to a last rank, which completes the sum, and the sum is
+ * passed down again. The collectives ring and tree use it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_SUM_RELAY_H
 #define FEDDC_SUM_RELAY_H
@@ -7,23 +8,25 @@
 #include "fedclient/datacenter/inputs.h"
 
 /*
- * For each shard each rank adds its inputs, its own gradient among them, and sends the partial sum
- * up, coded once. The last one codes the whole sum as a pull, uses its own bytes decoded, and sends
- * them down; the others hand on the bytes that they got. So all ranks have the same bits. A rank
- * codes each value once a step. Ring and tree are ways through this machine.
+ * For each shard, a rank adds its inputs, its own gradient among them, encodes the partial sum
+ * once and sends it up. The last rank encodes the whole sum as a pull, sends the message down, and
+ * decodes it for itself. The other ranks pass the same message on. So all ranks get the same bits,
+ * and a rank encodes each value once a step. Ring and tree only differ in the ways of the shards.
  */
 
 /** The way of one shard through one rank. */
 typedef struct feddc_way {
-    uint32_t *input; /* the ranks whose parts are added, in this order; the own rank among them */
+    /* ranks whose partial sums are added, in this order; this rank's number stands for its
+     * gradient */
+    uint32_t *input;
     uint32_t inputs;
-    uint32_t up;   /* who gets the partial sum; the own rank: this one has the whole */
-    uint32_t down; /* who sends the sum, where up is another rank */
-    uint32_t *out; /* whom to send the sum */
+    uint32_t up;   /* the rank that gets the partial sum; this rank: it completes the sum */
+    uint32_t down; /* the rank that sends the sum, if up is another rank */
+    uint32_t *out; /* the ranks to send the sum to */
     uint32_t outs;
 } feddc_way;
 
-/** Writes the way; input and out have room for `ranks` each. */
+/** A callback that fills in a shard's way. input and out have room for `ranks` numbers each. */
 typedef void feddc_find_way(const feddc_collective_job *job, uint32_t bucket, uint32_t part,
                             feddc_way *way);
 

@@ -1,4 +1,4 @@
-/* The rules of synchronization: what each of them wants at a step. */
+/* The rules of synchronization: what each of them demands at a step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/sync.h"
 
@@ -43,9 +43,9 @@ static feddc_act act_odsgd(const double *param, uint32_t t) {
 }
 
 /*
- * Yu et al. 2021 (CD-SGD), Algorithm 1; its iteration i is t + 1. The last step of the warm-up
- * updates the local weights already (line 6), so the first formal step does not wait for its sum.
- * `count` begins at 0, so the first formal step is a full one.
+ * Yu et al. 2021 (CD-SGD), Algorithm 1; its iteration i is t + 1 here. The last step of the
+ * warm-up updates the local weights already (line 6), so the first step after the warm-up does not
+ * wait for its sum. The paper's `count` begins at 0, so that step is exchanged as float32.
  */
 static feddc_act act_cdsgd(const double *param, uint32_t t) {
     const uint32_t n = (uint32_t)param[0], k = (uint32_t)param[1];
@@ -103,8 +103,8 @@ fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error
     return raw || !plain
                ? FED_OK
                : fed_fail(err, FED_EINVAL,
-                          "%s exchanges plain float32, and would never use \"%.60s\": with a codec "
-                          "or a nic take %s",
+                          "the rule %s always exchanges float32, and would never use \"%.60s\": to "
+                          "use a codec or a nic, take the rule %s",
                           rows[k].name, codec, rows[k].act == act_ssgd ? "bitsgd" : "cdsgd");
 }
 

@@ -1,4 +1,5 @@
-/* Rings of spans, the JSON that trace viewers read, and the table at the end of a run. */
+/* Record spans in ring buffers, write them as JSON for trace viewers, and write the table of mean
+ * step times. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/trace.h"
 
@@ -14,14 +15,14 @@
 #include "fed/file.h"
 #include "fed/utf8.h"
 
-/* LANES: threads of a row in the file, for spans that overlap. */
+/* LANES: most threads of a row in the file, as spans that overlap need threads of their own. */
 enum { LANES = 64, NAME = 128, PATH = 4096 };
 
 static const size_t largest_part = UINT32_MAX;
 
 typedef struct trace_row {
     feddc_span *ring;       /* [room]; span k lies at k % room */
-    _Atomic uint64_t added; /* told after the span is there */
+    _Atomic uint64_t added; /* increased after the span is written */
 } trace_row;
 
 struct feddc_trace {
@@ -32,7 +33,7 @@ struct feddc_trace {
 
 /* ---- Recording ---- */
 
-/* Inside there are two rows for each peer: to it, and from it. */
+/* Inside this file a peer has two rows: messages to it, and messages from it. */
 static uint32_t rows_of(const feddc_trace *trace) {
     return FEDDC_ROW_PEER + 2 * trace->ranks;
 }
@@ -52,12 +53,13 @@ fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_t
                         ranks);
     }
     if (spans == 0) {
-        return fed_fail(err, FED_EINVAL, "a trace needs room for at least one span");
+        return fed_fail(err, FED_EINVAL,
+                        "a trace of 0 spans is not possible: it needs room for at least one span");
     }
     const size_t rows = (size_t)FEDDC_ROW_PEER + 2 * (size_t)ranks;
     feddc_trace *made = calloc(1, sizeof *made + rows * sizeof *made->rows);
     if (made == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a trace of %u ranks", ranks);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a trace of %u ranks", ranks);
     }
     made->rank = rank;
     made->ranks = ranks;
@@ -66,7 +68,7 @@ fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_t
         made->rows[r].ring = calloc(spans, sizeof *made->rows[r].ring);
         if (made->rows[r].ring == NULL) {
             feddc_trace_close(made);
-            return fed_fail(err, FED_ENOMEM, "no memory for a trace of %zu spans a row", spans);
+            return fed_fail(err, FED_ENOMEM, "out of memory for a trace of %zu spans a row", spans);
         }
     }
     *trace = made;
@@ -115,11 +117,11 @@ static const char *const what_names[FEDDC_WHATS] = {"forward", "backward", "upda
                                                     "encode",  "decode",   "sum",    "exchange",
                                                     "send",    "receive",  "copy"};
 
-/* A string of JSON, with its quotes. */
+/* Write a JSON string, with its quotes. */
 static void write_string(fed_writer *out, const char *text) {
     char clean[NAME];
     snprintf(clean, sizeof clean, "%s", text);
-    fed_utf8_clean(clean); /* control characters too */
+    fed_utf8_clean(clean); /* also removes control characters */
     fed_write_u8(out, '"');
     for (const char *c = clean; *c != '\0'; c++) {
         if (*c == '"' || *c == '\\') {
@@ -130,7 +132,8 @@ static void write_string(fed_writer *out, const char *text) {
     fed_write_u8(out, '"');
 }
 
-/* What a viewer calls a process or a thread, and where it stands. kind: "process" or "thread". */
+/* Write the name of a process or thread, and its place in the viewer's list. kind: "process" or
+ * "thread". */
 static void write_name(fed_writer *out, const char *kind, uint32_t pid, uint32_t tid,
                        uint32_t place, const char *name) {
     fed_write_printf(
@@ -152,7 +155,7 @@ static void row_name(uint32_t row, char *name, size_t cap) {
     }
 }
 
-/* Thread ids of a row: 1 + row * LANES + lane. */
+/* Write the name of a row's thread. Its thread id is 1 + row * LANES + lane. */
 static void write_lane_name(fed_writer *out, uint32_t rank, uint32_t row, uint32_t lane,
                             uint64_t missing) {
     char name[NAME];
@@ -171,7 +174,8 @@ static uint64_t length(uint64_t begin, uint64_t end) {
     return end > begin ? end - begin : 0;
 }
 
-/* Whole microseconds: fractions are read as floating point, and neighbours could then overlap. */
+/* Return whole microseconds: viewers read fractions as floating point, and neighbouring spans
+ * could then overlap. */
 static uint64_t microseconds(uint64_t ns, uint64_t zero) {
     return length(zero, ns) / 1000;
 }
@@ -198,8 +202,8 @@ static int by_begin(const void *a, const void *b) {
                                        : (left->end > right->end) - (left->end < right->end);
 }
 
-/* Messages to a peer leave in their order: each is on its way only when the one before has left.
- * spans[count], in the order of their ends. */
+/* Messages to a peer leave one after the other, so let each span begin at the end of the span
+ * before. spans[count] are ordered by their ends. */
 static void end_to_end(feddc_span *spans, size_t count) {
     for (size_t k = 1; k < count; k++) {
         if (spans[k].begin < spans[k - 1].end) {
@@ -211,21 +215,23 @@ static void end_to_end(feddc_span *spans, size_t count) {
     }
 }
 
-/* The last spans of a row, the oldest first: of `added`, as many as there are. spans[room] */
+/* Copy a row's spans that are still in the ring to spans[room], oldest first. added: number of
+ * spans ever added. Returns the number copied. */
 static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, feddc_span *spans) {
     const feddc_span *ring = trace->rows[row].ring;
     const size_t count = added < trace->room ? (size_t)added : trace->room;
-    const size_t first = count > 0 ? (size_t)(added % count) : 0; /* not full: 0 */
+    const size_t first = count > 0 ? (size_t)(added % count) : 0; /* 0 if the ring is not full */
     memcpy(spans, ring + first, (count - first) * sizeof *spans);
     memcpy(spans + (count - first), ring, first * sizeof *spans);
     return count;
 }
 
-/* The spans of a row, in lanes. spans[count], sorted; missing: how many there are no more. */
+/* Write a row's spans, overlapping ones in different lanes. spans[count] are sorted by their
+ * begin; missing: number of spans that were overwritten. */
 static void write_spans(const feddc_trace *trace, uint32_t row, const feddc_span *spans,
                         size_t count, uint64_t missing, uint64_t zero, fed_writer *out) {
     uint64_t ends[LANES] = {0};
-    uint32_t used = 1; /* an empty row has its name too */
+    uint32_t used = 1; /* write a name for an empty row too */
     for (size_t k = 0; k < count; k++) {
         uint32_t lane = 0;
         while (lane < LANES && spans[k].begin < ends[lane]) {
@@ -258,7 +264,7 @@ fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64
         const uint64_t added = atomic_load_explicit(&trace->rows[row].added, memory_order_acquire);
         const size_t count = copy_row(trace, row, added, sorted);
         if (row >= FEDDC_ROW_PEER && peer_of(row) == trace->rank && count == 0) {
-            continue; /* nobody sends to itself */
+            continue; /* a rank sends nothing to itself, so leave the row out */
         }
         if (row >= FEDDC_ROW_PEER && !is_from(row)) {
             end_to_end(sorted, count);
@@ -287,7 +293,7 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
     fed_writer_growing(&out);
     fed_status status = feddc_trace_events(trace, name, zero, &out);
     if (status != FED_OK) {
-        fed_fail(err, status, "no memory to write the trace %s", part);
+        fed_fail(err, status, "out of memory to write the trace %s", part);
     } else {
         status = fed_file_replace(part, out.data, out.len, 0644, err);
     }
@@ -295,7 +301,7 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
     return status;
 }
 
-/* Append one rank's part; *there: whether it has one. */
+/* Append one rank's part to the file. *there: the part exists. */
 static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bool *there,
                              fed_error *err) {
     char part[PATH];
@@ -314,7 +320,7 @@ static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bo
     return status;
 }
 
-/* All of the file but its creation and its commit. */
+/* Write the content of the merged file. */
 static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_error *err) {
     static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     char text[NAME];
@@ -334,9 +340,10 @@ static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_er
     }
     if (found == 0) {
         return fed_fail(err, FED_ENOTFOUND,
-                        "no worker has left its part of the trace, %s.0 or such", path);
+                        "no worker has written its part of the trace: there is no file %s.RANK",
+                        path);
     }
-    /* The last event has no comma behind it. */
+    /* JSON allows no comma after the last event. */
     const int len =
         snprintf(text, sizeof text,
                  "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\",\"args\":"

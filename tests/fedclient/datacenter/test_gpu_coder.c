@@ -190,7 +190,7 @@ FED_TEST(bad_messages_are_refused) {
     there.message[0] ^= 1;
     assert_fed_status(feddc_coder_add(there.coder, shard, false, there.message, len, y, &err),
                       FED_EFORMAT);
-    assert_fed_says(err, "is none of twobit");
+    assert_fed_says(err, "cannot be decoded as twobit");
     there.message[0] ^= 1;
     there.message[2] = 0x7f; /* the length is over any bound */
     assert_fed_status(feddc_coder_decode(there.coder, shard, false, there.message, len, y, &err),
