@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seconds an exchange takes: ours beside MPI_Allreduce (its own choice, and the segmented ring) and gloo, in one run.
+"""Compare the seconds of an exchange: ours, MPI_Allreduce (its default, and the segmented ring) and gloo, in one run.
 
     allreduce.py [--rate machine|10mbit|100mbit|1gbit|none] [--ranks N] [--floats N,N] [--rounds N] [--steps N] [--build DIR]
                  [--python COMMAND] [--only DESIGN,DESIGN]
@@ -7,7 +7,7 @@
 machine: ranks are processes or threads of this machine, which share its memory; MPI then uses that too. Else each rank is in
 a network namespace behind a line of that rate (datacenter.py), which needs root.
 
-Designs take turns, round after round, so that what else the machine does hits all of them. The table has the median over the
+Designs take turns, round after round, so that other load on the machine affects all of them. The table has the median over the
 rounds of each design's median step, the fastest step, and CPU seconds a rank and step. "left" means that the sum is left where
 it lies, for an optimizer to read; "copied", and all of MPI and gloo, put it into the caller's memory. gloo is left out where
 PyTorch is not installed; --python "chroot DIR python3" takes another system's.
@@ -31,8 +31,8 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "O
         "OMPI_MCA_mpi_yield_when_idle": "1"}
 SEGMENTED_RING = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "5",
                   "OMPI_MCA_coll_tuned_allreduce_algorithm_segmentsize": "262144"}
-# What stands for rsh: mpirun gives it an address, and the command that starts a daemon there. The daemons must believe that
-# they are on different machines.
+# A replacement for rsh: mpirun calls it with an address and the command that starts a daemon there. Each daemon gets a
+# host name of its own, because mpirun must take them for different machines.
 AGENT = """#!/bin/sh
 host=$1; shift
 rank=${host##*.}; rank=$((rank - 1))
@@ -53,7 +53,7 @@ class Machine:
         pass
 
     def run(self, command):
-        """As datacenter.Lines.run, on the loopback interface."""
+        """Like datacenter.Lines.run, but on the loopback interface."""
         addresses = ",".join(f"127.0.0.1:{datacenter.PORT + rank}" for rank in range(self.ranks))
         group = [subprocess.Popen(["nice", "-n", str(datacenter.NICE), *command(rank)], stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, FED_RANK=str(rank), FED_SIZE=str(self.ranks), FED_ADDRESSES=addresses))
@@ -102,7 +102,7 @@ class Table:
         return [os.path.abspath(os.path.join(self.options.build, "bin/bench_exchange")), *words]
 
     def once(self, command, environment=None):
-        """One command, which is or starts all ranks; what rank 0 prints."""
+        """Run one command, which starts all ranks, and return what rank 0 prints."""
         run = subprocess.run(["timeout", "-k", "10", str(SECONDS), "nice", "-n", str(datacenter.NICE), *command], stdout=subprocess.PIPE, text=True, check=True,
                              env={**os.environ, **ROOT, **(environment or {})})
         return run.stdout

@@ -11,7 +11,7 @@
 
 enum { BENCH_ROUNDS_MAX = 1000 };
 
-/** How long one operation took in each round. At first {.count = 0}. */
+/** The seconds that one operation took in each round. Initialise it with {.count = 0}. */
 typedef struct bench_times {
     double s[BENCH_ROUNDS_MAX];
     size_t count;
@@ -19,8 +19,8 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** What another clock says: CLOCK_PROCESS_CPUTIME_ID, or a thread's, since other programs may use
- * the machine, too. */
+/** The seconds of this clock. CLOCK_PROCESS_CPUTIME_ID, or a thread's clock, leaves out the time
+ * of other programs. */
 double bench_clock_s(clockid_t clock);
 
 /** The median of the times; 0 if there are none. Sorts the times. */

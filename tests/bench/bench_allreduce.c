@@ -1,4 +1,6 @@
-/* How fast MPI_Allreduce sums float32 gradients, for comparison: one rank, which mpirun starts.
+/*
+ * Measure how fast MPI_Allreduce sums float32 gradients, for comparison. This is the program of
+ * one rank; mpirun starts the ranks.
  *
  *     mpirun -n 4 bench_allreduce floats=430000 steps=20
  *
@@ -32,7 +34,7 @@ int main(int argc, char **argv) {
     int rank = 0;
     double cpu = 0;
     if (floats == 0 || floats > INT_MAX || steps == 0 || steps > BENCH_ROUNDS_MAX - WARM_UP) {
-        fprintf(stderr, "bench_allreduce: floats=N steps=N, as bench_allreduce.c says\n");
+        fprintf(stderr, "usage: bench_allreduce floats=N steps=N, where both are at least 1\n");
         return 2;
     }
     MPI_Init(&argc, &argv);
@@ -51,7 +53,8 @@ int main(int argc, char **argv) {
     }
     cpu = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / (double)steps;
     if (rank == 0) {
-        double median = bench_median_s(&times); /* which sorts them */
+        /* bench_median_s sorts the times, for the fastest and slowest below */
+        double median = bench_median_s(&times);
         printf("{\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
                "\"cpu\": %.6g}\n",
                floats, median, times.s[0], times.s[times.count - 1], cpu);

@@ -1,10 +1,12 @@
 /*
- * Speed of a network card's codec (fedcodec/bursts.h), a packet at a time: ratios to memcpy of as
- * many values in the same rounds, and Gbit/s of float32 on one core. The output is Markdown.
+ * Measure the codec of compressing NICs (fedcodec/bursts.h), one packet at a time: speeds as
+ * ratios to memcpy of as many values in the same rounds, and in Gbit/s of float32 on one core. The
+ * output is Markdown.
  *
  *     bench_bursts [ROUNDS [E]]
  *
- * Small packets fill a frame of 1500 bytes, large ones are what a kernel hands to a card at once.
+ * Small packets fill a frame of 1500 bytes. Large ones have the size that a kernel hands to a NIC
+ * at once.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -19,8 +21,8 @@
 
 enum { VALUES = 1 << 20, SMALL = 362, LARGE = 16320 };
 
-/* What the values are. Those of one kind are near 2^-scale, evenly over 2^spread below and above
- * it, so that no branch can be foreseen. */
+/* A kind of values: near 2^-scale, with exponents spread evenly up to 2^spread below and above, so
+ * that the processor cannot predict branches. */
 typedef struct kind {
     const char *name;
     float scale, spread;
@@ -37,8 +39,8 @@ typedef struct run {
     size_t rounds, packet;
     float *x, *y;
     uint8_t *dst;
-    size_t *len; /* of each packet */
-    size_t room; /* of each packet in dst */
+    size_t *len; /* length of each packet's message */
+    size_t room; /* bytes of dst for each packet */
 } run;
 
 static void draw(const kind *k, float *x) {
@@ -69,7 +71,7 @@ static void decode_all(const run *r, const fedcodec_burst_coder *coder) {
     }
 }
 
-/* In place, as a sender rounds what it keeps. */
+/* Round in place, as a sender rounds the values that it also uses itself. */
 static void round_all(const run *r, const fedcodec_burst_coder *coder) {
     for (size_t k = 0; k < packets(r); k++) {
         coder->round(r->e, r->y + k * r->packet, r->y + k * r->packet, r->packet);

@@ -1,4 +1,5 @@
-/* How long everybody waits while a round closes, and how long the next version takes. */
+/* Measure how long devices wait while a round closes, and how long making the next version
+ * takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +15,14 @@
 /*
  *     bench_closing [VALUES [CODEC_UP [CODEC_DOWN]]]
  *
- * Two devices make each of ROUNDS rounds of a model of VALUES values (25000000), through
- * handle and commit, without sockets. A third device checks in in each batch, and each batch writes
- * a row, so each waits for the disk. Once in a batch and once in a thread of its own:
+ * Two devices take part in each of ROUNDS rounds of a model of VALUES values (25000000), through
+ * the coordinator's handle and commit functions, without sockets. A third device checks in in each
+ * batch, and each batch writes a row, so each waits for the disk. Versions are made once within a
+ * batch and once in a thread of its own. The table has:
  *
- *   last     the batch of the round's last update, ms; median and longest
- *   beside   the longest batch from then on until the next version is there, ms
- *   version  from the beginning of the last update's batch to the next version, ms; median
- *   memory   the process at its largest, MB
+ * last the batch of the round's last update, ms; median and longest beside the longest batch from
+ * then on until the next version is committed, ms version from the beginning of the last update's
+ * batch to the next version, ms; median memory the process at its largest, MB
  *
  * The store lies in $TMPDIR, so its disk counts.
  */
@@ -36,7 +37,7 @@ typedef struct run {
     uint32_t tokens;
 } run;
 
-/* Something to commit, as devices' rows are in a busy coordinator. */
+/* Write a row, so that the batch has something to commit, as in a busy coordinator. */
 static void write_a_row(run *r) {
     fed_error err = {0};
     uint8_t hash[FED_SHA256_SIZE];
@@ -53,7 +54,7 @@ static uint32_t version_of(const run *r) {
     return fedserver_rounds_front(&r->c.server->rounds)->versions.version;
 }
 
-/* A batch with a check-in. Returns what it took. */
+/* Run a batch with a check-in. Returns the seconds that it took. */
 static double batch(run *r) {
     const double start_s = bench_now_s();
     (void)device_ask_work(&r->c, &r->d[2]);
@@ -77,7 +78,7 @@ static void one_round(run *r, const float *x) {
     }
     update(r, 0, &work[0], x);
     (void)batch(r);
-    fed_writer body; /* encoding is the device's time */
+    fed_writer body; /* the device encodes before the measurement */
     fed_writer_growing(&body);
     device_encode(&work[1], x, 1, &body);
     const double start_s = bench_now_s();
@@ -149,7 +150,8 @@ int main(int argc, char **argv) {
     printf("| values | made in a | last, ms | longest | beside | version | memory, MB |\n");
     printf("|---|---|---|---|---|---|---|\n");
     fflush(stdout);
-    for (int apart = 0; apart < 2; apart++) { /* each in a process of its own: its memory counts */
+    /* a child process for each, because its largest memory is measured */
+    for (int apart = 0; apart < 2; apart++) {
         const pid_t child = fork();
         if (child == 0) {
             measure(values, up, down, apart == 1);

@@ -1,5 +1,5 @@
-/* What a check-in costs the coordinator that leads: one that it serves itself over TLS, and one
- * that a follower passes on to it. Their ratio says how many followers one leader can feed. */
+/* Measure what a check-in costs the leader: one that it serves itself over TLS, and one that a
+ * follower passes on to it. Their ratio says how many followers one leader can serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@
 /*
  *     bench_cluster [ROUNDS]
  *
- * A leader and a follower on one PostgreSQL, which runs for this. Check-ins come in a closed loop
- * on 32 connections that stay open, then each on a connection of its own with a full handshake.
- * They go in turn to the leader and to the follower. All processes share the machine: compare CPU
- * times.
+ * A leader and a follower share a PostgreSQL server that is started for this run. Check-ins come
+ * in a closed loop on 32 connections that stay open, then each on a new connection with a full
+ * handshake. They go alternately to the leader and to the follower. All processes share the
+ * machine, so compare CPU times.
  */
 
 enum { DEVICES = 64, ACTIVE = 32, CHECKINS = 8000, LIMIT_S = 60, MEMBERS = 2, PARALLEL = 8 };
@@ -122,7 +122,7 @@ static fed_load *connect_to(world *w, unsigned member, size_t count) {
     return load;
 }
 
-/* So many check-ins at that member: on open connections, or each on one of its own. */
+/* Do `count` check-ins at this member: on open connections, or with `anew` each on a new one. */
 static void run_checkins(world *w, unsigned member, size_t count, bool anew, cost *c) {
     double before[MEMBERS];
     for (unsigned k = 0; k < MEMBERS; k++) {
@@ -149,7 +149,8 @@ static void open_world(world *w) {
     fed_cluster_open(&w->cluster, w->directory, store, MEMBERS);
     w->cluster.requests = 1000000;
     enrol(w);
-    fed_cluster_start_ready(&w->cluster, LEADER); /* alone, so it leads */
+    /* it is started alone, so it becomes the leader */
+    fed_cluster_start_ready(&w->cluster, LEADER);
     while (fed_cluster_leader(&w->cluster, NULL) != LEADER) {
         fed_sleep_ms(10);
     }

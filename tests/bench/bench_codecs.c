@@ -26,8 +26,8 @@
 #include "fed/threads.h"
 #include "peers.h"
 
-/* The settings that are measured by default. Each codec that is missing here is measured with its
- * presets. */
+/* The settings that are measured by default. Codecs without a setting here are measured with their
+ * default parameters. */
 static const char *const settings[] = {"3lc:s=1 dense",
                                        "3lc:s=1",
                                        "3lc:s=1.75",

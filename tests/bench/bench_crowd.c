@@ -1,5 +1,5 @@
-/* What a coordinator does for a crowd of a million devices and more, and which wall it meets first.
- */
+/* Measure a coordinator with a million devices and more: throughput, times and memory, to find
+ * what limits it first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What an enrolment costs the coordinator beside many enrolled devices. */
+/* Measure what an enrolment costs a coordinator that has many devices already. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,12 @@
 /*
  *     bench_devices DIRECTORY [DEVICES]
  *
- * It makes a coordinator in DIRECTORY, which must not exist. Remove the directory afterwards.
- * A second handle on the database, as the front has it, enrols one device after another. Between
- * two of them the coordinator runs a batch, in which it takes the new device over. This is measured
- * at 1,000 devices and at DEVICES (default 1,000,000). Beside it: the start of a coordinator, and a
- * walk over the table of devices, which each enrolment cost once.
+ * It makes a coordinator in DIRECTORY, which must not exist. Remove the directory afterwards. A
+ * second handle on the database, like the one of the front process, enrols one device after
+ * another. After each, the coordinator runs a batch, in which it reads the new device's row. The
+ * batch is measured at 1,000 devices and at DEVICES (default 1,000,000). Also measured: the start
+ * of a coordinator, and a pass over the whole table of devices, which an earlier release made at
+ * each enrolment.
  */
 
 enum { ROUNDS = 200, FEW = 1000 };
@@ -25,7 +26,7 @@ enum { ROUNDS = 200, FEW = 1000 };
 typedef struct bench {
     const char *directory;
     const fedserver_store *store;
-    void *db; /* the front's handle */
+    void *db; /* a database handle like that of the front process */
     size_t devices;
 } bench;
 

@@ -1,4 +1,5 @@
-/* What a coordinator sends to a device with an old version of the model, and what that costs. */
+/* Measure what a coordinator sends to a device with an old version of the model, and the CPU time
+ * for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,11 @@
 /*
  *     bench_download DIRECTORY [BEHIND ...]
  *
- * DIRECTORY is that of a coordinator that does not run (fedsim --dir). BEHIND: the device's version
- * is so many versions older than the newest; "all": the device has no model. The sizes of the chain
- * of deltas and of the patch are fractions of a snapshot of plain values. The times are those to
- * bring the device's version back, to write the patch and to apply it. They are medians of a few
- * runs, in ms of CPU time per million values.
+ * DIRECTORY belongs to a coordinator that does not run now (fedsim --dir makes one). BEHIND: by
+ * how many versions the device's model is older than the newest; "all": the device has no model.
+ * The sizes of the chain of deltas and of the patch are fractions of a snapshot of plain values.
+ * The times are those to bring the device's version back, to write the patch and to apply it. They
+ * are medians of a few runs, in ms of CPU time per million values.
  */
 
 enum { TRIES = 9 };

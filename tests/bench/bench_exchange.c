@@ -1,6 +1,5 @@
-/* How fast a worker group exchanges: one rank of it, or all as threads. tests/bench/datacenter.py
- * runs it.
- */
+/* Measure how fast a worker group exchanges gradients. A process is one rank, or has all ranks as
+ * threads. tests/bench/datacenter.py runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <pthread.h>
@@ -19,15 +18,15 @@
  * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC nic=SPEC bucket=BYTES
  * congestion=reno values=FILE raw=0 leave=0
  *
- * With link=tcp the environment says who it is: FED_RANK, FED_SIZE, FED_ADDRESSES (with commas);
- * with link=mpi mpirun does; with link=threads size=N ranks are threads. raw=1: no exchange, but
- * each rank sends each other floats / ranks values twice, as messages of `bucket` bytes: what the
- * link alone takes for the bytes of a float32 exchange. leave=1: sums are not copied to the
- * caller's memory: an optimizer reads them where they lie. values: float32 to exchange instead of
- * made-up ones; each rank takes its `floats` of them after the rank's before, and begins again at
- * the end of the file.
+ * With link=tcp the environment names the rank: FED_RANK, FED_SIZE, FED_ADDRESSES (separated by
+ * commas). With link=mpi, mpirun does. With link=threads, size=N ranks are threads. raw=1: instead
+ * of an exchange, each rank sends each other rank floats / ranks values twice, as messages of
+ * `bucket` bytes. This measures the link alone, with the bytes of a float32 exchange. leave=1:
+ * sums are not copied to the caller's memory, as an optimizer can read them where they lie.
+ * values=FILE: float32 values to exchange instead of random ones. Each rank takes the next
+ * `floats` values of the file, which is read again from its begin after its end.
  *
- * Rank 0 prints the median of the steps' times, the bytes that it sends a step, and its CPU time.
+ * Rank 0 prints the median time of a step, the bytes that it sends in a step, and its CPU time.
  */
 
 enum { WARM_UP = 2 };
@@ -75,7 +74,7 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* A gradient: the file's, or values of many sizes, most of them small. */
+/* Fill in a gradient: from the file, or random values of many sizes, most of them small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -161,7 +160,7 @@ typedef struct mail {
     uint64_t sent, arrived; /* bytes */
 } mail;
 
-/* To each other rank its part, a piece at a time; then wait for as much from each. */
+/* Send each other rank its part in pieces, then wait until as many bytes have come from each. */
 static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
     fed_error err = {0};
     for (size_t at = 0; at < m->each; at += m->piece) {
@@ -173,14 +172,16 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    while (m->arrived < m->sent) { /* each sends the same; what is early counts for later */
+    /* all ranks send the same; bytes that come early count for the next half */
+    while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);
         if (event.kind == FEDDC_ARRIVED) {
             m->arrived += event.len;
             m->link->release(m->self, &event);
         } else if (event.kind == FEDDC_NOTHING || (event.kind == FEDDC_GONE && !event.orderly)) {
-            snprintf(err.text, sizeof err.text, "nothing came, or rank %u left", event.peer);
+            snprintf(err.text, sizeof err.text, "no message came within 60 s, or rank %u left",
+                     event.peer);
             die("wait", &err);
         }
     }
@@ -227,7 +228,8 @@ static void *run(void *arg) {
 }
 
 static void print(const setting *s, result *r) {
-    const double median = bench_median_s(&r->times); /* which sorts them */
+    /* bench_median_s sorts the times, for the fastest and slowest below */
+    const double median = bench_median_s(&r->times);
     printf("{\"link\": \"%s\", \"collective\": \"%s\", \"codec\": \"%s\", \"pull\": \"%s\", "
            "\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
            "\"bytes\": %.0f, \"cpu\": %.6g}\n",
@@ -259,7 +261,8 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* Who this process is, from the environment or mpirun. addresses: memory for them. */
+/* Find this process's rank, from the environment or mpirun. addresses: memory for the ranks'
+ * addresses. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);
@@ -326,12 +329,16 @@ int main(int argc, char **argv) {
     static char addresses[65536];
     for (int k = 1; k < argc; k++) {
         if (!read_option(&s, argv[k])) {
-            fprintf(stderr, "bench_exchange: \"%s\" is no option; see bench_exchange.c\n", argv[k]);
+            fprintf(stderr,
+                    "bench_exchange: \"%s\" is no option; the head of tests/bench/bench_exchange.c "
+                    "lists them\n",
+                    argv[k]);
             return 2;
         }
     }
     if (feddc_link_named(s.link) == NULL || s.floats == 0 || s.steps == 0) {
-        fprintf(stderr, "bench_exchange: no such link, or nothing to do\n");
+        fprintf(stderr,
+                "bench_exchange: this build has no such link=, or floats= or steps= is 0\n");
         return 2;
     }
     if (strcmp(s.link, "threads") == 0) {
@@ -341,7 +348,7 @@ int main(int argc, char **argv) {
     const char *listed = getenv("FED_ADDRESSES");
     snprintf(addresses, sizeof addresses, "%s", listed != NULL ? listed : "");
     rank one = {.setting = &s, .place = find(&s, addresses, address)};
-    one.place.mark = s.raw && s.nic != NULL; /* else the exchange says so */
+    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets it */
     run(&one);
     if (one.place.rank == 0) {
         print(&s, &one.result);

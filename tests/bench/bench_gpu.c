@@ -1,4 +1,5 @@
-/* How fast a GPU encodes, decodes and trains, in one JSON: against a copy on the same device. */
+/* Measure how fast a GPU encodes, decodes and trains, compared with a copy on the same device. The
+ * output is JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +16,13 @@
 /*
  *     bench_gpu DEVICE [MOST [BATCH [SECONDS]]]
  *
- * Codecs of 2^16, 2^20, 2^24, 2^26 and 2^28 values, up to 2^MOST (26) and as the device's memory
- * allows; 3lc of 2^20 values as a graph; steps of nets with batches of BATCH (128). After SECONDS
- * (240) it leaves out what is left, and says so. Each time is a median of rounds of calls, each
- * round with one wait at its end. "ratio": bytes of tests/support/gpu_traffic.def a second, to
- * those of a copy on the device in this run, which reads and writes. "of_plain_c": the speed to
- * that of our plain C on one core.
+ * It measures codecs with 2^16, 2^20, 2^24, 2^26 and 2^28 values, up to 2^MOST (26) and as the
+ * device's memory allows; 3lc with 2^20 values as a graph; and training steps of nets with batches
+ * of BATCH (128). After SECONDS (240) the rest is left out, and "cut_short" is true. Each time is
+ * a median over rounds of calls, with one wait at the end of a round. "ratio": bytes per second
+ * that the codec moves, by tests/support/gpu_traffic.def, divided by those that a copy on the
+ * device reads and writes in this run. "of_plain_c": the speed divided by that of our plain C code
+ * on one core.
  */
 enum { ROUNDS = 5, MOST_CALLS = 200, PATTERN = 1 << 20, STEPS = 5 };
 
@@ -29,7 +31,7 @@ static const double round_s = 0.02;
 typedef struct bench {
     fed_gpu *gpu;
     fed_gpu_stream *stream;
-    double until_s, copy_rate; /* bytes a second, read and written */
+    double until_s, copy_rate; /* bytes per second that a copy reads and writes */
     float *pattern;            /* float32[PATTERN], on the host */
     size_t most, batch;
     size_t lines;
@@ -157,7 +159,7 @@ static void end_job(bench *b, job *j) {
 
 /* ---- Codecs ---- */
 
-/* Our plain C, on one core. */
+/* The seconds of an encode by our plain C code, on one core. */
 static double plain_encode_s(const bench *b, const job *j, const char *spec) {
     fedcodec codec = j->codec;
     const fedcodec_unit *unit = NULL;
@@ -231,7 +233,7 @@ static void bench_codecs(bench *b) {
     printf("\n  ]");
 }
 
-/* 3lc of 2^20 values, as calls and as a graph. */
+/* Measure 3lc with 2^20 values, as single calls and as one graph. */
 static void bench_graph(bench *b) {
     job j;
     start_job(b, &j, "3lc:s=1.75", PATTERN);
@@ -330,7 +332,7 @@ static void bench_nets(bench *b) {
 
 /* ---- The program ---- */
 
-/* Laplace's, near 0.01, as gradients are. */
+/* Make Laplace-distributed values near 0.01, which are similar to gradients. */
 static float *make_pattern(void) {
     float *x = bench_alloc(PATTERN * sizeof *x);
     uint64_t seed = 1;

@@ -13,14 +13,14 @@
 /*
  *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND BACKEND...
  *
- * A backend is fast, reference, or a device such as opencl:0. A row is the mean loss of the steps
- * since the row before. The last row is the test accuracy of each one's final weights, over the
- * first 2,000 test samples, measured by the backend fast. Then the largest difference of a step's
- * loss from the first backend's, and the time.
+ * A backend is fast, reference, or a device such as opencl:0. A row has the mean loss of the steps
+ * since the row before. The last row has the test accuracy of each backend's final weights, over
+ * the first 2,000 test samples, measured with the backend fast. Below the table stand each
+ * backend's time and the largest difference of a step's loss from the first backend's.
  *
- * The last backend also runs NUDGED times with the last bit of each first weight drawn anew. The
- * last columns are the least and the most of these runs: so far does rounding alone part two runs.
- * In this program FED_ENOMEM and the like end it.
+ * The last backend also runs NUDGED times with a random last bit in each initial weight. The last
+ * columns have the least and the largest value of these runs, which show how far rounding alone
+ * drives runs apart. Any error, such as FED_ENOMEM, ends the program.
  */
 enum { RUNS = 64, BACKENDS = 4, ARGUMENTS = 10, TESTED = 2000, BATCH = 100 };
 
@@ -57,7 +57,8 @@ static double mean(const float *loss, size_t from, size_t to) {
     return sum / (double)(to - from);
 }
 
-/* The cells of a row: each backend's value, then the least and the most of the nudged runs. */
+/* Print the cells of a row: each backend's value, then the least and the largest of the nudged
+ * runs. */
 static void print_row(const double *value, size_t backends, size_t runs, const char *unit) {
     double least = INFINITY, most = -INFINITY;
     for (size_t b = 0; b < runs; b++) {

@@ -1,4 +1,5 @@
-/* How fast the card works without sockets: frames of marked floats to the wire, and back. */
+/* Measure how fast the software NIC works without sockets: frames of marked floats to the wire,
+ * and back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <linux/virtio_net.h>
 #include <math.h>
@@ -14,12 +15,13 @@
 /*
  *     bench_nic [FILE]
  *
- * Gbit/s of float32 through fednic_nic_take, one thread, medians, and their ratio to memcpy of the
- * same frames in the same rounds. Frames are of 1,514 bytes, or super-segments of 45 times their
- * payload; both leave their checksum to the device, as Linux does. Values are Laplace's: of 10^-3,
- * of 0.03, of 1,000; and those of FILE (safetensors, or raw float32), a gradient, as they are. Each
- * value that comes back is compared with fedcodec_bursts_round. What did not become shorter leaves
- * as it came, and passes the other card untouched.
+ * The table has Gbit/s of float32 through fednic_nic_take in one thread, as medians, and their
+ * ratio to memcpy of the same frames in the same rounds. Frames have 1,514 bytes, or are
+ * super-segments of 45 times that payload. Both leave their checksum to the device, as Linux does.
+ * Values are Laplace-distributed with scales 10^-3, 0.03 and 1,000, or are a gradient from FILE
+ * (safetensors or raw float32). Each value that comes back is compared with fedcodec_bursts_round.
+ * Frames that would not become shorter are only rounded, and the other NIC forwards them
+ * unchanged.
  */
 
 enum {
@@ -28,14 +30,14 @@ enum {
     HEADERS = 14 + 20 + 32, /* Ethernet, IPv4, TCP with timestamps */
     SEGMENT = 1448,
     SUPER = 45 * SEGMENT,
-    VALUES = 32 * SUPER / 4,      /* 2 MB: more than an L2 */
-    ROOM = 2 * 4 * VALUES,        /* of all frames of a direction */
-    FRAMES = 4 * VALUES / SEGMENT /* at most */
+    VALUES = 32 * SUPER / 4,      /* 2 MB, more than an L2 cache has */
+    ROOM = 2 * 4 * VALUES,        /* bytes for all frames of one direction */
+    FRAMES = 4 * VALUES / SEGMENT /* most frames of one direction */
 };
 
 /* ---- Frames ---- */
 
-/* What one side sends, one frame after the other. */
+/* The frames that one side sends, one after the other. */
 typedef struct tape {
     uint8_t *data;
     size_t len;
@@ -56,7 +58,7 @@ static void put32(uint8_t *to, uint32_t value) {
     put16(to + 2, value & 0xffff);
 }
 
-/* Internet checksum's sum of some bytes, folded. */
+/* The folded sum of some bytes, as in the Internet checksum. */
 static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     for (size_t k = 0; k + 1 < len; k += 2) {
         sum += (unsigned)data[k] << 8 | data[k + 1];
@@ -67,7 +69,8 @@ static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     return sum;
 }
 
-/* Headers of a segment of `payload` bytes; tcp: bytes of its TCP header. back: from the peer. */
+/* Write the headers of a segment of `payload` bytes. tcp: bytes of its TCP header. back: the
+ * segment goes from the peer to the host. */
 static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, uint8_t flags,
                         bool back) {
     static const uint8_t address[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
@@ -94,13 +97,16 @@ static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, ui
     t[13] = flags;
     put16(t + 14, 65535);
     memcpy(t + 20, options, tcp - 20 < sizeof options ? tcp - 20 : sizeof options);
-    put16(t + 16, sum16(ip + 12, 8, (unsigned)(6 + tcp + payload))); /* the pseudo-header's */
+    /* the sum of the pseudo-header */
+    put16(t + 16, sum16(ip + 12, 8, (unsigned)(6 + tcp + payload)));
 }
 
 static void keep(void *user, const fednic_frame *frame) {
     tape *t = user;
     if (t->count == 2 * FRAMES || t->len + frame->len > ROOM) {
-        fprintf(stderr, "bench_nic: the card makes more frames than there is room for\n");
+        fprintf(
+            stderr,
+            "bench_nic: the NIC makes more frames than FRAMES in tests/bench/bench_nic.c allows\n");
         exit(1);
     }
     memcpy(t->data + t->len, frame->data, frame->len);
@@ -110,7 +116,7 @@ static void keep(void *user, const fednic_frame *frame) {
     t->len += frame->len;
 }
 
-/* Segments of the values, `each` bytes of payload in a frame. */
+/* Cut the values into segments with `each` bytes of payload. */
 static void cut(tape *t, const float *values, size_t each, uint32_t seq) {
     static uint8_t data[HEADERS + SUPER];
     const bool super = each > SEGMENT;
@@ -129,13 +135,13 @@ static void cut(tape *t, const float *values, size_t each, uint32_t seq) {
     }
 }
 
-/* ---- Two cards ---- */
+/* ---- Two NICs ---- */
 
 typedef struct pair {
     fednic_nic *near, *far;
 } pair;
 
-/* Frames of `from` through a card; what it makes of them is added to `to`. */
+/* Pass the frames of `from` through a NIC, and append what it sends to `to`. */
 static void pass(fednic_nic *nic, fednic_side side, const tape *from, fednic_emit *emit, void *to) {
     for (size_t k = 0; k < from->count; k++) {
         const fednic_frame frame = {from->data + from->frame[k].at, from->frame[k].len,
@@ -144,7 +150,7 @@ static void pass(fednic_nic *nic, fednic_side side, const tape *from, fednic_emi
     }
 }
 
-/* A marked SYN, and its answer: both through both cards. */
+/* Pass a marked SYN, and then its answer, through both NICs. */
 static void meet(pair *p, tape *one, tape *two) {
     for (int back = 0; back < 2; back++) {
         uint8_t data[14 + 20 + 20];
@@ -172,7 +178,7 @@ static void open_pair(pair *p) {
 typedef struct bench {
     tape host, wire, back;
     float *values, *rounded;
-    uint8_t *room; /* a frame */
+    uint8_t *room; /* memory for one frame */
 } bench;
 
 static void count_bytes(void *user, const fednic_frame *frame) {
@@ -186,7 +192,7 @@ static void copy(const tape *t, uint8_t *to) {
     }
 }
 
-/* The payload of what came back is what the codec makes of the values. */
+/* Check that the payload that came back is the values as the codec rounds them. */
 static void verify(const bench *b) {
     size_t at = 0;
     for (size_t k = 0; k < b->back.count; k++) {
@@ -199,7 +205,10 @@ static void verify(const bench *b) {
         at += payload;
     }
     if (at != 4 * (size_t)VALUES) {
-        fprintf(stderr, "bench_nic: byte %zu or one soon after it came back wrong\n", at);
+        fprintf(stderr,
+                "bench_nic: the payload that came back differs from the codec's rounding at or "
+                "after byte %zu\n",
+                at);
         exit(1);
     }
 }
@@ -267,7 +276,7 @@ int main(int argc, char **argv) {
     gradients g;
     gradients_draw(&g, VALUES, false);
     const double begin = bench_now_s();
-    while (bench_now_s() < begin + 0.3) { /* let the clock rate rise */
+    while (bench_now_s() < begin + 0.3) { /* warm up, so that the processor's clock rate rises */
         fedcodec_bursts_round(E, g.g[0], b->values, VALUES);
     }
     rows(b, "compressible", &g, 1);

@@ -1,4 +1,4 @@
-/* How fast optimizers step, compared with the memory traffic that they can't avoid. */
+/* Measure how fast optimizers step, compared with the memory traffic that a step cannot avoid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
  * reads and writes as many arrays of this size, one after the other, with the widest vectors.
  */
 
-enum { PARAMETERS = 431080, ROUNDS = 301 }; /* lenet5-caffe's */
+enum { PARAMETERS = 431080, ROUNDS = 301 }; /* the number of parameters of lenet5-caffe */
 
 typedef struct bench {
     size_t n;
     float *w, *g, *state;
 } bench;
 
-/* Moments and w are read and written; g, and w0 of the proximal term, are read; clipping by norm
- * reads w and g once more. */
+/* Do the memory traffic of a step: read and write the moments and w, and read g, and w0 for the
+ * proximal term. Clipping by norm reads w and g once more. */
 static void traffic(const bench *b, const fed_optimizer *o) {
     size_t moments = o->rule == FED_SGD ? 0 : o->rule == FED_MOMENTUM ? 1 : 2;
     size_t reads = 1U + (o->prox_mu > 0 ? 1 : 0) + (o->clip_norm > 0 ? 2 : 0);

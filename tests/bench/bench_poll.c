@@ -1,5 +1,5 @@
-/* What a client's step costs without training and the coordinator: storing, copying, compressing.
- */
+/* Measure the CPU time of a client's step without training and coordinator: storing, copying,
+ * compressing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 /*
  *     bench_poll [MODEL [CODEC [CLIENTS [STORE]]]]
  *
- * CLIENTS (16) train MODEL (lenet5-caffe) one after the other, each at a fake coordinator of its
- * own. So each client finds the memory of another client in the caches. Counted is all CPU time in
- * fedclient_step without the callback and the transport, in all steps of a client but the first.
- * STORE: measure this store alone.
+ * CLIENTS (16) train MODEL (lenet5-caffe) one after the other, each with a fake coordinator of its
+ * own. So the caches hold another client's memory when a client begins. The CPU time of
+ * fedclient_step is counted, without the callback and the transport, in all steps of a client but
+ * the first. STORE: measure only this store.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
@@ -45,7 +45,7 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     return FED_OK;
 }
 
-/** A made-up training: it takes a tenth off each value, and adds a small random part. */
+/** A fake training: it reduces each value by a tenth, and adds a small random number. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;

@@ -1,7 +1,7 @@
 /*
- * Bits per position of each code for positions, beside the entropy H(p)/p of positions that are
- * taken at random: on such ones, with speeds, and on the updates of a net as it learns MNIST with
- * sbc and its error feedback, where the values sent are anything but random.
+ * Measure the bits per position of each code for positions, compared with the entropy H(p)/p of
+ * random positions. It measures random positions, with speeds, and the updates of a net that
+ * learns MNIST with sbc and error feedback, where positions are not random.
  *
  *     FED_MNIST_DIR=... bench_positions [ROUNDS [MODEL]]
  *
@@ -28,7 +28,7 @@ static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-/* ---- The codes, each by itself: rans and range without falling back to Golomb ---- */
+/* ---- The codes one by one; rans and range do not fall back to Golomb here ---- */
 
 typedef struct written {
     uint8_t *dst;

@@ -1,4 +1,4 @@
-/* The scale run: thousands of connected devices at one coordinator, compared with nginx. */
+/* Measure a coordinator with thousands of connected devices, compared with nginx. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A simulation in one process: which part of the CPU time trains, and how much memory the run
- * takes. */
+/* Measure a simulation in one process: the share of CPU time that training takes, and the memory
+ * of the run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <stdio.h>

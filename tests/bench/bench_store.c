@@ -1,5 +1,5 @@
-/* How fast updates become durable, compared with updates in the database's rows and with the bare
- * disk. */
+/* Measure how many updates per second a store makes durable, compared with updates kept in
+ * database rows and with the bare disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -22,10 +22,11 @@
  * of updates, each with its device's row, committed; the same with every body in its row; and bare
  * appends with one fdatasync a batch. The three ways alternate, so their ratios come from one run.
  *
- * With --postgres: the same batches into the default store and into one on PostgreSQL, in turns.
- * The server is made in DIRECTORY and ends with the program. With --lead: into two databases of
- * such a server, in turns. In the first the handle serves alone; in the second it leads, so its
- * batches name their term, and its pulse renews the lead.
+ * With --postgres: the same batches go alternately into the default store and into one on
+ * PostgreSQL. The server is made in DIRECTORY and ends with the program. With --lead: they go
+ * alternately into two databases of such a server. In the first the coordinator is the only one.
+ * In the second it is the leader of several, so its batches write its term, and its lead is
+ * renewed.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };
@@ -51,7 +52,7 @@ static void expect(const bench *b, int code, int wanted) {
     bench_require(code == wanted ? FED_OK : FED_EIO, sqlite3_errmsg(b->rows));
 }
 
-/* -- the three ways -- */
+/* -- the three ways to write updates -- */
 
 static void by_store(bench *b, int batch) {
     fed_error err = {0};
@@ -137,7 +138,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Layout 3: every body in its row. */
+/* Open a database of layout 3, an earlier one that keeps every body in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,
@@ -177,8 +178,8 @@ static void measure_both(bench b[2], int batch, int count) {
     fflush(stdout);
 }
 
-/* A new server makes new files for its log, and writes each of them twice. One that has run for a
- * while uses old files again. So it writes a few hundred MB first. */
+/* Write a few hundred MB before the measurement. A new PostgreSQL server makes new files for its
+ * log and writes each of them twice, but one that has run for a while uses its old files again. */
 static void warm_up(bench *b, const char *where) {
     enum { BATCHES = 12, LARGE = 400000 };
     fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);
@@ -194,7 +195,7 @@ static void warm_up(bench *b, const char *where) {
     fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
 }
 
-/* The databases of one server. */
+/* Open two databases of one server: one without and one with a leader. */
 static void open_lead(bench b[2], const fedserver_store *store, const char *directory,
                       const fed_postgres *server) {
     fed_error err = {0};
@@ -221,7 +222,8 @@ static int compare_stores(const char *directory, bool of_lead) {
         return 77;
     }
     bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
-                  "chmod"); /* for the server's user */
+                  /* PostgreSQL's server runs as another user, who must enter the directory */
+                  "chmod");
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);
     bench_require(fedserver_store_parse("postgres:there", &choice, &err), err.text);

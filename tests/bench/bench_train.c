@@ -1,5 +1,5 @@
-/* How fast nets train compared with PyTorch: whole steps, in one thread of one core that both
- * share. */
+/* Measure how fast nets train compared with PyTorch: whole steps, in one thread on one core that
+ * both share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <math.h>
@@ -21,11 +21,12 @@
 /*
  *     bench_train [NET ...]
  *
- * Three programs alternate in short slices: our engine with each of its kernel sets, and with
- * products of bfloat16; PyTorch in both of its layouts, eager and compiled, limited to the same
- * vectors; and a loop of only multiply-adds. Every other round has the opposite order. Speeds are
- * samples per second of CPU time. A ratio is the median of the ratios of all rounds, so a slower
- * machine slows both sides of it. The best of PyTorch's ways counts. A goal is such a ratio.
+ * Three programs alternate in short slices. The first is our trainer with each of its kernel sets,
+ * and with products of bfloat16. The second is PyTorch in both of its layouts, eager and compiled,
+ * limited to the same vectors. The third is a loop of only multiply-adds. Every second round has
+ * the opposite order. Speeds are samples per second of CPU time. A ratio is the median of the
+ * rounds' ratios, so a slower machine slows both sides of it. The fastest of PyTorch's ways
+ * counts. A goal is a least ratio.
  */
 
 enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 100000 };
@@ -35,7 +36,7 @@ static const size_t batches[BATCHES] = {2, 8, MAX_BATCH};
 
 typedef struct net {
     const char *name, *text;
-    double goal[BATCHES]; /* of sgd */
+    double goal[BATCHES]; /* goals with sgd */
 } net;
 
 #define CONVS_16 "conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu | "
@@ -53,8 +54,8 @@ static const net nets[] = {
      {1.3, 1.1, 1.0}},
 };
 
-/* The programs that alternate: ours, PyTorch's ways, and the peak. BFLOAT16 is ours, with products
- * of bfloat16. */
+/* The programs that alternate: PyTorch's ways, our trainer, our trainer with products of bfloat16,
+ * and the loop of multiply-adds (the peak). */
 enum { WAYS = 4, OURS = WAYS, BFLOAT16, PEAK, TURNS };
 
 static const char *const ways[WAYS] = {"nchw", "nhwc", "nchw-compiled", "nhwc-compiled"};
@@ -77,7 +78,8 @@ typedef struct bench {
     uint32_t label[MAX_BATCH];
 } bench;
 
-/* ---- Which kernels the trainer uses: it calls this function instead, see CMakeLists.txt ---- */
+/* ---- The kernels that the trainer uses: the linker makes it call the function below, see
+ * CMakeLists.txt ---- */
 
 static const fedtrain_kernels *chosen;
 
@@ -89,8 +91,9 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
 
 /* ---- Time slices ---- */
 
-/* The clock that ends a slice needs no system call. After a system call, some machines look up
- * memory anew, which would cost a short step a tenth of its time. */
+/* Run our trainer for a slice. The clock that ends it needs no system call: after one, some
+ * machines must refill the cache of page addresses, which would cost a short step a tenth of its
+ * time. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the CPU time of a command and of all that it starts goes: cpu_shares.py BUILD COMMAND ...
+"""Show where a command and the programs that it starts spend CPU time: cpu_shares.py BUILD COMMAND ...
 
 Samples it with perf (Debian: linux-perf) and sorts the samples by what was running: our functions by the library in BUILD
 that they are from, others by their shared object, the kernel by itself. Prints a table. The command's own output stays.
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-# What is found first counts: pattern of a shared object or of one of our libraries, and what it is called in the table.
+# Rows are tried in order, and the first match counts: a pattern of a shared object or of one of our libraries, and the
+# row's name in the table.
 PARTS = [
     (r"libfedtrain", "training and testing models"),
     (r"libfedcodecs", "codecs"),
@@ -30,12 +31,13 @@ PARTS = [
     (r"^libc\.", "libc: malloc, locks, strings"),
 ]
 COPYING = re.compile(r"^_?_?(mem(move|cpy|set)|.*_mem(move|cpy|set))")
-# On a virtual machine also the host's work, where the host gives it the memory only now.
+# The kernel's functions that clear pages. On a virtual machine their time includes the host's work to provide the
+# memory.
 PAGES = re.compile(r"^(clear_page|clear_huge|folio_zero)")
 
 
 def library_of_symbols(build):
-    """Our functions, static ones too, by the archive that has them."""
+    """Map each of our functions, static ones too, to the archive that contains it."""
     owner = {}
     for directory, _, files in os.walk(build):
         for name in files:

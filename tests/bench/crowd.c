@@ -21,18 +21,18 @@
 #include "fedserver/operator.h"
 
 enum { RING = 2048, BATCH = 64, SPREAD_S = 900 };
-/* A training takes TRAIN_S +-50 %. One lease of LOST is never answered. */
+/* A training takes TRAIN_S seconds +-50 %. One of LOST leases is never answered. */
 enum { TRAIN_S = 60, LOST = 20, AFTER_REPORT_S = 5 };
 static const int64_t epoch_ms = INT64_C(1700000000000);
 static const char model[] = "lenet5-caffe", up[] = "sbc:p=0.01";
 
 /* Times are seconds since the crowd began. */
 typedef struct device {
-    uint32_t next; /* in its second's list: index + 1; 0: the last one */
+    uint32_t next; /* next device of the list, as index + 1; 0: this is the last one */
     uint32_t due_s;
     uint64_t lease; /* 0: none */
     uint32_t round, version;
-    uint32_t told_ms; /* the wait that the coordinator told it last */
+    uint32_t told_ms; /* the wait that the coordinator demanded last, in ms */
     uint16_t trained;
     uint8_t failures;
 } device;
@@ -41,20 +41,21 @@ struct crowd {
     fedserver *server;
     device *devices;
     uint32_t count;
-    uint32_t *ring; /* [RING]: the first of each list, index + 1 */
+    uint32_t *ring; /* [RING]: the first device of each list, as index + 1; 0: empty */
     uint32_t second;
     fed_rng rng;
     uint64_t task;
-    fed_writer update; /* an envelope */
+    fed_writer update; /* the envelope that all updates carry */
     fed_writer body;
     crowd_counts counts;
     double start_s;
 };
 
-/* -- the ring -- */
+/* -- the ring of lists -- */
 
 static void stand(crowd *c, uint32_t k, uint32_t due_s) {
-    const uint32_t last = c->second + RING - 1; /* a later device is moved on from there */
+    /* a device that acts later stands here first, and is moved on when its second comes */
+    const uint32_t last = c->second + RING - 1;
     uint32_t *list = &c->ring[(due_s < last ? due_s : last) % RING];
     c->devices[k].due_s = due_s;
     c->devices[k].next = *list;
@@ -67,7 +68,8 @@ static void wait(crowd *c, uint32_t k, uint32_t least_s) {
 
 /* -- a device's requests -- */
 
-/* They ascend, spread evenly: so a store enrols ten millions in minutes. */
+/* Make a device's fingerprint. Fingerprints ascend and are spread evenly, so that a store can add
+ * ten million rows in minutes. */
 static void fingerprint_of(uint32_t k, uint32_t count, uint8_t fingerprint[FED_SHA256_SIZE]) {
     const uint64_t place = UINT64_MAX / count * k;
     fed_rng rng;
@@ -117,7 +119,7 @@ static void download(crowd *c, uint32_t k, const fed_assignment *assignment) {
     ask(c, k, "GET", FED_PATH_MODEL, query, &response);
     fedserver_blob_free(response.body);
     bench_require(response.status == 200 ? FED_OK : FED_ESTATE, "a model");
-    d->version = assignment->version + 1; /* 0: it holds none */
+    d->version = assignment->version + 1; /* 0: the device has no model */
     c->counts.downloads++;
 }
 
@@ -178,7 +180,7 @@ static void report(crowd *c, uint32_t k) {
     wait(c, k, AFTER_REPORT_S);
 }
 
-/* -- a second -- */
+/* -- one second of virtual time -- */
 
 static void note_batch(crowd_counts *counts, double took_s) {
     size_t k = 0;
@@ -191,7 +193,7 @@ static void note_batch(crowd_counts *counts, double took_s) {
     counts->longest_s = fmax(counts->longest_s, took_s);
 }
 
-/* Answer so many devices of the list, or all. Returns the list's rest. */
+/* Let the coordinator answer a batch of devices of the list. Returns the rest of the list. */
 static uint32_t batch(crowd *c, uint32_t list) {
     const double start_s = bench_now_s(), start_cpu_s = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
     fed_error err = {0};
@@ -265,7 +267,8 @@ static void script(sqlite3 *db, const char *sql) {
     require_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* The rows are what the store's own device_add writes, which takes three times as long. */
+/* Write the devices' rows by SQL. They equal those of the store's device_add, which takes three
+ * times as long. */
 static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3 *db = NULL;
     sqlite3_stmt *add = NULL;
@@ -364,7 +367,7 @@ void crowd_close(crowd *c) {
     free(c);
 }
 
-/* -- what happened -- */
+/* -- results -- */
 
 crowd_counts *crowd_counted(crowd *c) {
     return &c->counts;

@@ -12,15 +12,15 @@
 #include "fed/bytes.h"
 #include "fedserver/fedserver.h"
 
-/** The answers to a crowd's requests, and what they cost. Set to 0 to count anew. */
+/** The answers to a crowd's requests, and their cost. Set it to 0 to start counting again. */
 typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
-    uint64_t up_bytes, down_bytes; /* of bodies */
-    uint64_t busiest;              /* requests of the busiest second */
+    uint64_t up_bytes, down_bytes; /* bytes of requests' and answers' bodies */
+    uint64_t busiest;              /* most requests in a second */
     double cpu_s;                  /* CPU time of all batches */
     uint64_t batches;
-    uint32_t took[64]; /* batches that took less than 2^(k / 2) us, and not less than the one before
-                        */
+    /* histogram: batches that took at least 2^((k - 1) / 2) us and less than 2^(k / 2) us */
+    uint32_t took[64];
     double longest_s;
 } crowd_counts;
 
@@ -47,7 +47,7 @@ uint32_t crowd_version(const crowd *c);
  * is near 1 where chance alone decides. */
 void crowd_fairness(const crowd *c, double *mean, double *spread);
 
-/** The time that this share of all batches needs at most, in seconds. */
+/** The seconds within which this share of all batches is done. */
 double crowd_quantile(const crowd_counts *counts, double share);
 
 #endif

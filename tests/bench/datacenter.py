@@ -7,18 +7,18 @@
 R is 10mbit, 100mbit, 1gbit, or none. It needs root, ip and tc; it removes what it made, also when it is stopped.
 
 Ranks are joined by a bridge. Each one's line is limited in both directions by `tc tbf`: in its own namespace what it sends,
-at the bridge what it receives. Bursts are small (BURST), or a message within the burst would pass for free. A command finds
+at the bridge what it receives. Bursts are small (BURST): a message within a burst would not be delayed. A command finds
 FED_RANK, FED_SIZE and FED_ADDRESSES ("10.77.0.1:7100,...") in its environment.
 
 Other tables import this file:
 
     with datacenter.Lines(ranks=4, rate="100mbit") as lines:
         outputs = lines.run(lambda rank: ["program", ...])      # text of each rank's standard output
-        lines.prefix(rank)                                      # what stands before a command: ip netns exec NAME
+        lines.prefix(rank)                                      # the words before a command: ip netns exec NAME
 
 efficiency prints, for each rate and size, the median time of a step and how much of the line it uses: bytes that a rank sends
-÷ (rate × time of a step). Of a star it is the aggregator's line, in one direction. Headers of Ethernet, IP and TCP allow
-0.957 (1,448 bytes of 1,514 travel).
+÷ (rate × time of a step). For a star the aggregator's line counts, in one direction. Headers of Ethernet, IP and TCP leave at
+most 0.957 (1,448 of 1,514 bytes).
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -30,11 +30,11 @@ import sys
 import time
 
 RATES = {"10mbit": 10e6, "100mbit": 100e6, "1gbit": 1e9, "none": None}
-# tbf's bucket: a few frames at low rates, a timer's tick at high ones
+# bytes of tbf's bucket: a few frames at low rates, the bytes of a timer tick at high ones
 BURST = {"10mbit": 3200, "100mbit": 16000, "1gbit": 80000}
-QUEUE = 500_000  # bytes that a line may hold back, as a switch's port
+QUEUE = 500_000  # bytes that a line may queue, like a port of a switch
 PORT = 7100
-NICE = -10  # other programs of the machine shall not be what is measured
+NICE = -10  # a higher priority, so that other programs of the machine disturb less
 
 
 def ip(*words, check=True):
@@ -43,7 +43,7 @@ def ip(*words, check=True):
 
 
 class Lines:
-    """Namespaces joined by a bridge, in a namespace too; `with` removes them. direct: two of them, joined by one line."""
+    """Namespaces joined by a bridge, which has its own namespace; `with` removes them. direct: two namespaces joined by one line."""
 
     def __init__(self, ranks, rate="none", direct=False):
         self.ranks, self.rate, self.direct = ranks, rate, direct
@@ -86,7 +86,7 @@ class Lines:
         return f"10.77.{rank // 250}.{rank % 250 + 1}"
 
     def cable(self, rank):
-        """Give a rank its eth0."""
+        """Give a rank its network interface eth0."""
         name, port = self.names[rank], f"p{rank}"
         if not self.direct:
             ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port, "netns", self.switch)
@@ -99,7 +99,7 @@ class Lines:
         self.limit(name, "eth0")
 
     def add(self, rank):
-        """Give it its address."""
+        """Give a rank's eth0 its address."""
         self.inside(self.names[rank], "ip", "addr", "add", self.address(rank) + "/16", "dev", "eth0")
 
     def limit(self, name, device):
@@ -117,7 +117,7 @@ class Lines:
         return child
 
     def run(self, command, seconds=300):
-        """command(rank) in each namespace, side by side; their outputs. One that fails, or the end of the time, ends all."""
+        """Run command(rank) in each namespace, all at once, and return their outputs. A failure, or the end of `seconds`, ends all."""
         group = [self.start(rank, command(rank)) for rank in range(self.ranks)]
         end = time.monotonic() + seconds
         try:
@@ -133,13 +133,13 @@ class Lines:
 
 
 def bench(lines, build, seconds=300, **options):
-    """What bench_exchange prints, as a dict. Options with the value None are left out."""
+    """Run bench_exchange, and return what it prints as a dict. Options with the value None are left out."""
     words = [f"{key}={value}" for key, value in options.items() if value is not None]
     return json.loads(lines.run(lambda rank: [os.path.join(build, "bin", "bench_exchange"), *words], seconds)[0])
 
 
 def steps_for(floats, rate, ranks):
-    """About 6 seconds of steps; 5 to 60 of them."""
+    """Number of steps that take about 6 seconds, from 5 to 60."""
     if rate is None:
         return 40
     step = 2 * (ranks - 1) / ranks * 4 * floats * 8 / rate / 0.9
@@ -155,7 +155,7 @@ DESIGNS = [("owners", 0, {}),
 
 
 def leg_bytes(got, workers, aggregators):
-    """Bytes through the busiest line in one direction: of a star the aggregator's, to which all workers send."""
+    """Bytes through the busiest line in one direction. In a star it is the aggregator's line, to which all workers send."""
     return got["bytes"] * (workers if aggregators else 1)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The papers' tables, by worker groups of fedworker: each line of a worker group behind `tc tbf`, all designs of a table in one run.
+"""Reproduce the papers' tables with worker groups of fedworker. `tc tbf` limits each line; all designs of a table are in one run.
 
     datacenter_papers.py 3lc         3LC, tables 1 and 2: speed-up over float32 at three rates, accuracy, bits a value
     datacenter_papers.py inceptionn  INCEPTIONN, table III and figures 12, 14, 15: star and ring, with and without compression
@@ -10,7 +10,7 @@
     --build DIR   where bin/fedworker is (build/release)      --data DIR   MNIST (FED_MNIST_DIR, or build/data/mnist)
     --steps N     of each training for accuracy (600)         --quick      few steps, one rate: does the command work?
 
-Accuracy comes from threads of one process, for all links give the same bits; times come from processes in network
+Accuracy is measured with threads of one process, because all links give the same bits; times with processes in network
 namespaces, which need root. Times are means of a step, from fedworker's summary.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -24,7 +24,7 @@ import tempfile
 import datacenter
 
 TIMED_STEPS = {"10mbit": 4, "100mbit": 15, "1gbit": 40}
-SECONDS = 900  # for one training; a guard, not a measure
+SECONDS = 900  # limit for one training, which only stops one that hangs
 
 
 class Trainer:
@@ -37,7 +37,7 @@ class Trainer:
         return [self.program, "train", *self.common, "--workers", str(workers), "--steps", str(steps), "--summary", summary, *words]
 
     def here(self, words, workers=4, steps=None):
-        """Train with threads; the summary, or None if the training diverged."""
+        """Train with threads; return the summary, or None if the training diverged."""
         with tempfile.TemporaryDirectory() as folder:
             summary = os.path.join(folder, "summary.json")
             command = self.words(workers, words, steps or self.options.steps, summary)
@@ -49,7 +49,7 @@ class Trainer:
             return read(summary)
 
     def lines(self, words, rate, workers=4, extra=0, hosts=datacenter.Lines, steps=None):
-        """Train with a process a worker behind lines of a rate; the summary. extra: aggregators, which are ranks too."""
+        """Train with one process for each worker, behind lines of a rate; return the summary. extra: number of aggregators."""
         steps = steps or (2 if self.options.quick else TIMED_STEPS[rate])
         with tempfile.TemporaryDirectory() as folder, hosts(workers + extra, rate) as lines:
             secret, summary = os.path.join(folder, "secret"), os.path.join(folder, "summary.json")
@@ -149,7 +149,7 @@ def table_inceptionn(trainer, options):
 
 TWOBIT = "twobit:t=0.01"
 RULES = [("ssgd", "float32"), ("odsgd", "float32"), ("bitsgd", TWOBIT), ("cdsgd:n=%d,k=2", TWOBIT)]
-WARM_UP = 20  # steps of cdsgd before its own rule begins; 1 where steps are timed
+WARM_UP = 20  # cdsgd's warm-up steps; 1 where steps are timed
 LENET5 = ["--model", "lenet5-caffe", "--batch", "32", "--optimizer", "sgd", "--lr", "0.1"]
 
 

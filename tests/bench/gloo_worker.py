@@ -1,8 +1,8 @@
-"""PyTorch's all-reduce by gloo, for comparison: one rank of FED_SIZE, which meet at the first of FED_ADDRESSES.
+"""PyTorch's all-reduce by gloo, for comparison: one of FED_SIZE ranks. They connect at the first of FED_ADDRESSES.
 
     gloo_worker.py floats=N steps=N      rank 0 prints what bench_exchange prints
 
-It ends with 77 where PyTorch is not installed.
+The exit status is 77 where PyTorch is not installed.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -17,7 +17,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-os.environ.setdefault("USE_LIBUV", "0")  # Debian builds PyTorch without it
+os.environ.setdefault("USE_LIBUV", "0")  # Debian builds PyTorch without libuv
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 WARM_UP = 2
 

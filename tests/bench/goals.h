@@ -13,8 +13,8 @@ extern const size_t goal_sizes[GOAL_SIZES];
  * is smaller where a cache holds the values, since instructions weigh more there. */
 double goal_share(size_t n);
 
-/** The verdict on a result that reaches this part of a goal: "met"; "near", within the 10 % that
- * goals allow for noise; or "missed". */
+/** The verdict on a result of `part` times its goal: "met"; "near", if at most 10 % is missing,
+ * which goals allow for noise; or "missed". */
 const char *goal_verdict(double part);
 
 #endif

@@ -12,7 +12,9 @@
 
 #define SCALE 1e-3f
 
-enum { STEP = 976 }; /* values from one start to the next: whole cache lines, no whole pages */
+/* distance of the gradients' first values, in values: a multiple of a cache line, but not of a
+ * page */
+enum { STEP = 976 };
 
 static void fill_laplace(float *x, size_t n, fed_rng *rng) {
     for (size_t i = 0; i < n; i++) {

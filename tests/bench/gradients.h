@@ -18,10 +18,10 @@ typedef struct gradients {
 } gradients;
 
 /**
- * Draw one tensor of n values near 1e-3. Real gradients are nearer to Laplace than to Gauss: few
- * values are much larger than all others. So are these, unless `dense` asks for Gauss, where more
- * values are near the largest. Each gradient begins at another offset of the same numbers, which
- * for a codec is as good as new numbers.
+ * Draw one tensor of n values near 1e-3. Real gradients are closer to a Laplace than to a Gauss
+ * distribution: a few values are much larger than all others. These are drawn from Laplace, or
+ * with `dense` from Gauss, where more values are near the largest. All gradients share the same
+ * numbers, each beginning at a different offset. For a codec they are as good as new numbers.
  */
 void gradients_draw(gradients *g, size_t n, bool dense);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The NIC in software, measured: hosts in network namespaces, each behind fednic, beside plain TCP in the same run.
+"""Measure the software NIC: hosts in network namespaces, each behind fednic, compared with plain TCP in the same run.
 
     nic.py [PART...]     all parts, or some of them:
       pure         bench_nic: the NIC's code without sockets
@@ -13,7 +13,7 @@
     --rates R,R   of training and exchange (100mbit,1gbit)         --quick       does the command work?
 
 It needs root, ip, tc, ethtool and /dev/net/tun; it removes what it made. Floats are gradients of LeNet after 100 steps on
-MNIST. Cores are shared by all hosts and by all their NICs.
+MNIST. All hosts and all NICs share this machine's cores.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -43,7 +43,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 # ---- Hosts with NICs ----
 
 class NICs(datacenter.Lines):
-    """Lines whose hosts have a NIC: the address is that of nic0, and fednic is between nic0 and eth0."""
+    """Lines whose hosts have a NIC: nic0 has the host's address, and fednic forwards between nic0 and eth0."""
 
     program = None
 
@@ -79,14 +79,14 @@ def device(lines):
 
 
 def wire_bytes(lines, rank):
-    """Bytes that a rank's line has carried, sent and received."""
+    """Return the bytes that a rank's line has sent and received."""
     text = subprocess.run(["ip", "-n", lines.names[rank], "-s", "-j", "link", "show", "eth0"], capture_output=True, check=True).stdout
     stats = json.loads(text)[0]["stats64"]
     return stats["tx"]["bytes"], stats["rx"]["bytes"]
 
 
 class Spent:
-    """CPU seconds from its beginning to read(): of the processes that were waited for, of the NICs, and of the machine."""
+    """Measure CPU seconds from the object's creation to read(): of child processes that have ended, of the NICs, and of the machine."""
 
     def __init__(self, lines):
         self.nics = getattr(lines, "nics", [])
@@ -120,7 +120,7 @@ def read_weights(path):
 
 
 def gradients(options, folder, count):
-    """A file of `count` gradients: weights less those after one step of sgd at rate 1, each with samples of its own."""
+    """Make a file of `count` gradients. A gradient is the weights less those after one step of sgd at rate 1; each has its own samples."""
     program = os.path.join(options.build, "bin", "fedtrain")
     common = [program, "train", "--model", "lenet5-caffe", "--data", options.data, "--batch", "16"]
     begin, after, path = (os.path.join(folder, name) for name in ("begin", "after", "gradients"))
@@ -164,7 +164,7 @@ def send(address, path, seconds, mark):
 
 
 def receive(seconds):
-    """Prints bytes and seconds of what came, but for the first half second; and the bytes of all."""
+    """Receive a stream, and print its bytes and seconds without the first half second, and the bytes of all."""
     buffer = bytearray(PIECE)
     with socket.create_server(("", datacenter.PORT)) as server:
         server.settimeout(seconds + 10)
@@ -181,9 +181,10 @@ def receive(seconds):
 
 
 def stream(lines, options, path, tso, mark):
-    """Gbit/s from rank 0 to rank 1, and how many bytes of the line a byte took."""
+    """Return Gbit/s from rank 0 to rank 1, and the bytes on the line for each payload byte."""
     for rank in range(2):
-        for name in {"eth0", device(lines)}:  # also eth0, to which the kernel forwards before it cuts
+        # also eth0, because the kernel forwards super-segments to it before cutting them
+        for name in {"eth0", device(lines)}:
             subprocess.run(["ip", "netns", "exec", lines.names[rank], "ethtool", "-K", name, "tso", "on" if tso else "off"], check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     me = [sys.executable, os.path.abspath(__file__)]
@@ -198,7 +199,8 @@ def stream(lines, options, path, tso, mark):
     return 8e-9 * got["bytes"] / got["seconds"], (wire_bytes(lines, 0)[0] - before) / got["all"]
 
 
-# name, with NICs, fednic's options, marked, goals for MTU and TSO, and whether they are in veth's speed
+# Columns: name, whether hosts have NICs, fednic's options, whether the stream is marked, and goals. Goals are for MTU
+# and TSO; the last member tells whether they are fractions of veth's speed.
 STREAMS = [("veth alone", False, [], False, None),
            ("marked, two nics", True, [], True, (1.2, 4.0, False)),
            ("unmarked, two nics", True, [], False, None),
@@ -242,13 +244,13 @@ def with_nic(kind):
     return ["--sync", "bitsgd", "--nic", f"{kind}:e={BOUND}"]
 
 
-# the paper's names; collective, aggregators, with the NIC
+# Columns: the paper's name, our name, number of aggregators, whether the NIC compresses.
 DESIGNS = [("WA", "star", 1, False), ("WA+C", "star", 1, True), ("INC", "ring", 0, False), ("INC+C", "ring", 0, True)]
 ACCURACY = re.compile(r"step (\d+):.* accuracy ([0-9.]+) %")
 
 
 def steps_to(trainer, words, wanted, epochs):
-    """Steps to the end of the first epoch whose test accuracy is `wanted` percent, by threads: all links give the same bits."""
+    """Return the steps until an epoch ends with a test accuracy of `wanted` percent. It trains with threads: all links give the same bits."""
     command = [trainer.program, "train", *trainer.common, "--workers", "4", "--epochs", str(epochs), *words]
     with subprocess.Popen(["timeout", "-k", "5", "240", *command], stdout=subprocess.PIPE, text=True) as run:
         for line in run.stdout:
@@ -300,28 +302,28 @@ def equal_accuracy(options, trainer, seconds):
 # ---- An exchange: figure 15, and the cost model ----
 
 def terms(options, rate):
-    """alpha and the cost of a message, in us; the line in Mbit/s. Between two hosts, by link tcp alone."""
+    """Measure alpha and the cost of a message in us, and the line's Mbit/s, between two hosts by link tcp alone."""
     with datacenter.Lines(2, rate) as lines:
         def raw(**words):
             return datacenter.bench(lines, options.build, raw=1, congestion="reno", **words)
         alpha = raw(floats=2, steps=200)["seconds"] / 2
         many = raw(floats=2 * 65536, bucket=256, steps=5)
         message = many["seconds"] / (2 * 65536 * 4 / 256)
-        if datacenter.RATES[rate] is not None:  # less what the line takes
+        if datacenter.RATES[rate] is not None:  # subtract the time on the line
             message = max(0.5e-6, message - 256 * 8 / datacenter.RATES[rate])
         whole = raw(floats=1 << 20, steps=5 if datacenter.RATES[rate] != 10e6 else 3)
     return 1e6 * alpha, 1e6 * message, 8e-6 * whole["bytes"] / whole["seconds"]
 
 
 def nic_gbit(options, ranks, path, floats):
-    """Gbit/s of float32 that each of so many NICs on this machine takes, in each direction at once."""
+    """Return Gbit/s of float32 that each of `ranks` NICs on this machine handles, in both directions at once."""
     with hosts(True, ranks, "none") as lines:
         got = datacenter.bench(lines, options.build, raw=1, congestion="reno", floats=floats, values=path, nic=f"packet:e={BOUND}", steps=20)
     return 8e-9 * got["bytes"] / got["seconds"]
 
 
 def predicted(options, workers, rate, ratio, gbit, alpha, message):
-    """{way: (ms of float32, ms with NICs)} by fedworker predict."""
+    """Return {way: (ms with float32, ms with NICs)} as fedworker predict computes them."""
     command = [os.path.join(options.build, "bin", "fedworker"), "predict", "--model", "lenet5-caffe", "--rate", str(max(1, round(rate))),
                "--workers", str(workers), "--codec", f"inceptionn:e={BOUND}", "--pull", f"inceptionn:e={BOUND}", "--ratio", f"{ratio:.3f}",
                "--nic-gbit", f"{gbit:.4f}", "--latency-us", f"{alpha:.2f}", "--message-us", f"{message:.3f}", "--compute-ms", "1"]
@@ -332,7 +334,7 @@ def predicted(options, workers, rate, ratio, gbit, alpha, message):
 
 
 def timed_exchange(options, nic, workers, rate, collective, path, floats):
-    """ms of an exchange; bytes of float32 in one direction of the busiest line; and bytes that this line carried, with headers."""
+    """Return the ms of an exchange, the float32 bytes in one direction of the busiest line, and the bytes that this line carried with headers."""
     extra = 1 if collective == "star" else 0
     steps = 2 if options.quick else {"10mbit": 3, "100mbit": 4}.get(rate, 12)
     with hosts(nic, workers + extra, rate) as lines:
@@ -360,13 +362,14 @@ def part_exchange(options):
 
 
 def exchange_row(options, workers, rate, path, floats, nics, measured):
-    """The aggregator's NIC works as each of two hosts' does: all floats pass it, and the others' share the other core."""
+    """Make a table row. An aggregator's NIC gets the speed measured with two hosts: all floats pass it, and the other NICs share the other core."""
     alpha, message, mbit = measured
     row, ratios = f"| {workers} |", []
     for collective, way, gbit in (("star", "central", nics[2]), ("ring", "ring", nics[workers])):
         plain_ms, sent, _ = timed_exchange(options, False, workers, rate, collective, path, floats)
         nic_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
-        ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)  # of times on the line, with headers of both
+        # ratio of times on the line, both with headers
+        ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)
         model = predicted(options, workers, mbit, ratios[-1], gbit, alpha, message)[way]
         row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {nic_ms:.1f} | {model[1] / nic_ms:.2f} |"
     return f"{row} {ratios[0]:.1f}, {ratios[1]:.1f} |"
@@ -380,7 +383,7 @@ CODERS = [("none", False, PLAIN),
 
 
 def part_cpu(options):
-    """Of two trainings the difference, so that what a training costs once does not count."""
+    """Measure CPU as the difference of a long and a short training, so that start-up costs do not count."""
     trainer = datacenter_papers.Trainer(options)
     few, many = (5, 15) if options.quick else (20, 120)
     rate = "1gbit"
@@ -401,7 +404,7 @@ def part_cpu(options):
 
 @contextlib.contextmanager
 def counting(lines, spent):
-    """The lines; when they are done with, what was spent while they were open is added to the list."""
+    """Yield the lines; at the end, append the CPU seconds spent while they were open to the list."""
     with lines as opened:
         count = Spent(opened)
         yield opened

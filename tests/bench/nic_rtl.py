@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the NIC's engines cost: yosys for Xilinx' 7 series, and yosys and nextpnr for a Lattice HX8K.
+"""Measure cells and clock of the NIC's engines: yosys for Xilinx' 7 series, and yosys and nextpnr for a Lattice HX8K.
 
     nic_rtl.py [--pnr SECONDS] [--only xc7|hx8k | --quick]
 
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/fedclient/datacenter/nic/rtl"))
 import rtl_tools
 
-# Engine, parameter, bits of a beat, inputs and outputs beside the clock.
+# Columns: engine, parameter, bits of a beat, inputs, outputs; the clock is left out.
 COMPRESS = ("nic_compress", None, 256, ["rst", "s_tdata[256]", "s_tkeep[32]", "s_tlast", "s_tvalid", "m_tready"],
             ["m_tdata[256]", "m_tkeep[32]", "m_tlast", "m_bytes[16]", "m_tvalid", "s_tready"])
 
@@ -36,7 +36,7 @@ def bits(port):
 
 
 def wrapper(engine, parameter, inputs, outputs):
-    """A module of three pins around an engine."""
+    """Return the Verilog of a module with three pins around an engine."""
     n, m = (sum(bits(port)[1] for port in ports) for ports in (inputs, outputs))
     wires = [f".{name}({'in' if ports is inputs else 'out'}[{at}+:{size}])" for ports in (inputs, outputs)
              for at, (name, size) in placed(ports)]
@@ -65,7 +65,7 @@ def yosys(script):
 
 
 def cells(path):
-    """How many cells of each kind."""
+    """Return the number of cells of each kind."""
     return json.loads(path.read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
 
 
@@ -76,7 +76,7 @@ def xc7(folder, engine):
     yosys(f"read_verilog {sources()}; {chosen}synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {name}; tee -q -o {stat} stat -json")
     kinds = cells(stat)
     if any(re.match(r"LD[CP]E", cell) for cell in kinds):
-        sys.exit(f"nic_rtl: {name} has a latch: a value is not given on some path")
+        sys.exit(f"nic_rtl: {name} has a latch: some path of an always @* block assigns no value")
     total = {kind: sum(n for cell, n in kinds.items() if re.fullmatch(pattern, cell))
              for kind, pattern in (("lut", r"LUT\d"), ("ff", r"FD\w+"), ("carry", "CARRY4"))}
     return f"{total['lut']:,} LUT, {total['ff']:,} FF, {total['carry']} CARRY4"

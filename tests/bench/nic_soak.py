@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mixed flows through offload NICs over a line that loses, doubles, reorders, cuts and damages frames.
+"""Run mixed flows through software NICs over a line that loses, doubles, reorders, cuts and damages frames.
 
     nic_soak.py [--gb N] [--minutes N] [--build DIR] [--data DIR] [--nice N] [--seed N] [-- BAD_LINE'S OPTIONS...]
 
@@ -41,7 +41,7 @@ import nic
 
 MB = 1_000_000
 PIECE = 1 << 20
-LIMIT = 180  # seconds of one transfer; then it counts as hung
+LIMIT = 180  # seconds after which a transfer counts as hung
 HTTPS, SSH, FLOATS, WORKER_GROUP, IPERF, IPERF_MARKED = 8443, 2222, 7300, 7000, 5201, 5202
 BAD = ("--packets --drop 0.002 --duplicate 0.002 --reorder 0.005 --delay 0.001 --flip 0.0002 --truncate 0.0002 --pad 0.001 "
        "--cut 0.02 --least 100 --bleach 0.01 --congest 0.01").split()
@@ -83,7 +83,7 @@ class Server(http.server.ThreadingHTTPServer):
     address_family = socket.AF_INET6
     daemon_threads = True
 
-    def handle_error(self, *_):  # a client that was stopped
+    def handle_error(self, *_):  # called when a client was stopped; not an error here
         pass
 
 
@@ -109,7 +109,7 @@ def give(address, path, count):
 
 
 def fill(stream, buffer):
-    """As much as it holds; less only at the end of the stream."""
+    """Fill the buffer from the stream; return the bytes read, which are fewer only at the stream's end."""
     count, view = 0, memoryview(buffer)
     while count < len(buffer) and (got := stream.recv_into(view[count:])):
         count += got
@@ -117,7 +117,7 @@ def fill(stream, buffer):
 
 
 def take(path, rounded_path):
-    """Prints how many values came, how many of them rounded, and how many that are neither rounded nor raw nor bytes of both."""
+    """Receive floats; print how many came, how many were rounded, and how many are wrong: neither rounded nor raw nor mixed bytes of both."""
     with open(path, "rb") as file, open(rounded_path, "rb") as rounded_file:
         raw, rounded = file.read(), rounded_file.read()
     size, tally, at = len(raw), collections.Counter(), 0
@@ -160,7 +160,7 @@ class Hosts(nic.NICs):
         return self
 
     def split(self):
-        """Two switches, and the bad line as the cable between them."""
+        """Make two switches, with the bad line between them."""
         at = self.switch
         self.inside(at, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
         self.inside(at, "ip", "link", "add", "br1", "type", "bridge")
@@ -186,7 +186,7 @@ class Hosts(nic.NICs):
         self.children.append(child)
 
     def call(self, rank, *words):
-        """The command's output. It fails, or hangs: an exception that says so."""
+        """Run a command in a host, and return its output. If it fails or hangs, raise an exception that says so."""
         return must([*self.prefix(rank), *words])
 
     def me(self, *words):
@@ -243,7 +243,7 @@ class Ssh:
         write(at, "known", f"[{hosts.address(1)}]:{SSH} {key}\n")
         config = write(at, "sshd", f"Port {SSH}\nHostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\nStrictModes no\nUsePAM no\n"
                                    "PidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n")
-        # its own /run: `ip netns exec` has mounts of its own
+        # it needs a private /run; `ip netns exec` gives it its own mounts
         hosts.background(1, "sh", "-c", f"mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -f {config}")
 
     def turn(self, k):
@@ -320,7 +320,8 @@ class Training:
                 time.sleep(0.05)
         for thread in threads:
             thread.join()
-        if wrong and "no beat for" in str(wrong):  # the judge gives a worker 2 s, in which a segment can be lost three times
+        # the failure detector waits 2 s for a heartbeat, in which a segment can be lost three times
+        if wrong and "no beat for" in str(wrong):
             self.cut_off += 1
             return 0
         if wrong:
@@ -339,7 +340,8 @@ class Iperf:
         kinds = (["-n", "100M"], ["-n", "100M", "-R", "-P", "3"], ["-6", "-n", "100M"], ["-u", "-b", "100M", "-t", "4"])
         kind = kinds[k % len(kinds)]
         to = self.hosts.six(3) if "-6" in kind else self.hosts.address(3)
-        for again in (True, True, False):  # after each client the server opens its port anew
+        # iperf3's server opens its port again after each client, so a client may be refused
+        for again in (True, True, False):
             got = json.loads(self.hosts.call(1, "iperf3", "-J", "-c", to, "-p", self.port, *kind, *self.words))
             if not again or not re.search("refused|busy", got.get("error", "")):
                 break
@@ -368,7 +370,7 @@ def make_file(hosts, name, size):
 # ---- The NICs ----
 
 def nic_state(hosts):
-    """VmData and VmRSS in KiB and descriptors of each NIC. VmRSS may grow: buffers fill when the first large frames come."""
+    """Return each NIC's VmData and VmRSS in KiB and open descriptors. VmRSS may grow when the first large frames fill buffers."""
     state = []
     for one in hosts.nics:
         with open(f"/proc/{one.pid}/status", encoding="ascii") as file:
@@ -392,7 +394,7 @@ def device(hosts, rank, name):
 
 
 def check_frames(hosts, rank):
-    """Each frame that came in went out, or was counted as lost."""
+    """Return what is wrong, if a frame that came in was neither sent on nor counted as lost."""
     one, tap, wire = metrics(hosts, rank), device(hosts, rank, "nic0"), device(hosts, rank, "eth0")
     wrong = []
     if abs(one["frames received"] - one["lost_frames host"] - tap["rx"]["packets"]) > 16:
@@ -456,7 +458,7 @@ class Soak:
             print(f"{name:16} {self.count[name]:10} {self.bytes[name] / 1e6:10.0f}")
             if self.count[name] == 0:
                 self.wrong.append(f"{name}: no transfer ended")
-        print(f"\nfloats: {dict(flows['floats'].tally)}; trainings that the gang's judge gave up: {flows['training'].cut_off}\n")
+        print(f"\nfloats: {dict(flows['floats'].tally)}; trainings that the failure detector ended: {flows['training'].cut_off}\n")
         if 4 * flows["training"].cut_off > self.count["training"]:
             self.wrong.append("the judge gave up more than every fourth training")
         time.sleep(1)

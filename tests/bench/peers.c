@@ -105,7 +105,7 @@ typedef struct times {
     size_t packed[PEERS_MAX];
 } times;
 
-/* Memory for all of them, and for the copy of the floats. */
+/* Bytes of memory that are enough for every compressor's output and for a copy of the floats. */
 static size_t room(size_t len, size_t floats) {
     size_t most = floats > len ? floats : len;
     for (const peer *p = peers; p->name != NULL; p++) {

@@ -1,4 +1,4 @@
-/* The yardsticks' loops: written for readers, not for speed. */
+/* Simple loops of some codecs, as yardsticks: written to be read, not for speed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plain_loops.h"
 

@@ -1,11 +1,11 @@
-"""Flower and fed with the same PyTorch model, clients and rounds: bytes, CPU, memory, wall time.
+"""Compare Flower and fed with the same PyTorch model, clients and rounds: bytes, CPU, memory, wall-clock time.
 
     python_flower.py [clients=5] [rounds=10] [steps=10] [batch=16] [rate=0.1] [kinds=flower,float32,3lc,3lc-sparser]
 
 Each client is a process, which holds one NumPyClient: under Flower by start_client, under fed by fed.flower. Both speak TLS. The
 server and the clients are in two network namespaces, and a veth pair between them counts bytes. CPU is user and system time from
-the moment at which a process has imported and loaded everything; that of the training itself is told apart. It needs root, ip,
-openssl, torch, flwr and the package fed; FED_MNIST_DIR names MNIST's folder. It ends with 77 where one is missing.
+the moment at which a process has imported and loaded everything; training is counted separately. It needs root, ip,
+openssl, torch, flwr and the package fed; FED_MNIST_DIR names MNIST's folder. The exit status is 77 where one is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -31,12 +31,12 @@ except ImportError as missing:
 OPTIONS = {"clients": 5, "rounds": 10, "steps": 10, "batch": 16, "rate": 0.1, "kinds": "flower,float32,3lc,3lc-sparser"}
 PORT, ADDRESS = 9092, "10.79.0.1"
 SPACES = ("fedbench-s", "fedbench-c")
-# What fed sends up and down.
+# The codecs of fed for updates and for versions of the model.
 KINDS = {"flower": None, "float32": ("float32", "float32"), "3lc": ("3lc:s=1", "3lc:s=1"), "3lc-sparser": ("3lc:s=1.75", "3lc:s=1")}
 
 
 class Trainer:
-    """What a NumPyClient has: trains LeNet on its share of MNIST, and counts the CPU time that this takes."""
+    """Train LeNet on a client's share of MNIST, and count the CPU time of training. Each NumPyClient has a Trainer."""
 
     def __init__(self, number, options):
         x, y = lenet.mnist("train")
@@ -77,7 +77,7 @@ def make_trainer(kind, number, options):
 def client(kind, number, options, home):
     torch.set_num_threads(1)
     trainer = make_trainer(kind, number, options)
-    trainer.fit(trainer.get_parameters({}), {})  # warm
+    trainer.fit(trainer.get_parameters({}), {})  # warm up before the measurement
     trainer.cpu, ready, begin = 0.0, time.process_time(), time.monotonic()
     if KINDS[kind] is None:
         import flwr.client
@@ -101,7 +101,7 @@ def score(arrays):
 
 
 def peak_memory(pid):
-    """A process's largest resident memory, MB."""
+    """Return a process's largest resident memory in MB."""
     return int(re.search(r"VmHWM:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
@@ -139,10 +139,11 @@ def fed_server(kind, options, home):
         pathlib.Path(home, f"token{number}").write_text(token)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("ready", flush=True)
-    sys.stdin.readline()  # the driver says when the clients have ended
+    sys.stdin.readline()  # the parent process writes a line when the clients have ended
     pid = coordinator._process.pid
     children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    memory = peak_memory(pid) + sum(peak_memory(child) for child in children)  # run, and its front
+    # the process `fedserver run` and its front process
+    memory = peak_memory(pid) + sum(peak_memory(child) for child in children)
     newest = list(coordinator.model().values())
     coordinator.stop()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -170,7 +171,7 @@ def remove_spaces():
 
 
 def line_bytes():
-    """Bytes on the clients' line: up, down."""
+    """Return the bytes on the clients' line: sent, received."""
     folder = "/sys/class/net/up0/statistics/"
     said = subprocess.run(["ip", "netns", "exec", SPACES[1], "cat", folder + "tx_bytes", folder + "rx_bytes"], stdout=subprocess.PIPE,
                           text=True, check=True)
@@ -178,7 +179,7 @@ def line_bytes():
 
 
 def make_certificates(home):
-    """A CA and a server's certificate for Flower."""
+    """Make a CA and a server certificate for Flower."""
     make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     subprocess.run([*make, "-subj", "/CN=bench", "-keyout", home + "/ca.key", "-out", home + "/ca.pem"], check=True, stderr=subprocess.DEVNULL)
     subprocess.run([*make, "-subj", "/CN=server", "-addext", f"subjectAltName=IP:{ADDRESS}", "-addext", "basicConstraints=CA:FALSE",
@@ -213,7 +214,8 @@ def measure(kind, options):
         up, down = (after - one for after, one in zip(line_bytes(), before))
         row = result(server)
         told = [result(one) for one in clients]
-    row["seconds"] = max(one["end"] for one in told) - max(one["begin"] for one in told)  # from the last that was ready
+    # from the time when the last client was ready
+    row["seconds"] = max(one["end"] for one in told) - max(one["begin"] for one in told)
     for key in ("training", "outside"):
         row[key] = sum(one[key] for one in told)
     each = options["clients"] * options["rounds"]

@@ -1,11 +1,11 @@
-"""The hook for DistributedDataParallel beside PyTorch's own: LeNet on MNIST by four processes, on lines of 100 Mbit and 1 Gbit.
+"""Compare fed's hook for DistributedDataParallel with PyTorch's: LeNet on MNIST by four processes, on lines of 100 Mbit and 1 Gbit.
 
     python_hook.py [steps=100] [batch=16] [goal=0.9] [rates=100mbit,1gbit] [hooks=NAME,NAME]
 
 Each process is a host of deploy/nic.sh, without NICs: a network namespace of its own, whose line tc limits. The table has the
 bytes that host 1's line carried both ways, CPU time of all processes, and the time to an accuracy of `goal` on 1,000 pictures of the
 test set; the time of measuring it, every 10 steps, is left out. It needs root, ip, tc, torch and the package fed; FED_MNIST_DIR
-names MNIST's folder. It ends with 77 where one is missing.
+names MNIST's folder. The exit status is 77 where one is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import gc
@@ -34,7 +34,7 @@ RANKS, EVERY, TEST = 4, 10, 1000
 def register(model, name):
     if name == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif name == "powersgd":  # PyTorch's defaults but for the start, which is after 1,000 steps
+    elif name == "powersgd":  # PyTorch's defaults, except that it starts after 10 steps instead of 1,000
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=10)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif name != "float32":
@@ -42,12 +42,12 @@ def register(model, name):
 
 
 def line_bytes():
-    """What this host's line has carried: sent and received."""
+    """Return the bytes that this host's line has carried, sent and received."""
     return sum(int(pathlib.Path(f"/sys/class/net/eth0/statistics/{one}_bytes").read_text()) for one in ("tx", "rx"))
 
 
 def train(rank, name, data, test, options):
-    """A training from its first step. Returns what this process saw of it."""
+    """Train from the first step. Returns what this process has measured."""
     module = lenet.lenet()
     # One bucket: with two, PowerSGD's own collectives meet each other's messages on gloo, and PyTorch aborts.
     model = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=25)
@@ -72,14 +72,14 @@ def train(rank, name, data, test, options):
 
 
 def work(rank, options):
-    """One process: a training for each hook, and a line for each."""
+    """Main function of one process: train with each hook, and print a line for each."""
     os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
     torch.set_num_threads(1)
     data, test = lenet.mnist("train"), [one[:TEST] for one in lenet.mnist("t10k")]
     torch.distributed.init_process_group("gloo", init_method="tcp://10.78.0.1:29500", rank=rank, world_size=RANKS)
     for name in options["hooks"].split(","):
         print(json.dumps(train(rank, name, data, test, options)), flush=True)
-        gc.collect()  # docs/python.md says why
+        gc.collect()  # frees the hook; docs/python.md tells why it must be collected
     torch.distributed.destroy_process_group()
 
 
@@ -89,7 +89,7 @@ def lab(*words):
 
 
 def measure(rate, options):
-    """Yields for each hook what all processes told."""
+    """Yield for each hook what all processes have printed."""
     lab("up", str(RANKS), rate, "plain")
     try:
         started = [subprocess.Popen(["ip", "netns", "exec", f"pyhook-h{rank + 1}", sys.executable, "-W", "ignore", __file__, "work",

@@ -1,4 +1,4 @@
-"""Caffe's LeNet as a PyTorch module, and MNIST for it: what the benchmarks of the Python package share."""
+"""Caffe's LeNet as a PyTorch module, and MNIST for it. The benchmarks of the Python package use this file."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
@@ -8,7 +8,7 @@ import torch
 
 
 def lenet():
-    """431,080 parameters: the model lenet5-caffe."""
+    """Return the model lenet5-caffe, with 431,080 parameters."""
     torch.manual_seed(1)
     return torch.nn.Sequential(
         torch.nn.Conv2d(1, 20, 5), torch.nn.MaxPool2d(2), torch.nn.Conv2d(20, 50, 5), torch.nn.MaxPool2d(2),
@@ -16,7 +16,7 @@ def lenet():
 
 
 def mnist(part):
-    """Pictures (N, 1, 28, 28) from 0 to 1, and labels, of "train" or "t10k"."""
+    """Return pictures (N, 1, 28, 28) with values from 0 to 1, and labels; part is "train" or "t10k"."""
     folder = pathlib.Path(os.environ.get("FED_MNIST_DIR", "build/data/mnist"))
     images = np.frombuffer((folder / f"{part}-images-idx3-ubyte").read_bytes(), np.uint8)[16:]
     labels = np.frombuffer((folder / f"{part}-labels-idx1-ubyte").read_bytes(), np.uint8)[8:]
@@ -24,7 +24,7 @@ def mnist(part):
 
 
 def batches(x, y, size, seed):
-    """Batches without end, drawn with replacement."""
+    """Yield batches without end, drawn with replacement."""
     random = np.random.default_rng(seed)
     while True:
         chosen = torch.from_numpy(random.integers(0, len(y), size))

@@ -1,9 +1,9 @@
-"""What a round by fed.torch costs beside PyTorch alone: LeNet on MNIST, CPU time of one process, alternately measured.
+"""Compare a round by fed.torch with PyTorch alone: LeNet on MNIST, CPU time of one process, measured alternately.
 
     python_round.py [rounds=8] [steps=50] [batch=16] [codec=sbc:p=0.01]
 
 Each round trains the same number of steps twice: by a plain loop of PyTorch, and by fed.torch in a real round, over HTTPS. It
-needs torch and the package fed; FED_MNIST_DIR names MNIST's folder. It ends with 77 where one is missing.
+needs torch and the package fed; FED_MNIST_DIR names MNIST's folder. The exit status is 77 where one is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import statistics
@@ -26,7 +26,7 @@ OPTIONS = {"rounds": 8, "steps": 50, "batch": 16, "codec": "sbc:p=0.01"}
 
 
 def train_plainly(module, batches, steps):
-    """The loop that a user of PyTorch writes. Returns its CPU seconds."""
+    """Train with a plain PyTorch loop. Returns its CPU seconds."""
     begin = time.process_time()
     module.train()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.02)
@@ -42,7 +42,7 @@ def train_plainly(module, batches, steps):
 
 
 def codec_time(codec, module):
-    """CPU seconds of one encoding of a change of the module's size."""
+    """Return the CPU seconds of encoding a change of the module's size once."""
     change = np.random.default_rng(1).laplace(size=sum(one.numel() for one in module.parameters())).astype(np.float32)
     residual = np.zeros_like(change)
     times = []
@@ -61,7 +61,7 @@ def main():
     batches = lenet.batches(x, y, options["batch"], 1)
     plain, callback, whole = [], [], []
 
-    class Sized:  # a loader that says how many samples there are
+    class Sized:  # a data loader that tells the number of samples
         dataset = y
 
         def __iter__(self):
@@ -81,7 +81,7 @@ def main():
         coordinator.submit({"model": fed.torch.layout(module), "initial": home + "/first.safetensors", "rounds": options["rounds"],
                             "cohort": 1, "local_steps": options["steps"], "learning_rate": 0.02, "codec_up": options["codec"]})
         with fed.Client(coordinator.url, coordinator.ca, home + "/device", coordinator.token()) as client:
-            train_plainly(module, batches, 5)  # warm
+            train_plainly(module, batches, 5)  # warm up before the measurement
             last = time.process_time()
 
             def count(event):

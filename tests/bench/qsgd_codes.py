@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compare what qsgd's levels take in fixed bits, in the paper's Elias code, and at the least (their entropy):
+"""Compare the bytes of qsgd's levels in fixed bits, in the paper's Elias code, and at the theoretical least (their entropy):
 
     qsgd_codes.py AFTER.safetensors BEFORE.safetensors TENSOR
 
@@ -26,7 +26,7 @@ def tensor(path, name):
 
 
 def elias(number):
-    """Bits of Elias' recursive code of a number of at least 1."""
+    """Return the bits of Elias' recursive code of a number of at least 1."""
     bits = 1
     while number > 1:
         bits += number.bit_length()
@@ -35,7 +35,7 @@ def elias(number):
 
 
 def draw(bucket, levels, by_largest):
-    """Levels at random, and the sum of the squared errors."""
+    """Round a bucket randomly to levels; return the levels, and the sum of the squared errors."""
     norm = max(map(abs, bucket)) if by_largest else math.sqrt(sum(x * x for x in bucket))
     chosen, error = [], 0.0
     for x in bucket:
@@ -47,7 +47,7 @@ def draw(bucket, levels, by_largest):
 
 
 def sparse_bits(chosen):
-    """The paper's code: for each level that is not 0 its distance from the last one, its sign and its magnitude."""
+    """Return the bits of the paper's code. A level that is not 0 has its distance from the last such level, its sign and its magnitude."""
     bits, last = 0, -1
     for i, level in enumerate(chosen):
         if level:

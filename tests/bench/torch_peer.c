@@ -1,4 +1,4 @@
-/* A pipe to torch_worker.py and one from it: a line each for question and answer. */
+/* Control torch_worker.py by two pipes: a question is one line, and an answer is one line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "torch_peer.h"
 
@@ -8,8 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Always set both libraries' kernels, even against the environment. Each library takes processors
- * that it does not know for older ones; OpenBLAS takes them for one of twenty years ago. */
+/* Set the kernels of oneDNN and OpenBLAS, even if the environment says otherwise. Each library
+ * treats processors that it does not know as older ones; OpenBLAS treats them as one that is
+ * twenty years old. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
@@ -40,10 +41,10 @@ static bool start(torch_peer *peer, const char *python, const char *unit) {
     if (pipe(in) != 0 || pipe(out) != 0) {
         return false;
     }
-    fcntl(in[1], F_SETFD, FD_CLOEXEC); /* else the next worker would keep this worker's input
-                                          open */
+    /* otherwise the next worker would inherit and keep open this worker's input */
+    fcntl(in[1], F_SETFD, FD_CLOEXEC);
     fcntl(out[0], F_SETFD, FD_CLOEXEC);
-    fflush(NULL); /* else the child would print the buffered text again */
+    fflush(NULL); /* otherwise the child would print the buffered text again */
     pid_t pid = fork();
     if (pid == 0) {
         run_worker(python, unit, in, out);

@@ -1,4 +1,4 @@
-"""PyTorch's side of bench_train: trains for a moment whenever it is told to, one line a command.
+"""PyTorch's side of bench_train: it reads commands, one on each line, and trains for a moment at each `slice`.
 
     case NET BATCH OPTIMIZER    a net of torch_models.py, in all ways -> "ready"
     slice WAY SECONDS           -> samples and the CPU seconds that they took; "0 1": this PyTorch lacks the way
@@ -23,7 +23,7 @@ try:
 
     import torch_models
 except ImportError:
-    sys.exit(77)  # bench_train says so
+    sys.exit(77)  # no PyTorch: bench_train prints that it is missing
 
 LAYOUTS = {"nchw": torch.contiguous_format, "nhwc": torch.channels_last}
 COMPILED = "-compiled"
@@ -33,7 +33,7 @@ WARM_UP_STEPS = 3
 
 
 def blas():
-    """The library that a matrix product has loaded; of OpenBLAS also the kernels that it chose."""
+    """Return the BLAS library that a matrix product has loaded; for OpenBLAS also the kernels that it chose."""
     torch.ones(64, 64).mm(torch.ones(64, 64))
     with open("/proc/self/maps", encoding="utf-8") as maps:
         paths = re.findall(r"/\S*/lib(?:blas|openblas|mkl_rt|blis)\S*\.so\S*", maps.read())
@@ -52,7 +52,7 @@ def capability():
 
 
 class Trainer:
-    """One net in one way, with the batch that it sees again and again."""
+    """One net in one way. It trains with the same batch again and again."""
 
     def __init__(self, net, batch, optimizer, way):
         self.net, shape = torch_models.build(net)
@@ -78,7 +78,7 @@ class Trainer:
 
     def slice(self, seconds):
         samples, start, end = 0, time.process_time(), time.monotonic() + seconds
-        while time.monotonic() < end:  # which needs no system call, as in bench_train
+        while time.monotonic() < end:  # this clock needs no system call, like the one in bench_train
             self.step()
             samples += self.batch
         return samples, time.process_time() - start
@@ -98,7 +98,7 @@ def main():
         if command == "case":
             net, batch, optimizer = words
             if hasattr(torch, "compiler"):
-                torch.compiler.reset()  # else the compiler takes the next net for the last one with another shape
+                torch.compiler.reset()  # otherwise the compiler treats the next net as the last one with another shape
             trainers = {way: Trainer(net, int(batch), optimizer, way) for way in WAYS}
             print("ready", flush=True)
         else:

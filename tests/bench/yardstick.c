@@ -1,4 +1,4 @@
-/* Picks the yardsticks of a vector unit. */
+/* Call the yardsticks of a vector unit, by its name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick.h"
 

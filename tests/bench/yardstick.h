@@ -11,7 +11,8 @@
  */
 double yardstick_multiply_adds(const char *unit, size_t rounds);
 
-/** Read and write each of x[n] in place; or only read each; or only write each. */
+/** rewrite: read and write each value of x[n] in place. read: only read them. write: only write
+ * them. */
 void yardstick_rewrite(const char *unit, float *x, size_t n);
 void yardstick_read(const char *unit, const float *x, size_t n);
 void yardstick_write(const char *unit, float *x, size_t n);

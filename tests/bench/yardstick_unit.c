@@ -50,8 +50,8 @@ static void read_memory(const float *x, size_t n) {
     (void)result;
 }
 
-/* Write with prefetches, which are as fast where a cache holds the memory, and faster where none
- * does. */
+/* Write with prefetches. They do not cost time where a cache holds the memory, and save time
+ * elsewhere. */
 static void write_memory(float *x, size_t n) {
     enum { AHEAD = 2048 };
     const vec one = (vec){0} + 1.0F;

@@ -4,7 +4,7 @@
     instructions.py PROGRAM --compiler WORDS                       fails if a count changed by more than 3 %
     instructions.py PROGRAM --compiler WORDS --write WHY KERNEL... writes new counts of these kernels ("all": of each), and why
 
-A count is no time: it is the same in each run, whatever else the machine does. It depends on the compiler, so the file
+A count, unlike a time, is the same in each run, whatever else the machine does. It depends on the compiler, so the file
 names the compiler, and the test skips with another one. Valgrind shows programs a processor with AVX2 at most.
 """
 # SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,5 @@
-/* Runs each kernel of a list once, for callgrind to count its instructions: instructions.py. */
+/* Run each kernel of a list once, so that callgrind counts its instructions. instructions.py runs
+ * this program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 #include "fedtrain/optimizer.h"
 #include "gradients.h"
 
-/* The program prints a kernel's name, then calls measured_kernel, whose instructions count. */
+/* The program prints a kernel's name, then calls measured_kernel. Callgrind counts the
+ * instructions of this call. */
 
 enum { VALUES = 65536, BATCH = 4, CLASSES = 10 };
 
@@ -46,15 +48,16 @@ static const struct {
             {"convolutions", "input 3x32x32 | conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu |"
                              " avgpool | dense 10"}};
 
-/* Callgrind is told this name. */
+/* instructions.py gives this function's name to callgrind. */
 void measured_kernel(void (*run)(void *user), void *user);
 void measured_kernel(void (*run)(void *user), void *user) {
     run(user);
-    __asm__ volatile(""); /* the call above is no jump */
+    __asm__ volatile(""); /* code after the call, so that the compiler makes no tail call of it */
 }
 
 static void measure(const char *what, const char *of, void (*run)(void *user), void *user) {
-    /* the compiler does not know which function this is, so it makes no copy of another name */
+    /* volatile: the compiler must not know the function, or it would call a clone with another
+     * name */
     void (*volatile measured)(void (*)(void *), void *) = measured_kernel;
     printf("%s: %s\n", of, what);
     fflush(stdout);
@@ -98,7 +101,7 @@ static void run_codec(const char *setting) {
     c.sum = bench_alloc(VALUES * sizeof *c.sum);
     c.work = bench_alloc(fedcodec_work_size(&c.codec, VALUES) + 1);
     c.message = bench_alloc(c.cap);
-    encode(&c); /* so that the residual is not empty */
+    encode(&c); /* once before the measurement, so that the residual is not zero */
     measure("encode", setting, encode, &c);
     measure("fold", setting, fold, &c);
     free(c.residual);
@@ -147,7 +150,7 @@ static void run_net(const char *name, const char *text) {
     for (uint32_t i = 0; i < BATCH; i++) {
         t.label[i] = i % CLASSES;
     }
-    step(&t); /* the first one plans */
+    step(&t); /* once before the measurement, because the first step makes the net's plan */
     measure("step of 4 samples", name, step, &t);
     fedtrain_net_free(t.net);
     fed_arch_free(&t.arch);
