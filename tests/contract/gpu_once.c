@@ -1,5 +1,5 @@
-/* One encode, or one decode-add, of a codec on a device: what gpu_traffic.py
- * counts. */
+/* Run one encode or one decode-and-add of a codec on a device, for gpu_traffic.py, which counts
+ * its memory traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 /*
  *     gpu_once DEVICE SPEC N encode|add
  *
- * Values are Laplace's, as gradients are. Exit status 77: the codec does not
- * run on GPUs.
+ * Values are Laplace-distributed, as gradients are. Exit status 77: the codec does not run on
+ * GPUs.
  */
 
 enum { ROUNDS = 10 };
@@ -25,8 +25,10 @@ typedef struct place {
     fedcodec codec;
     fedcodec_gpu *on_gpu;
     size_t n, cap;
-    float *host, *left, *residual, *x; /* the first two are the host's */
-    uint8_t *message, *bytes;          /* the second is the host's: what the processor encoded */
+    /* host and left lie on the host, residual and x on the device */
+    float *host, *left, *residual, *x;
+    /* message lies on the device; bytes, on the host, is what the processor encoded */
+    uint8_t *message, *bytes;
     size_t len;
     fedcodec_gpu_head *head;
     void *work;
@@ -37,7 +39,7 @@ static int failed(const char *what, const fed_error *err) {
     return err->status == FED_ENOTFOUND ? 77 : EXIT_FAILURE;
 }
 
-/* The processor's rounds. */
+/* Encode ROUNDS messages on the processor. */
 static fed_status encode_on_host(place *p) {
     void *work = malloc(fedcodec_work_size(&p->codec, p->n) + 1);
     fed_status status = work != NULL ? FED_OK : FED_ENOMEM;
@@ -82,8 +84,8 @@ static fed_status encode(place *p) {
                                p->work, p->message, p->cap, p->head);
 }
 
-/* The processor's message, so that the device's kernels are those of decoding
- * alone. */
+/* Decode and add a message of the processor's, so that the device only runs kernels of
+ * decoding. */
 static fed_status add(place *p) {
     const fedcodec_gpu_head head = {.len = (uint32_t)p->len};
     FED_TRY(fed_gpu_copy(p->stream, p->message, p->bytes, p->len, FED_GPU_UP));

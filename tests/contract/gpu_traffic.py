@@ -4,7 +4,7 @@
 
 Kernels that oclgrind can't run optimised are counted as they are written. A load or store of each work-item counts, also one that
 caches would answer; copies and fills of the host's calls do not. A count may be 2 % above its line: lengths of messages depend on the
-values. Less than half of its line is an error too: then oclgrind's counters were not understood. Exit status 77: without oclgrind.
+values. Less than half of its line is an error too, because then this program has misread oclgrind's counters. Exit status 77: without oclgrind.
 """
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
@@ -14,14 +14,14 @@ import shutil
 import subprocess
 import sys
 
-VALUES = 65536  # from here on the sparse codecs sample their threshold (LEAST in codecs/gpu/gpu_select.c)
+VALUES = 65536  # the least number for which the sparse codecs sample their threshold (LEAST in codecs/gpu/gpu_select.c)
 LINE = re.compile(r'FED_GPU_TRAFFIC\("([^"]+)", ([\d.]+), ([\d.]+)\)')
 MOVED = re.compile(r"- (?:load|store) global \((\d[\d,]*) bytes\)|- (?:load|store) constant \((\d[\d,]*) bytes\)")
 
 
 def count(once, spec, what):
-    """Bytes a value."""
-    for options in ([], ["--build-options", "-cl-opt-disable"]):  # some optimised kernels are beyond oclgrind 21.10
+    """Return the bytes of device memory read and written for each value."""
+    for options in ([], ["--build-options", "-cl-opt-disable"]):  # oclgrind 21.10 can't run some optimised kernels
         done = subprocess.run(["oclgrind", *options, "--inst-counts", once, "opencl:0", spec, str(VALUES), what], capture_output=True,
                               text=True, timeout=300)
         if "Undefined external function" not in done.stderr:

@@ -12,13 +12,14 @@ import subprocess
 import sys
 
 SKIPPED = 77
-SECONDS = 500  # a guard, not a measure
-OPTIONS = ["--data-races", "--max-errors", "20", "--build-options", "-cl-opt-disable"]  # optimised code is run wrongly by 21.10
+SECONDS = 500  # limit of a run, which only stops one that hangs
+# oclgrind 21.10 runs optimised code wrongly
+OPTIONS = ["--data-races", "--max-errors", "20", "--build-options", "-cl-opt-disable"]
 FINDING = re.compile(r"^(?:Invalid (\w+) of size|[\w-]+ data (race) at) ")
 
 
 def run(program, stops_at):
-    """The exit status, all lines, and the kinds of findings. It is stopped at a finding of the kind `stops_at`."""
+    """Run a test. Return its exit status, all lines, and the kinds of findings. A finding of the kind `stops_at` ends the run."""
     env = {**os.environ, "FED_TEST_SMALL": "1", "FED_TEST_DEVICE": "opencl:0"}
     command = ["timeout", "-k", "5", str(SECONDS), "oclgrind", *OPTIONS, program]
     lines, found = [], set()
@@ -29,7 +30,7 @@ def run(program, stops_at):
             if match:
                 found.add(match[1] or match[2])
             if stops_at in found:
-                test.terminate()  # timeout ends the test
+                test.terminate()  # ends `timeout`, which ends the test
                 break
     return test.returncode, lines, found
 

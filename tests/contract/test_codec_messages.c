@@ -1,5 +1,5 @@
-/* What every codec of codecs.def promises of reading messages, whoever wrote them, on each vector
- * unit that this machine can run. */
+/* Contract of every codec of codecs.def for reading messages, valid or not, on each vector unit
+ * that this machine can run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -46,8 +46,8 @@ static void a_trailing_byte_is_refused(void) {
     contract_each_message(97, visit_trailing);
 }
 
-/* A changed message is refused, or it is a message of other values. Then these are finite, max_abs
- * bounds them, and the reference agrees. */
+/* Read a changed message. It must be refused, or be the message of other values: these must be
+ * finite, at most max_abs, and the same as the reference decodes. */
 static void try_changed(const contract_message *m, const uint8_t *data) {
     float max_abs = -1.0f;
     float *y = contract_values(FILL_LAPLACE, m->n), *expected = contract_copy(y, m->n);
@@ -94,7 +94,7 @@ static void random_bytes_are_refused_or_decode_within_bounds(void) {
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
             for (size_t k = 0; k < m.len; k++) {
-                /* Often use small bytes, since counts and parameters are small. */
+                /* Half of the bytes are small, because counts and parameters are small. */
                 m.data[k] = (uint8_t)fed_rng_below(&rng, fed_rng_below(&rng, 2) ? 256 : 4);
             }
             try_changed(&m, m.data);
@@ -109,8 +109,8 @@ static void a_message_is_for_its_number_of_values_only(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         contract_message m = contract_encode(&codec, x, 100);
         fed_status status = fedcodec_decode(codec.vtable, m.data, m.len, y, 1);
-        /* sbc's message only bounds n from below. randk's of one value does not even do that, nor
-         * does threshold's of none. */
+        /* A message of sbc only tells the least n that it can have. A message of randk with one
+         * value, or of threshold with none, fits any n. */
         assert_true(status == FED_EFORMAT ||
                     (codec.vtable->id == FEDCODEC_ID_randk && m.len == 9) ||
                     (codec.vtable->id == FEDCODEC_ID_threshold && m.len == 1));
@@ -190,10 +190,11 @@ static void fold_refuses_weights_and_values_that_could_overflow(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
         int64_t acc[3] = {1, 2, 3};
-        if (codec.vtable->id == FEDCODEC_ID_threelc) { /* 3lc scales the largest value by s */
+        if (codec.vtable->id == FEDCODEC_ID_threelc) { /* 3lc multiplies the largest value by s */
             fits[0] = fits[1] = fits[2] = (float)(16.0 / codec.param[0]) * 0.999f;
         }
-        if (codec.vtable->id == FEDCODEC_ID_eden) { /* what eden sends can be twice as large */
+        /* the values that eden sends can be twice as large */
+        if (codec.vtable->id == FEDCODEC_ID_eden) {
             fits[0] = fits[1] = fits[2] = 8.0f;
         }
         contract_message m = contract_encode(&codec, fits, 3), n = contract_encode(&codec, past, 3);
@@ -202,7 +203,8 @@ static void fold_refuses_weights_and_values_that_could_overflow(void) {
         assert_fed_status(fedcodec_fold(v, m.data, m.len, -1, acc, 3), FED_ERANGE);
         assert_fed_status(fedcodec_fold(v, m.data, m.len, FEDCODEC_FOLD_WEIGHT, acc, 3),
                           FED_ERANGE);
-        assert_fed_ok(v->check(n.data, n.len, 3, &max_abs)); /* twobit and trunc may send less */
+        /* twobit and trunc may send smaller values */
+        assert_fed_ok(v->check(n.data, n.len, 3, &max_abs));
         if (max_abs > FEDCODEC_FOLD_LIMIT) {
             assert_fed_status(fedcodec_fold(v, n.data, n.len, 1, acc, 3), FED_ERANGE);
         }

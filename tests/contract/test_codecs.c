@@ -1,5 +1,5 @@
-/* What every codec of codecs.def promises of encoding, on each vector unit that this machine can
- * run. test_codec_messages.c has what it promises of reading. */
+/* Contract of every codec of codecs.def for encoding, on each vector unit that this machine can
+ * run. test_codec_messages.c has the contract for reading. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -9,12 +9,13 @@
 #include "codec_contract.h"
 #include "reference_codecs.h"
 
-/* Malloc'ed. */
+/* Make n values of -0. The caller frees them. */
 static float *make_nothing(size_t n) {
     float *nothing = malloc((n + 1) * sizeof *nothing);
     assert_non_null(nothing);
     for (size_t i = 0; i < n; i++) {
-        nothing[i] = -0.0f; /* so that zeros keep their sign */
+        /* -0 added to a value leaves it unchanged, also a zero of either sign */
+        nothing[i] = -0.0f;
     }
     return nothing;
 }
@@ -50,7 +51,7 @@ static void assert_same_with_x(const contract_message *m, const float *x, const 
     contract_drop(&added);
 }
 
-/* The reference's results for some values. */
+/* The results of the reference code for some values. */
 typedef struct wanted {
     uint8_t *data;
     size_t len;
@@ -67,7 +68,7 @@ static void assert_same_on_unit(const fedcodec *codec, const float *x, size_t n,
     if (memcmp(reference->residual, m.residual, n * sizeof *x) != 0) {
         fail_msg("%s: the residual differs", what);
     }
-    float *y = contract_copy(m.residual, n); /* anything */
+    float *y = contract_copy(m.residual, n); /* any values, which decode must overwrite */
     assert_fed_ok(fedcodec_decode(codec->vtable, m.data, m.len, y, n));
     if (memcmp(y, reference->decoded, n * sizeof *y) != 0) {
         fail_msg("%s: the decoded values differ", what);
@@ -95,7 +96,7 @@ static void assert_same_as_reference(const fedcodec *codec, contract_fill kind, 
     free(reference.decoded);
 }
 
-/* Each stride-th kind of values only, and other ones of the next n. */
+/* Test only each stride-th kind of values; which ones depends on n. */
 static void assert_all_same_as_reference(size_t n, unsigned stride) {
     for (contract_fill kind = n % stride; kind < CONTRACT_FILLS; kind += stride) {
         float *x = contract_values(kind, n);
@@ -203,8 +204,8 @@ static void x_is_added_to_the_residual_first(void) {
     }
 }
 
-/* With the defaults, and values well above twobit's threshold. (3lc with its largest s overshoots
- * so much that it would take too many rounds.) */
+/* Uses default parameters, and values well above twobit's threshold. 3lc with its largest s would
+ * take too many rounds, because it overshoots. */
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
@@ -236,7 +237,7 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void) {
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float *residual = contract_values(FILL_LAPLACE, N), *x = contract_values(FILL_TIED, N);
-        residual[77] = FLT_MAX; /* this plus FLT_MAX overflows */
+        residual[77] = FLT_MAX; /* FLT_MAX of x added to it overflows */
         float *before = contract_copy(residual, N);
         size_t cap = fedcodec_bound(&codec, N), len = 12345;
         uint8_t *dst = calloc(cap, 1);

@@ -1,5 +1,5 @@
-/* What every collective must keep, on every link, with every codec that it takes: the tests walk
- * collectives.def, links.def and codecs.def. */
+/* Contract of every collective, on every link, with every codec that it accepts. The tests go
+ * through collectives.def, links.def and codecs.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -14,23 +14,25 @@
 
 enum { MOST = 5 };
 
-/* Of the codecs, for one collective: each third in a short run. */
+/* Step through the codecs for one collective: a short run tests each third codec. */
 static unsigned each(void) {
     return FED_TEST_TRIES(1, 3);
 }
 
 static exchange_entry entry[LINK_GROUP_RANKS], other[LINK_GROUP_RANKS];
 
-/* Specs beside the collectives' names. */
+/* Specs to test besides the collectives' names. */
 static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggregators=2",
                                          "tree:group=1", "tree:group=2"};
 enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 
-/* The k-th spec to test; NULL past the last. *ranks: the least that it can do with. */
+/* Return the k-th spec to test, NULL past the last. *ranks: the least number of ranks that it
+ * needs. */
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
-    while (strcmp(feddc_collective_name(known), "nccl") != 0) { /* the last; it needs a GPU */
+    /* nccl is the last one, and is left out because it needs a GPU */
+    while (strcmp(feddc_collective_name(known), "nccl") != 0) {
         known++;
     }
     if (k < known) {
@@ -109,7 +111,8 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
     exchange_group_clear(&run, other);
 }
 
-/* Each link, with steps put in ahead and tensors in any order, gives the bits of threads. */
+/* On each link, with steps put in ahead and tensors in any order, sums have the same bits as with
+ * threads. */
 FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;
@@ -129,7 +132,7 @@ FED_TEST(all_ranks_and_links_have_the_same_bits) {
     }
 }
 
-/* Late and mixed events change no bit. */
+/* Events that come late and in another order change no bit. */
 FED_TEST(the_order_of_events_does_not_matter) {
     const char *spec;
     uint32_t least;
@@ -142,12 +145,13 @@ FED_TEST(the_order_of_events_does_not_matter) {
     }
 }
 
-/* -- Network cards -- */
+/* -- NICs that compress -- */
 
 enum { BOUND = 8 };
 
-/* NICs that round on the way give the bits of a worker group that rounds itself, on each link; and
- * all ranks have the same bits where there is no card, too. Plain steps are exact. */
+/* With NICs that round on the way, sums have the same bits as in a worker group that rounds
+ * itself, on each link. All ranks have the same bits also where no NIC is on the way. Plain steps
+ * are exact. */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),
@@ -197,7 +201,7 @@ FED_TEST(nics_give_the_bits_of_a_worker_group_that_rounds_itself) {
 
 /* -- Residuals -- */
 
-/* What came out, and what the residuals keep, is what was put in. */
+/* Check that the sums and the residuals together are all that was put in. */
 static void assert_nothing_is_lost(const exchange_run *run) {
     size_t n = exchange_size();
     double *rest = calloc(n, sizeof *rest), worst = 0;
@@ -251,7 +255,7 @@ FED_TEST(what_codecs_leave_out_stays_in_residuals) {
     }
 }
 
-/* -- What is refused, and what goes wrong -- */
+/* -- Refused options, and failures -- */
 
 static void assert_refused(const char *spec, const char *codec, const char *pull, const char *nic,
                            const char *words) {
@@ -302,7 +306,8 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
-/* A rank is lost at its k-th event: the others have all sums, or an error; and no sum is wrong. */
+/* Lose a rank at its k-th event: each other rank must have all sums or an error, and no sum may be
+ * wrong. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),
                         .collective = spec,
@@ -356,11 +361,11 @@ FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
     }
 }
 
-/* -- A peer that sends anything -- */
+/* -- A peer that sends arbitrary bytes -- */
 
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
-/* Rank 1 sends heads and bytes that a seed decides, waits until nothing comes, and leaves. */
+/* Rank 1 sends random heads and bytes of a seed, waits until no more messages come, and leaves. */
 static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;
@@ -429,6 +434,6 @@ FED_TEST(a_peer_that_sends_anything_ends_in_an_error) {
 }
 
 int main(void) {
-    alarm(500); /* an exchange that hangs ends here */
+    alarm(500); /* ends the program if an exchange hangs */
     return fed_cases_run(NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What every link must keep, later ones too: the tests walk links.def. */
+/* Contract of every link. The tests go through links.def, so later links are tested too. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -35,7 +35,8 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* A link that takes one rank a process is tested where its processes are started. */
+/* A link with one rank for each process, such as mpi, is tested by the test that starts its
+ * processes. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -48,7 +49,8 @@ FED_TEST(each_link_keeps_each_promise) {
     }
 }
 
-/* The wrapper that tests of collectives use is a link too. */
+/* The wrapper that makes events late and mixed in tests of collectives must keep the contract
+ * too. */
 FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -63,10 +65,10 @@ FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
 typedef struct chatter {
     link_entry entry;
     fed_error err;
-    bool told; /* that rank 1 is gone */
+    bool told; /* an event has reported that rank 1 is gone */
 } chatter;
 
-/* Each rank sends to the next one whenever something came, until its link breaks or one goes. */
+/* Send to the next rank whenever an event has come, until this link fails or a rank leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
     const feddc_link_vtable *link = c->entry.link;
@@ -126,6 +128,6 @@ FED_TEST(a_rank_that_does_not_come_is_named) {
 }
 
 int main(void) {
-    alarm(500); /* a link that hangs ends here */
+    alarm(500); /* ends the program if a link hangs */
     return fed_cases_run(NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What every strategy must keep, later ones too: the tests walk strategies.def. */
+/* Contract of every strategy. The tests go through strategies.def, so later strategies are tested
+ * too. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -23,7 +24,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Check each strategy alone, and with the option that all strategies take. */
+/* Check each strategy alone, and with clip, the option that all strategies take. */
 static void each_spec(void (*check)(const char *spec)) {
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
@@ -44,7 +45,7 @@ static void check_roughness(const char *spec) {
     }
 }
 
-/* D3 */
+/* D3 in docs/durability.md: the order of updates and restarts do not change the model's bits. */
 FED_TEST(neither_order_nor_crashes_change_a_bit) {
     strategy_case_draw(3, rounds);
     each_spec(check_roughness);

@@ -1,4 +1,5 @@
-/* Each collective, rule and codec that fit trains on each link, to the same bits. */
+/* Train with each collective, rule and codec that fit together, on each link: the results must
+ * have the same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -25,14 +26,14 @@ static worker_case case_of(const char *collective, const char *sync) {
                          .run = {8}};
 }
 
-/* The codec is refused by this collective, which other tests see to. */
+/* Return whether the collective refuses the codec; test_each_collective.c tests this. */
 static bool is_refused(const char *collective, const char *codec) {
     const bool recodes = strcmp(collective, "ring") == 0 || strncmp(collective, "tree", 4) == 0;
     return recodes && feddc_codec_expands(codec);
 }
 
-/* The k-th case of all: rules of float32, then each codec by each rule, then each codec for pulls,
- * then a nic by each rule. false: there is none. */
+/* Make the k-th case: first rules with float32, then each codec with each rule, then each codec
+ * for pulls, then a nic with each rule. false: there are no more. */
 static bool case_at(size_t k, worker_case *c) {
     const size_t ways = sizeof collectives / sizeof collectives[0];
     const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];
@@ -63,8 +64,9 @@ static bool case_at(size_t k, worker_case *c) {
     return k < ways * rows;
 }
 
-/* Ranks are 4 under mpirun, so a star has 3 workers there. A short run has each fourth case,
- * and so each collective with each rule and each codec with some. */
+/* Find the next case for this link. mpirun starts 4 ranks, so a star has 3 workers there. A short
+ * run takes each fourth case: it has each collective with each rule, and each codec with some
+ * rules. */
 static bool next_case(size_t *k, const char *link, worker_case *c) {
     while (case_at(*k, c)) {
         *k += FED_TEST_TRIES(1, 4);

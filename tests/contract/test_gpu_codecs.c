@@ -1,7 +1,7 @@
-/* Each codec that runs on GPUs gives the processor's bits there: messages, residuals, what they
- * decode to, and which bytes are refused. Skipped where no device can be used; FED_TEST_DEVICE
- * names one. FED_TEST_SMALL=1: presets and fewer sizes, for a device that checks each access.
- * FED_TEST_CODEC: specs that begin so. */
+/* Each codec that runs on GPUs has the same bits there as on the processor: messages, residuals,
+ * decoded values, and which bytes are refused. Skipped where no device can be used;
+ * FED_TEST_DEVICE names one. FED_TEST_SMALL=1 tests only default parameters and fewer sizes, for a
+ * device that checks each access. FED_TEST_CODEC=TEXT tests only specs that begin with TEXT. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -27,7 +27,8 @@ static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static bool is_small;
 
-/* Besides each codec with its presets, and with each parameter at its ends. */
+/* Specs to test besides each codec with its default parameters, and with each parameter at the
+ * ends of its range. */
 static const char *const more_specs[] = {
     "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
     "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
@@ -36,7 +37,7 @@ static const char *const more_specs[] = {
     "dgc:values=bfloat16",
 };
 
-/* Ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
+/* Sizes at the ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
 
@@ -46,7 +47,7 @@ typedef enum fill {
     FILL_GAUSS,
     FILL_HEAVY,
     FILL_DENORMAL,
-    FILL_ZERO, /* of both signs */
+    FILL_ZERO, /* zeros of both signs */
     FILL_TIED,
     FILL_HUGE,
     FILL_SPARSE,
@@ -87,13 +88,13 @@ static void make_values(fill kind, size_t n, uint32_t round, float *x) {
     }
 }
 
-/* ---- A codec with its memory, here and on the device ---- */
+/* ---- A codec with its memory, on the host and on the device ---- */
 
 typedef struct place {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     fedcodec_gpu *on_gpu;
-    size_t n, cap; /* cap: bytes of a message; GUARD more are there */
+    size_t n, cap; /* cap: most bytes of a message; GUARD more are allocated */
     float *residual, *x, *y;
     uint8_t *message;
     void *work;
@@ -116,7 +117,8 @@ static void up(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_UP), FED_OK);
 }
 
-/* Each wait takes long: several copies, then one wait. */
+/* Enqueue a copy from the device without waiting: a wait takes long, so several copies share
+ * one. */
 static void later(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
 }
@@ -130,7 +132,7 @@ static void down(void *to, const void *from, size_t size) {
     wait_all();
 }
 
-/* Room for up to n values, and for messages of up to `cap` bytes. */
+/* Make memory for up to n values and for messages of up to `cap` bytes. */
 static void reserve(place *p, size_t n, size_t cap) {
     const size_t bytes = (n + 1) * sizeof(float);
     p->cap = cap;
@@ -174,7 +176,7 @@ static fedcodec_gpu_head head_of(const place *p) {
     return head;
 }
 
-/* The values that came from the device are those here, to the bit. */
+/* Check that the values from the device have the same bits as those on the host. */
 static void same_values(const place *p, const char *what, const float *here) {
     for (size_t i = 0; i < p->n; i++) {
         uint32_t got, wanted;
@@ -187,9 +189,10 @@ static void same_values(const place *p, const char *what, const float *here) {
     }
 }
 
-/* ---- Encode and read ---- */
+/* ---- Encode and decode ---- */
 
-/* Encode x, or nothing new where x is NULL, here and there. Returns the processor's status. */
+/* Encode x, or only the residual where x is NULL, on the host and on the device. Returns the
+ * host's status. */
 static fed_status encode_both(place *p, const char *what, const float *x, size_t *len) {
     float *r = has_feedback(p) ? p->host.residual : NULL;
     fed_status status = fedcodec_encode(&p->codec, r, x, p->n, p->host.work, p->host.message,
@@ -240,8 +243,7 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
-/* The byte by which a message says how its values, or else its positions, are coded; 0: it says
- * nothing. */
+/* Return the byte of a message that names the code of its values or positions; 0: it has none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
     if (strcmp(codec->vtable->name, "topk") == 0) {
@@ -254,8 +256,8 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* Does the message say that its values are narrow, or that its positions are in another code than
- * Golomb's? Such messages are the processor's. */
+/* Return whether the message has narrow values, or positions in another code than Golomb's. Only
+ * the processor reads such messages. */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -269,8 +271,9 @@ static void fill_y(const place *p) {
     up(p->y, p->host.theirs, p->n * sizeof *p->host.y);
 }
 
-/* Read the message in host.message of len bytes, here and there, by axpy and decode: the same
- * verdict, and the same values. It lies on the device already unless `sent`. */
+/* Decode the message of len bytes in host.message on the host and on the device, by axpy and
+ * decode: status and values must be the same. With `send` the message is first copied to the
+ * device, else it lies there already. */
 static bool read_both(place *p, const char *what, size_t len, bool send) {
     const fedcodec_gpu_head changed = {.status = 99, .len = (uint32_t)len};
     if (send) {
@@ -293,7 +296,8 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
         later(p->host.theirs, p->y, p->n * sizeof(float));
         wait_all();
         if (head.status == FED_EVERSION &&
-            is_processors(&p->codec, p->host.message, len, p->n)) { /* y is left alone */
+            /* the device refuses such a message and leaves y unchanged */
+            is_processors(&p->codec, p->host.message, len, p->n)) {
             number_y(p);
             status = FED_EVERSION;
         }
@@ -326,7 +330,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* The k-th spec of a codec that runs on GPUs; false: there are no more. */
+/* Find the k-th spec of a codec that runs on GPUs. false: there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -363,7 +367,8 @@ static bool is_preset(const fedcodec *codec) {
     return true;
 }
 
-/* False: these parameters run on the processor only, which is allowed of none but presets. */
+/* Open a codec on the device. false: these parameters only run on the processor, which is not
+ * allowed for the defaults. */
 static bool open_codec(place *p) {
     fed_error err = {0};
     if (!fedcodec_gpu_has(p->codec.vtable)) {
@@ -380,13 +385,13 @@ static bool open_codec(place *p) {
     return true;
 }
 
-/* Each is opened once: compilers take long. */
+/* Codecs that are open. Each is opened once, because compiling its kernels takes long. */
 static place opened[SPECS];
 static size_t specs;
 
 static int open_codecs(void **state) {
     (void)state;
-    const char *wanted = getenv("FED_TEST_CODEC"); /* a spec's begin */
+    const char *wanted = getenv("FED_TEST_CODEC"); /* the begin of the specs to test */
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
         fedcodec_format(&p.codec, p.spec);
@@ -426,8 +431,8 @@ static void same_bits(place *p) {
     }
 }
 
-/* So many tiles that a work-item of the one group that scans them has several: for codecs that keep
- * something of each tile. */
+/* Test so many tiles that each work-item of the only group that scans them has several. For codecs
+ * that keep data of each tile. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =
@@ -449,7 +454,8 @@ static void each_codec_gives_the_processors_bits(void **state) {
     on_each_codec(same_bits);
 }
 
-/* Tiles with more candidates than room, and codes of one length, whose begin no chunk can guess. */
+/* Test constant values: tiles have more candidates than room, and all codes have the same length,
+ * so no chunk can guess where one begins. */
 static void same_constant(place *p) {
     size_t len = 0;
     memset(p->host.residual, 0, p->n * sizeof(float));
@@ -465,7 +471,7 @@ static void same_constant(place *p) {
     }
 }
 
-/* Messages whose lengths are less than those of float32 values, and equal: 2 values as bfloat16. */
+/* The device must refuse messages with narrow values, also where float32 would be as long. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};
@@ -533,7 +539,7 @@ static void values_that_are_not_finite_are_refused(void **state) {
     on_each_codec(refuses_values);
 }
 
-/* ---- Bytes that encode did not make ---- */
+/* ---- Messages that encode did not make ---- */
 
 /* Change a message in one of a few ways; returns its new length. */
 static size_t mutate(uint8_t *message, size_t len, size_t cap, fed_rng *rng) {
@@ -595,9 +601,9 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* ---- Golden messages, and the inputs that fuzzing found ---- */
+/* ---- Golden messages, and inputs that fuzzing found ---- */
 
-/* A codec with this spec, opened once; NULL: it does not run on the device. */
+/* Return the codec with this spec, which is opened once; NULL: it does not run on the device. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);
@@ -649,7 +655,8 @@ static void golden_messages_are_the_devices(void **state) {
     assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-/* An input as fuzz_codec_check.c reads it: the codec's id, the root of n, the message. */
+/* Decode an input of fuzz_codec_check.c: a byte with the codec's id, a byte with the square root
+ * of n, then the message. */
 static void check_input(const char *path) {
     enum { HEAD = 2, IDS = 32 };
     uint8_t *data = NULL;
@@ -733,7 +740,7 @@ static void bursts_are_the_processors(void **state) {
     assert_true(tried >= 4 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-/* ---- Less of all ---- */
+/* ---- Few values ---- */
 
 static void same_few(place *p) {
     static const size_t few[] = {0, 6, 1000};

@@ -1,5 +1,5 @@
-/* Each collective on a GPU: all ranks have the bits of a worker group on the host. Skipped where no
- * device can be used; FED_TEST_DEVICE names one. */
+/* Each collective on a GPU: all ranks have the same bits as a worker group on the host. Skipped
+ * where no device can be used; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 
@@ -32,7 +32,7 @@ static void play(const exchange_run *run, exchange_entry *entries) {
     }
 }
 
-/* Sums of all ranks, and what each keeps in its residuals. */
+/* Check that the sums and residuals of all ranks are those of the host. */
 static void assert_same(const exchange_run *run) {
     for (uint32_t r = 0; r < run->size; r++) {
         const size_t size = run->steps * exchange_size() * sizeof *entry[r].sums;
@@ -75,7 +75,8 @@ FED_TEST(all_ranks_have_the_bits_of_the_host) {
         check(collectives[k], NULL, 3, false);
         for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
             const char *codec = fedcodec_name(fedcodec_at(c));
-            const bool turn = k < 2 || (c + k) % 3 == 0; /* of those beside gather and owners */
+            /* collectives other than gather and owners are tested with each third codec only */
+            const bool turn = k < 2 || (c + k) % 3 == 0;
             if (turn && fedcodec_gpu_has(fedcodec_at(c)) && takes(collectives[k], codec)) {
                 check(collectives[k], codec, 2 + (uint32_t)(c + k) % 2, false);
             }
@@ -90,7 +91,7 @@ FED_TEST(ranks_with_and_without_a_gpu_share_a_worker_group) {
     }
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused options ---- */
 
 static fed_gpu_stream *stream;
 
@@ -132,7 +133,7 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     }
 }
 
-/* ---- NCCL, which is a fake one here: it adds in the order of ranks, as gather does ---- */
+/* ---- NCCL: here a fake library, which adds in the order of ranks, as gather does ---- */
 
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -173,7 +174,7 @@ FED_TEST(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits) {
         }
         assert_true(exchange_error(&entry[0], 0) > 1e-4);
         assert_true(exchange_error(&entry[0], 0) < 1.0 / 64);
-        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* plain */
+        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* step 2 is plain */
         exchange_group_clear(&run, entry);
     }
 }
@@ -218,7 +219,8 @@ FED_TEST(a_failure_of_nccl_ends_the_exchange_of_all) {
     }
     exchange_run run = nccl_run("bfloat16", 3);
     run.poisoned = true;
-    run.rough = false; /* so that step 0 is over: no rank waits within ncclCommInitRank */
+    /* so that step 0 succeeds: after it no rank waits within ncclCommInitRank */
+    run.rough = false;
     for (int k = 0; has_nccl() && k < 3; k++) {
         assert_all_fail(&run, 1, "rank 1's gradient of step 1");
     }

@@ -1,5 +1,6 @@
-/* What every platform of platforms.def promises (fedclient/platform.h), on a failing disk, too. A
- * platform that is memory also promises fedclient/memory_store.h. */
+/* Contract of every platform of platforms.def (fedclient/platform.h), also on a failing disk. A
+ * platform that keeps values in memory is also tested for the contract of
+ * fedclient/memory_store.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -13,12 +14,13 @@
 
 typedef struct kind {
     const char *name;
-    /* One of the two; the other is NULL. */
+    /* One of these two functions is set; the other is NULL. */
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
-    size_t large;  /* bytes of a value that is large for it */
-    uint64_t step; /* of a sweep of put: a flash is synced hundreds of times for a value */
+    size_t large; /* bytes of a value that is large for this platform */
+    /* step of a sweep over the failures of put: a flash is synced hundreds of times for a value */
+    uint64_t step;
 } kind;
 
 enum { LARGE = 5000001 };
@@ -162,7 +164,7 @@ static void time_goes_forward_and_the_date_is_of_this_century(void **state) {
     assert_true(w->p.unix_ms(w->p.user) > INT64_C(1600000000000));
 }
 
-/* -- what outlives the process -- */
+/* -- values that outlive the process -- */
 
 static bool on_disk(void) {
     return tried->open_directory != NULL;
@@ -179,7 +181,8 @@ static void values_survive_where_there_is_a_disk(void **state) {
         assert_non_null(w->p.memory);
         return;
     }
-    assert_null(w->p.memory); /* its values can be damaged: the library must guard them */
+    /* a disk can damage values, so it does not count as memory, and the library guards them */
+    assert_null(w->p.memory);
     put(w, "residual", "first");
     put(w, "residual", "second, longer");
     put(w, "model", "");
@@ -188,7 +191,7 @@ static void values_survive_where_there_is_a_disk(void **state) {
     assert_value(w, "model", "");
 }
 
-/* Whether the directory is busy, asked by a process of its own. */
+/* Return whether another process finds the directory busy. */
 static bool is_busy(const world *w) {
     fflush(NULL);
     const pid_t pid = fork();
@@ -226,7 +229,7 @@ static fed_status put_all(fedclient_platform *p, uint8_t byte, fed_error *err) {
     return p->put(p->user, "residual", data, sizeof data, err);
 }
 
-/* Which of the two values is stored. The value must be complete. */
+/* Return which of the two values is stored. It must be complete. */
 static uint8_t value_of(fedclient_platform *p) {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -307,8 +310,8 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, 1, deed_drop, expect_dropped);
 }
 
-/* A write puts fewer bytes than it was given, and the next one none: a file may not grow past a
- * limit. */
+/* With a limit on file sizes, a write stores fewer bytes than it was given, and the next write
+ * fails. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;
     if (!on_disk()) {
@@ -331,7 +334,7 @@ static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     assert_int_equal(value_of(&w->p), 1);
 }
 
-/* -- values in place: of a platform that is memory -- */
+/* -- values that are lent and edited in place, on a platform in memory -- */
 
 static void *room_of(const fedclient_platform *p, const char *text) {
     void *room = p->memory->room(p->user, 100);

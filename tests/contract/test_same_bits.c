@@ -1,4 +1,5 @@
-/* Ranks that mpirun has started sum to the same bits as threads: each collective, each codec. */
+/* Ranks started by mpirun get sums with the same bits as threads, with each collective and each
+ * codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -14,7 +15,7 @@ enum { RANKS = 3, STEPS = 3, SIZE = 12000, SKIPPED = 77, LINE = 160, LINES = 102
 
 static const size_t tensors[] = {9000, 40, 2960};
 
-/** The k-th collective with the c-th codec; false: there is no such. */
+/** Find the k-th collective with the c-th codec. false: there are no more. */
 static bool combination(size_t k, size_t c, const char **collective, const char **codec) {
     *collective = k == 0 ? "owners:aggregators=1" : feddc_collective_name(k - 1);
     *codec = fedcodec_at(c) != NULL ? fedcodec_name(fedcodec_at(c)) : NULL;
@@ -40,7 +41,7 @@ static fed_status sum_up(feddc_exchange *x, uint32_t rank, bool exact, float *su
     return status;
 }
 
-/** What one rank has to say of a combination: the digest of its sums, or that it is refused. */
+/** Write one rank's line on a combination: its status, and the digest of its sums. */
 static void play(const feddc_link_vtable *link, const feddc_place *place, const char *collective,
                  const char *codec, char line[LINE]) {
     const feddc_exchange_options options = {.link = link,
@@ -99,7 +100,8 @@ static void *play_as_a_thread(void *arg) {
 
 static char said[LINE * LINES];
 
-/** Three threads do what the processes did, and each must have said the same. */
+/** Three threads run the combination too; each process must have printed the same line as its
+ * thread. */
 static void check(const char *collective, const char *codec) {
     entry entries[RANKS];
     struct feddc_hub *hub = feddc_hub_new(RANKS);
@@ -120,7 +122,7 @@ static void check(const char *collective, const char *codec) {
             fail_msg("the thread says \"%s\", and no rank of MPI does", entries[r].line);
         }
     }
-    /* rank 0 and 1 are workers in each of them: their replicas stay equal */
+    /* ranks 0 and 1 are workers in every collective, so their sums must be equal */
     assert_string_equal(strstr(entries[0].line, ": "), strstr(entries[1].line, ": "));
 }
 

@@ -1,4 +1,4 @@
-/* What every second stage of stages.def promises, on messages of every codec of codecs.def. */
+/* Contract of every pass of stages.def, on messages of every codec of codecs.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -15,7 +15,7 @@ typedef struct message {
     uint8_t bytes[CAP];
 } message;
 
-/* Laplace values in the codec's message, after a few rounds of error feedback. */
+/* Make a codec's message of Laplace-distributed values, after a few rounds of error feedback. */
 static void make_message(const fedcodec *codec, message *m) {
     static float x[N], residual[N];
     static max_align_t work[CAP];
@@ -33,7 +33,8 @@ static void make_message(const fedcodec *codec, message *m) {
     }
 }
 
-/* Unpack from memory of just their size, into just the room that they should need. */
+/* Unpack with input and output memory of exactly the right size, so that accesses beyond it are
+ * found. */
 static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, size_t len,
                          size_t plain_len, uint8_t *plain) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
@@ -46,18 +47,19 @@ static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, siz
     return status;
 }
 
-/* The packed bytes of zstd are its library's matter: other bytes can mean the same. */
+/* zstd's library may read different packed bytes as the same message, so zstd has not only one
+ * form. */
 static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* entropy can pack a message and the same with a likely byte more to the same bytes: the frame's
- * plain_len tells them apart. */
+/* entropy can pack a message, and the same message with one more likely byte, to the same bytes.
+ * Only the frame's plain_len tells them apart. */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }
 
-/* Wrong bytes: refused, or the packed form of something else. */
+/* Check that wrong bytes are refused, or are the packed form of another message. */
 static void assert_refused_or_one_form(const fedcodec_stage *stage, const uint8_t *packed,
                                        size_t len, size_t plain_len) {
     static uint8_t plain[CAP], again[2 * CAP];
@@ -80,7 +82,7 @@ static void check_message(const fedcodec_stage *stage, const message *m) {
         assert_refused_or_one_form(stage, packed, len, m->len - 1);
         assert_refused_or_one_form(stage, packed, len, m->len + 1);
     }
-    if (has_one_form(stage)) { /* libzstd may want more room than it fills */
+    if (has_one_form(stage)) { /* zstd may need more room than its result has */
         assert_int_equal(stage->pack(m->bytes, m->len, packed, len), len);
     }
     assert_int_equal(stage->pack(m->bytes, m->len, packed, len - 1), 0);

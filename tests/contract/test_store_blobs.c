@@ -1,5 +1,5 @@
-/* What every store that keeps blobs promises: bytes named by their digest, there before the rows
- * that name them, and gone after them. */
+/* Contract of every store that keeps blobs: their name is their digest, they are written before
+ * rows that name them, and are deleted after these rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -11,7 +11,7 @@
 
 enum { SIZE = 70000 };
 
-/* float32[SIZE], all of one value. Owner: the caller frees. */
+/* Make float32[SIZE], all equal to `value`. The caller frees it. */
 static float *values_of(float value) {
     float *values = malloc(SIZE * sizeof *values);
     assert_non_null(values);
@@ -41,8 +41,9 @@ static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
     return status == FED_OK;
 }
 
-/* Store version `version` of the task as a thread of its own would: bytes first, then rows. The
- * values are all `value`, the residual all -1, the state "state", the delta "delta VALUE". */
+/* Store version `version` of the task as the thread that closes a round does: blobs first, then
+ * rows. The values are all `value`, the residual all -1, the state "state", the delta "delta
+ * VALUE". */
 static void make_version(fixture *f, uint64_t task, uint32_t version, float value) {
     char delta[32];
     snprintf(delta, sizeof delta, "delta %g", (double)value);
@@ -144,7 +145,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     const uint64_t digest = fed_digest(values, SIZE);
     const uint64_t foreign = put(f, f->db, other, "not named yet", 13);
     make_version(f, task, 1, 3);
-    /* the version before stays as a keyframe, without another copy */
+    /* the version before becomes a keyframe with the same blob, without a copy */
     const fedserver_keyframe old = {.version = 1, .digest = digest, .size = SIZE, .kept = true};
     must(f->store->keyframe_add(f->db, task, &old, &f->err));
     make_version(f, task, 2, 4);
@@ -158,7 +159,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
 
     must(f->store->keyframe_prune(f->db, task, 2, &f->err));
     commit(f, f->db);
-    assert_true(is_there(f, task, digest)); /* until it is swept */
+    assert_true(is_there(f, task, digest)); /* the blob stays until the sweep */
     sweep(f, task);
     assert_false(is_there(f, task, digest));
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
@@ -167,7 +168,8 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     sweep(f, task);
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     expect_version(f, task, 2, 4);
-    assert_true(is_there(f, other, foreign)); /* another task's may be on its way to a row */
+    /* a blob of another task stays, because its row may not be written yet */
+    assert_true(is_there(f, other, foreign));
     free(values);
     free(unchanged);
 }
@@ -216,7 +218,7 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
 }
 
-/* Of many tasks cancelled at once, while another task's round closes. */
+/* Many tasks are cancelled at once while another task's round closes. */
 static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     fixture *f = *state;
     enum { TASKS = 40 };
@@ -240,7 +242,7 @@ static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     expect_version(f, task, 1, 3);
 }
 
-/* What the worker of a closing does. */
+/* A thread that closes a round, with a handle of its own. */
 typedef struct worker {
     fixture *f;
     uint64_t task, digest;
@@ -264,7 +266,7 @@ static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) 
     worker w = {.f = f, .task = add_task(f, "t")};
     pthread_t thread;
     commit(f, f->db);
-    fedserver_update_row row = a_lease(f); /* this handle writes */
+    fedserver_update_row row = a_lease(f); /* opens a transaction on f->db */
     assert_int_equal(pthread_create(&thread, NULL, put_beside, &w), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     const fedserver_keyframe named = {.version = 1, .digest = w.digest, .size = SIZE, .kept = true};

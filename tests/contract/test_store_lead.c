@@ -1,5 +1,5 @@
-/* What every store that several coordinators may share promises: one leads, and a leader that was
- * killed, stopped or outdone writes nothing any more. */
+/* Contract of every store that several coordinators may share: one of them leads, and a former
+ * leader that was killed, stopped or replaced can write nothing any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -15,7 +15,7 @@ enum { PATIENCE_MS = 200000, AGAIN_MS = 20, BUSY_MS = 3000 };
 static const char here[] = "a.example:8500";
 static const char there[] = "b.example:8500";
 
-/* -- handles of this process -- */
+/* -- handles in this process -- */
 
 static void *another(const fixture *f) {
     fed_error err = {0};
@@ -31,7 +31,7 @@ static fedserver_lead ask(const fixture *f, void *db, const char *address) {
     return lead;
 }
 
-/* Ask until it leads. */
+/* Ask for the lead until this handle has it. */
 static fedserver_lead lead_at_last(const fixture *f, void *db, const char *address) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     fedserver_lead lead = ask(f, db, address);
@@ -56,7 +56,7 @@ static bool has_token(const fixture *f, void *db, uint8_t first) {
     return f->store->token_find(db, hash, &token, &err) == FED_OK;
 }
 
-/* -- a coordinator in a process of its own, which obeys bytes -- */
+/* -- a coordinator in another process, which does what a byte orders -- */
 
 typedef struct process {
     pid_t pid;
@@ -103,7 +103,7 @@ static process start(const fixture *f) {
     return p;
 }
 
-/* The status of what was ordered; 255: it does not lead. */
+/* Send an order. Returns its status; 255: the process does not lead. */
 static uint8_t order(const process *p, char what) {
     uint8_t answer = 0;
     assert_int_equal(write(p->to, &what, 1), 1);
@@ -125,7 +125,7 @@ static void one_leads_and_the_others_learn_where(void **state) {
     const fixture *f = *state;
     void *other = another(f);
     assert_true(ask(f, f->db, here).mine);
-    assert_true(ask(f, f->db, here).mine); /* it goes on */
+    assert_true(ask(f, f->db, here).mine); /* the leader keeps the lead */
     const fedserver_lead seen = ask(f, other, there);
     assert_false(seen.mine);
     assert_string_equal(seen.address, here);
@@ -142,7 +142,7 @@ static void who_lets_go_is_followed_at_once(void **state) {
     const uint64_t term = ask(f, f->db, here).term;
     assert_fed_ok(write_token(f, f->db, 1, NULL));
     f->store->let_go(f->db);
-    f->store->let_go(other); /* which does not lead */
+    f->store->let_go(other); /* letting go without the lead has no effect */
     const fedserver_lead next = ask(f, other, there);
     assert_true(next.mine);
     assert_true(next.term > term);
@@ -180,7 +180,8 @@ static void a_leader_that_is_killed_is_followed(void **state) {
     }
 }
 
-/* open: it is stopped within a transaction, which has rows locked. */
+/* Stop the leader, let another one lead, and let the first go on. open: it is stopped within a
+ * transaction that has locked rows. */
 static void stop_and_wake(const fixture *f, bool open) {
     const process p = start(f);
     assert_int_equal(order(&p, 'l'), FED_OK);
@@ -198,7 +199,7 @@ static void stop_and_wake(const fixture *f, bool open) {
     assert_int_equal(kill(p.pid, SIGCONT), 0);
     const uint8_t written = open ? FED_OK : order(&p, 'w');
     assert_true(written != FED_OK || order(&p, 'c') != FED_OK);
-    assert_true(order(&p, 'l') != FED_OK); /* never again */
+    assert_true(order(&p, 'l') != FED_OK); /* it must not write any more */
     assert_false(has_token(f, f->db, 9));
     assert_true(ask(f, f->db, here).mine);
     end(&p);
@@ -212,7 +213,7 @@ static void a_leader_that_was_stopped_in_a_transaction_hinders_nobody(void **sta
     stop_and_wake(*state, true);
 }
 
-/* As that of a thread that closes a round. */
+/* Tests a handle like that of a thread that closes a round. */
 static void a_handle_of_an_older_lead_is_refused(void **state) {
     const fixture *f = *state;
     fed_error err = {0};
@@ -269,7 +270,7 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* the other stores are one coordinator's */
+    /* other stores allow only one coordinator, and are not tested */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

@@ -1,4 +1,4 @@
-/* What every store of stores.def promises of models, rounds, updates and pieces. */
+/* Contract of every store of stores.def for models, rounds, updates and pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -237,7 +237,8 @@ static void a_failed_visit_ends_the_walk_over_own_metrics(void **state) {
     must(f->store->own_put(f->db, id, 2, 0, rows, 2, &f->err));
     assert_fed_status(f->store->own_each(f->db, id, 0, fail_own, &visits, &f->err), FED_EBUSY);
     assert_int_equal(visits, 1);
-    must(f->store->own_put(f->db, id, 3, 0, rows, 2, &f->err)); /* nothing is locked */
+    /* the failed visit has left nothing locked */
+    must(f->store->own_put(f->db, id, 3, 0, rows, 2, &f->err));
 }
 
 /* -- updates -- */
@@ -252,7 +253,8 @@ static void a_device_may_report_twice_but_a_lease_once(void **state) {
     const fedserver_update_row next = {
         .task = row.task, .round = row.round + 1, .device = row.device, .lease = row.lease};
     fed_status again = f->store->update_add(f->db, &next, (const uint8_t *)"d", 1, &f->err);
-    again = again == FED_OK ? f->store->commit(f->db, &f->err) : again; /* it may run later */
+    /* a store may run the failing statement only at the commit */
+    again = again == FED_OK ? f->store->commit(f->db, &f->err) : again;
     assert_fed_status(again, FED_EIO);
     f->store->rollback(f->db);
     sums seen = {0};
@@ -324,7 +326,7 @@ static void updates_are_their_rounds(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
 }
 
-/* Two rounds of one task, while the first one closes. */
+/* Two rounds of a task have updates while the first round closes. */
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -348,7 +350,7 @@ static void large_bodies_of_two_rounds_come_back(void **state) {
     }
 }
 
-/* Sizes at which a store may keep bodies differently: none, one, and around powers of two. */
+/* Tests sizes at which a store may change how it keeps bodies: 0, 1, and around powers of two. */
 static void bodies_of_any_size_come_back(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {0, 1, 4095, 16384, 65535, 65536, 65537, 1 << 20, 5000001};
@@ -388,7 +390,7 @@ static void add_piece(fixture *f, size_t device, uint64_t offset, const char *by
                              strlen(bytes), &f->err));
 }
 
-/* The offset at which the last piece ends; 0: there is no piece. */
+/* Return the offset at which the last piece ends; 0: there is no piece. */
 static uint64_t end_of(fixture *f, size_t device) {
     fed_piece piece;
     uint64_t end = 0;
@@ -463,13 +465,14 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
     must(f->store->lease_prune(f->db, 1, 6, &f->err));
     assert_int_equal(end_of(f, 0), 0);
     assert_int_equal(end_of(f, 1), 3);
-    must(f->store->lease_prune(f->db, 2, UINT32_MAX, &f->err)); /* another task's */
+    /* pruning another task leaves the pieces */
+    must(f->store->lease_prune(f->db, 2, UINT32_MAX, &f->err));
     assert_int_equal(end_of(f, 1), 3);
     must(f->store->lease_prune(f->db, 1, UINT32_MAX, &f->err));
     assert_int_equal(end_of(f, 1), 0);
 }
 
-/* -- what a cancelled task leaves -- */
+/* -- rows that a cancelled task leaves -- */
 
 /* Add a row of each kind that a task has. The second of two rounds is open. */
 static void fill_task(fixture *f, uint64_t task, int64_t device) {

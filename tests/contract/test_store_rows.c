@@ -1,5 +1,5 @@
-/* What every store of stores.def promises of tokens, devices, tasks and the audit log. Rounds are
- * in test_store_rounds.c, transactions and faults in test_stores.c. */
+/* Contract of every store of stores.def for tokens, devices, tasks and the audit log.
+ * test_store_rounds.c tests rounds, test_stores.c transactions and faults. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -191,7 +191,7 @@ static void a_devices_change_is_found_among_others(void **state) {
     must(f->store->device_rename(f->db, devices[2].id, "pump 3", &f->err));
     must(f->store->device_revoke(f->db, devices[0].id, 5, &f->err));
     must(f->store->device_name(f->db, devices[1].id, renamed, &f->err));
-    devices[3].lease = 7; /* its state is not its identity */
+    devices[3].lease = 7; /* a change of the state, which device_changes must not report */
     must(f->store->device_put(f->db, &devices[3], &f->err));
     device_list changed = {.most = 8};
     must(f->store->device_changes(f->db, seen, list_device, &changed, &f->err));
@@ -227,7 +227,8 @@ static void lease(fixture *f, fedserver_device *device, uint64_t name, uint64_t 
     must(f->store->device_lease(f->db, device, &f->err));
 }
 
-/* Are these the devices with a lease of task 1 and of that round or a later one? */
+/* Check that these devices, and no others, have a lease of task 1 for this round or a later
+ * one. */
 static void assert_leased(fixture *f, uint32_t round, const fedserver_device *const *devices,
                           size_t count) {
     device_list found = {.most = 8};
@@ -247,20 +248,20 @@ static void who_has_a_lease_is_found_until_it_is_over(void **state) {
     }
     lease(f, &d[2], 12, 1, 5);
     lease(f, &d[1], 11, 1, 6);
-    lease(f, &d[0], 10, 2, 6); /* another task's */
+    lease(f, &d[0], 10, 2, 6); /* a lease of another task */
     keep(f);
     assert_leased(f, 5, (const fedserver_device *[]){&d[1], &d[2]}, 2);
     assert_leased(f, 6, (const fedserver_device *[]){&d[1]}, 1);
-    lease(f, &d[2], 12, 1, 7); /* it trains the newer model */
+    lease(f, &d[2], 12, 1, 7); /* the device has a lease of a later round now */
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
-    lease(f, &d[0], 13, 1, 7); /* its lease of the other task is gone */
+    lease(f, &d[0], 13, 1, 7); /* this lease replaces the one of the other task */
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[1], &d[2]}, 3);
     d[1].counted_lease = d[1].lease;
     must(f->store->device_put(f->db, &d[1], &f->err));
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[2]}, 2);
     must(f->store->lease_prune(f->db, 1, 7, &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[0], &d[2]}, 2);
-    d[0].lease_task = 0; /* it declines */
+    d[0].lease_task = 0; /* the device declines the task */
     must(f->store->device_put(f->db, &d[0], &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
     device_list none = {.most = 0};
@@ -374,7 +375,8 @@ static void a_task_keeps_every_field_and_is_found_by_state(void **state) {
     for (uint64_t id = 1; id <= 2; id++) {
         changed.wire.id = id;
         changed.state = FEDSERVER_TASK_FINISHED;
-        changed.finished_ms = 50; /* at the same instant: the later one is the last */
+        /* at the same time, so the task with the larger id counts as the last */
+        changed.finished_ms = 50;
         must(f->store->task_put(f->db, &changed, ~0U, &f->err));
     }
     changed.wire.id = 4;
@@ -399,7 +401,7 @@ static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
-/* `fedserver check` walks over them up to the first one that is missing. */
+/* `fedserver check` goes through the numbers up to the first that is missing. */
 static void tasks_numbers_have_no_gap(void **state) {
     fixture *f = *state;
     fedserver_task task = {.name = "n"};
@@ -424,7 +426,8 @@ static void tasks_are_listed_as_they_run_wait_and_ended(void **state) {
     }
     put_state(f, id[0], FEDSERVER_TASK_FINISHED, 50);
     put_state(f, id[1], FEDSERVER_TASK_CANCELLED, 60);
-    put_state(f, id[2], FEDSERVER_TASK_FINISHED, 50); /* as a, but later in the queue */
+    /* finished at the same time as task a, but later in the queue */
+    put_state(f, id[2], FEDSERVER_TASK_FINISHED, 50);
     put_state(f, id[3], FEDSERVER_TASK_PAUSED, 0);
     put_state(f, id[5], FEDSERVER_TASK_RUNNING, 0);
     must(f->store->task_place(f->db, id[7], 0, &f->err));
@@ -467,7 +470,7 @@ static void declines_are_counted_by_their_reasons(void **state) {
         const fedserver_device device = add_device(f, (uint8_t)(k + 1));
         last = device;
         must(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &f->err));
-        if (k == 2) { /* the row has another value now */
+        if (k == 2) { /* write the row with another value */
             must(f->store->decline_put(f->db, id, device.id, "b2", 200, &f->err));
         }
     }

@@ -1,6 +1,7 @@
-/* What every store promises of a batch in which something has failed (S18): its commit fails with
- * the first reason, whoever dropped the error on the way; the next batch is whole again. Each test
- * fails one step after the other of a batch, and goes on as a careless caller would. */
+/* Contract of every store for a batch in which a step has failed (S18 in docs/durability.md). Its
+ * commit fails with the first error, even if a caller has ignored it; the next batch works again.
+ * Each test lets one step of a batch fail, at each place in turn, and goes on like a caller that
+ * ignores errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -8,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a batch's steps work on, all of it committed before. */
+/* Data that the steps of a batch use. All of it was committed before. */
 typedef struct batch {
     fixture *f;
     fedserver_device device;
     fedserver_update_row row;
     fedserver_task task;
-    uint64_t devices; /* as committed */
+    uint64_t devices; /* number of committed devices */
 } batch;
 
 typedef struct step {
@@ -22,7 +23,7 @@ typedef struct step {
     fed_status (*run)(batch *b, fed_error *err);
 } step;
 
-/* Each batch of a test has names of its own. */
+/* Makes names different in each batch of a test. */
 static uint8_t turn_of_test;
 static uint8_t *name_of(uint8_t kind) {
     static uint8_t name[FED_SHA256_SIZE];
@@ -59,7 +60,7 @@ static fed_status counts_an_update(batch *b, fed_error *err) {
     return b->f->store->update_add(b->f->db, &b->row, (const uint8_t *)"ab", 2, err);
 }
 
-/* Too long for a row of SQLite. */
+/* This update is too long for a row of the SQLite store, which keeps it in a file. */
 static fed_status counts_a_large_update(batch *b, fed_error *err) {
     enum { SIZE = 100000 };
     static const uint8_t body[SIZE];
@@ -135,7 +136,7 @@ static void begin_batch(fixture *f, batch *b) {
     must(f->store->device_count(f->db, &b->devices, &f->err));
 }
 
-/* Nothing of the batch is there, and a batch without a failure is stored. */
+/* Check that nothing of the batch is stored, and that a later batch without a failure is. */
 static void assert_undone(batch *b) {
     const fedserver_store *s = b->f->store;
     fed_error err = {0};
@@ -177,8 +178,7 @@ static bool is_failure(fed_status status) {
     return status != FED_OK && status != FED_ENOTFOUND;
 }
 
-/* Run the steps, and `bad` before the at-th. Whatever they answer, go on. *first: the first
- * failure. */
+/* Run the steps, with `bad` before the at-th, and ignore their errors. *first: the first error. */
 static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *first) {
     *first = (fed_error){0};
     for (size_t k = 0; k <= STEPS; k++) {
@@ -202,7 +202,7 @@ static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *fi
     }
 }
 
-/* The commit fails with the first reason, and with nothing else. */
+/* Check that the commit fails with the first error. */
 static void assert_commit_fails(batch *b, const fed_error *first, fed_status expected) {
     fed_error err = {0};
     assert_true(b->f->store->writing(b->f->db));
@@ -232,7 +232,7 @@ static void a_write_that_fails_at_any_place_fails_the_commit(void **state) {
     }
 }
 
-/* The owner has noticed: its rollback ends it, and no later commit fails. */
+/* If the caller rolls back after a failure, no later commit fails. */
 static void a_rollback_ends_it(void **state) {
     const step bad = {true, adds_a_row_twice};
     for (size_t at = 0; at <= STEPS; at++) {
@@ -261,7 +261,7 @@ static void what_is_not_found_undoes_nothing(void **state) {
 
 /* -- a read that fails -- */
 
-/* Run SQL by another connection. False: the store has none. */
+/* Run SQL on another connection. false: this store has no SQL. */
 static bool run_sql(const fixture *f, const char *for_sqlite, const char *for_postgres) {
     if (strcmp(f->store->name, "postgres") == 0) {
         fed_postgres_sql(f->where, for_postgres, NULL, 0);
@@ -284,7 +284,8 @@ static fed_status reads_a_table_that_is_away(batch *b, fed_error *err) {
     return b->f->store->pass_find(b->f->db, name_of(USED), &pass, err);
 }
 
-/* Where nothing is written yet, a failed read is its caller's alone. */
+/* The read fails after the batch's first write; before it, a failed read would not fail the
+ * commit. */
 static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     const step bad = {false, reads_a_table_that_is_away};
     for (size_t at = 1; at <= STEPS; at++) {
@@ -293,7 +294,7 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
         begin_batch(*state, &b);
         if (!run_sql(*state, "ALTER TABLE passes RENAME TO away",
                      "ALTER TABLE fedserver.passes RENAME TO away")) {
-            return; /* nothing that this store reads can fail */
+            return; /* this store has no SQL, so no read can be made to fail */
         }
         go_on_carelessly(&b, &bad, at, &first);
         assert_commit_fails(&b, &first, FED_EIO);
@@ -304,9 +305,10 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* -- PostgreSQL: the k-th write that reaches the server fails -- */
+/* -- PostgreSQL: let the k-th write that reaches the server fail -- */
 
-/* Each write counts; the one whose turn it is does the deed. A sequence is not undone. */
+/* Install triggers that count writes by a sequence, which a rollback does not undo. Write number
+ * `turn` runs `deed`. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
     snprintf(text, sizeof text,
@@ -327,7 +329,7 @@ static void clear_trap(const fixture *f) {
     fed_postgres_sql(f->where, "DROP FUNCTION fedserver.trap CASCADE", NULL, 0);
 }
 
-/* Fail each write of the batch on the server in this way. */
+/* Let each write of the batch fail in turn on the server, by running `deed`. */
 static void fail_each_write(fixture *f, const char *deed, fed_status expected, bool lives) {
     bool fired = true;
     int turn = 1;

@@ -1,7 +1,7 @@
-/* What every store of stores.def promises as a whole: that it appears whole (S7), that one handle
- * serves (S6), transactions (S5), copies (S12), bodies that are what was acknowledged (S9), and all
- * of this on a disk that fails, and in a process that dies. Its rows are in test_store_rows.c and
- * test_store_rounds.c. */
+/* Contract of every store of stores.def as a whole. The labels are those of docs/durability.md: a
+ * store appears complete (S7), one process serves (S6), transactions (S5), copies (S12), and
+ * bodies are those that were acknowledged (S9). All of this is also tested on a disk that fails
+ * and in a process that dies. Rows are tested in test_store_rows.c and test_store_rounds.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -43,7 +43,7 @@ static void commit(const fixture *f, void *db) {
 
 /* -- the table -- */
 
-/* copy, where and what a lead needs are optional; every other member is set. */
+/* copy, where and the members for a lead are optional; every other member must be set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -124,13 +124,13 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
     must(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &f->err));
     add_token(f, f->db, 1);
     f->store->rollback(f->db);
-    f->store->rollback(f->db); /* nothing is left to forget */
+    f->store->rollback(f->db); /* a second rollback has no effect */
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
     must(f->store->update_each(f->db, 0, 0, sum_up, &seen, &f->err));
     assert_int_equal(seen.count, 0);
     add_token(f, f->db, 1);
     commit(f, f->db);
-    commit(f, f->db); /* nothing is left to commit */
+    commit(f, f->db); /* a commit without changes has no effect */
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
 }
@@ -181,7 +181,7 @@ static void a_handle_that_is_closed_leaves_nothing_uncommitted(void **state) {
     void *other = open_again(f);
     add_token(f, other, 1);
     f->store->close(other);
-    add_token(f, f->db, 2); /* no other handle writes any more */
+    add_token(f, f->db, 2); /* the other handle is closed and holds no lock */
     commit(f, f->db);
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
 }
@@ -210,7 +210,8 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6. The second handle is in another process: within one process, a store may not notice it. */
+/* S6. The second handle is in another process, because a store need not notice one in the same
+ * process. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);
@@ -270,7 +271,7 @@ static fedserver_update_row two_updates(fixture *f) {
     return row;
 }
 
-/* S12 */
+/* S12: a copy has the committed state, and goes its own way afterwards. */
 static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fixture *f = *state;
     fixture copy = *f;
@@ -299,7 +300,8 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
-/* Change a byte in the middle of every run of that byte in a file. Returns how many. */
+/* Change a byte in the middle of every run of at least `run` such bytes in a file. Returns the
+ * number of changes. */
 static int damage_file(const char *path, uint8_t byte, size_t run) {
     int file = open(path, O_RDWR | O_CLOEXEC);
     uint8_t now;
@@ -339,7 +341,7 @@ static int damage(const char *directory, uint8_t byte, size_t run) {
     return damaged;
 }
 
-/* S9. A store that keeps nothing in the directory is not damaged there. */
+/* S9. A store that keeps nothing in the directory cannot be damaged there. */
 static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {3000, LARGE};
@@ -387,7 +389,7 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* Check that they exist together. Returns the version. */
+/* Check that version, device and update exist together. Returns the version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;
@@ -507,7 +509,7 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
     f->store->close(copy.db);
 }
 
-/* Whether the store keeps its files in the directory, where the disk can fail. */
+/* Return whether the store keeps its files in the directory, where tests let the disk fail. */
 static bool on_disk(const fixture *f) {
     return f->store->where == NULL;
 }
@@ -522,17 +524,17 @@ static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*d
     f->db = open_again(f);
 }
 
-/* D1, S5, S9 */
+/* D1, S5, S9: after any failure a transaction exists as a whole or not at all. */
 static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
     sweep(*state, 1, start_with_version_1, deed_update, expect_a_version);
 }
 
-/* S7 */
+/* S7: after any failure a new store is complete or does not exist. */
 static void whatever_fails_a_store_is_complete_or_not_there(void **state) {
     sweep(*state, 2, start_without_a_store, deed_create, expect_a_store_or_none);
 }
 
-/* S12 */
+/* S12: after any failure a copy is complete or does not exist. */
 static void whatever_fails_a_copy_is_complete_or_not_there(void **state) {
     const fixture *f = *state;
     if (f->store->copy != NULL) {

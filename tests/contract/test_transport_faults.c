@@ -1,5 +1,5 @@
-/* What every transport of transports.def promises for any server: a TLS server plays each test's
- * script. */
+/* Contract of every transport of transports.def with any server: a TLS server follows a script of
+ * each test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fed_tls.h"
@@ -18,7 +18,7 @@ static const char *kind;
 
 typedef struct world {
     fed_pem ca_key, ca;
-    fed_identity who; /* the server's, for localhost and 127.0.0.1 */
+    fed_identity who; /* the server's key and certificate, for localhost and 127.0.0.1 */
     fed_tls server;
     fedclient_transport transport;
     fed_writer answer;
@@ -70,7 +70,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Connection k plays script k; an array of steps ends with FED_END, which is 0. */
+/* On its k-th connection the server follows script k. An array of steps ends with FED_END, which
+ * is 0. */
 #define SCRIPT(...) ((const fed_step[]){__VA_ARGS__, {FED_END, NULL, 0}})
 #define play(w, ...)                                                                               \
     fed_tls_open(&(w)->server, &(fed_tls_options){.who = &(w)->who, .scripts = {__VA_ARGS__}})
@@ -93,10 +94,10 @@ static int teardown(void **state) {
 
 static const fed_step hello[] = {HEAR, OK_HELLO, {FED_END, NULL, 0}};
 
-/* A body that is read piece by piece. */
+/* Read the next bytes of a body. */
 static fed_status read_body(void *user, void *dst, size_t cap, size_t *len) {
     size_t *at = user;
-    *len = cap < 5000 ? cap : 5000; /* a transport takes what it is given */
+    *len = cap < 5000 ? cap : 5000; /* fewer bytes than asked for, which a transport must accept */
     for (size_t k = 0; k < *len; k++) {
         ((uint8_t *)dst)[k] = fed_tls_byte((*at)++);
     }
@@ -133,7 +134,7 @@ static fed_status get_range(world *w, fedclient_range *range) {
     return ask(w, url, NULL, range);
 }
 
-/* Post a body that is in memory, or one that is read piece by piece. */
+/* Post a body from memory, or one that is read in pieces. */
 static fed_status post(world *w, size_t size, bool in_memory) {
     char url[100];
     size_t at = 0;
@@ -498,7 +499,8 @@ static void a_certificate_is_presented(void **state) {
     }
     assert_fed_ok(w->transport.identify(w->transport.user, NULL, NULL, &w->err));
     fed_status status = get(w);
-    assert_true(status == FED_EAUTH || status == FED_ENET); /* it may see the alert, or not */
+    /* FED_EAUTH only if the TLS alert arrives before the connection ends */
+    assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
 static void a_certificate_that_is_refused_is_said_after_a_few_times(void **state) {
@@ -554,8 +556,8 @@ static void silence_in_the_handshake_is_not_waited_out(void **state) {
     assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
 }
 
-/* libcurl 8.14 writes a few KB a second into the system's buffer for minutes. Then the server ends
- * the transfer. */
+/* The server does not read the body. libcurl 8.14 would write a few KB a second into the system's
+ * buffer for minutes, so the server ends the transfer. */
 static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);
@@ -564,8 +566,8 @@ static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     assert_true(status == FED_ETIMEOUT || status == FED_ENET);
 }
 
-/* All of it takes longer than the patience, but no byte does, also where the machine is busy. And
- * libcurl gives up below a byte a second. */
+/* The whole answer takes longer than the time limit for silence, but no single byte does, even on
+ * a busy machine. libcurl gives up below one byte a second. */
 static void a_slow_answer_is_awaited(void **state) {
     world *w = *state;
     open_transport(w, 2 * PATIENCE_MS);

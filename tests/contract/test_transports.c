@@ -1,5 +1,5 @@
-/* What every transport of transports.def promises, against a real coordinator on loopback. The
- * faults that a coordinator does not have are in test_transport_faults.c. */
+/* Contract of every transport of transports.def with a real coordinator on the loopback interface.
+ * test_transport_faults.c tests faults that a coordinator does not have. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
 #include "fed_operator.h"
@@ -11,7 +11,7 @@ static const char *kind;
 
 typedef struct world {
     char directory[256];
-    fed_coordinator home, other; /* other: only in tests that start it */
+    fed_coordinator home, other; /* other runs only in tests that start it */
     fedclient_transport transport;
     fed_writer answer;
     int status;
@@ -51,7 +51,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A body of any size, which may break off. */
+/* A body of any size, whose reading may fail at a position. */
 typedef struct stream {
     size_t at, breaks_at;
 } stream;
@@ -101,7 +101,7 @@ static void a_request_to_be_asked_later_is_passed_on(void **state) {
     char url[64];
     uint32_t retry_after_s = 0;
     fed_coordinator_stop(&w->home);
-    w->home.requests_per_s = 1; /* and a hundred at once */
+    w->home.requests_per_s = 1; /* allowed per second, and a hundred in a burst */
     fed_coordinator_start(&w->home);
     snprintf(url, sizeof url, "https://127.0.0.1:%u/v1/nothing", w->home.front);
     const fedclient_request request = {
@@ -181,7 +181,8 @@ static void a_name_that_is_not_in_the_certificate_is_not_trusted(void **state) {
     const fedclient_request request = {.method = "GET", .url = url, .answer_limit = 1 << 20};
     fed_status status =
         w->transport.send(w->transport.user, &request, &w->status, &w->answer, &w->err);
-    assert_true(status == FED_EAUTH || status == FED_ENET); /* a host without 127.0.0.2 */
+    /* FED_ENET on a machine without 127.0.0.2 */
+    assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
 static void a_ca_that_is_none_is_refused(void **state) {
@@ -200,7 +201,7 @@ static void only_https_is_spoken(void **state) {
         FED_EINVAL);
 }
 
-/* Caches may speak plain HTTP; a CA of their own is the only one trusted, where one is given. */
+/* A cache may use plain HTTP. If a CA for caches is given, it is the only one trusted for them. */
 static void lines_to_caches_trust_other_cas(void **state) {
     world *w = *state;
     fed_coordinator_open(&w->other, w->directory, "other");
@@ -210,7 +211,7 @@ static void lines_to_caches_trust_other_cas(void **state) {
     assert_fed_status(get_status(w), FED_EAUTH);
     assert_fed_ok(send_to(w, w->other.front, "GET", "/v1/status", NULL));
     fedclient_transport_close(&w->transport);
-    options.ca_pem = NULL; /* the system's, which no test's certificate is of */
+    options.ca_pem = NULL; /* the system's CAs, which have issued no test certificate */
     const fed_status opened = fedclient_transport_open(kind, &options, &w->transport, &w->err);
     if (strcmp(kind, "mbedtls") == 0) {
         assert_fed_status(opened, FED_ENOTFOUND);
@@ -241,7 +242,7 @@ static void a_body_that_breaks_off_breaks_the_request_off(void **state) {
         stream s = {.breaks_at = sizes[k] / 2};
         const fedclient_body body = {.user = &s, .size = sizes[k], .read = stream_read};
         fed_status status = send_to(w, w->home.front, "POST", "/v1/enrol", &body);
-        /* a large one may be refused by its head, before any of it was sent */
+        /* a large body may be refused by its head, before any of it was sent */
         assert_true(status == FED_EIO || (status == FED_OK && w->status == 413));
         assert_fed_ok(get_status(w));
     }
@@ -296,7 +297,8 @@ static void device_enrol(world *w, device *d, fed_coordinator *at) {
     assert_fed_ok_err(fedclient_platform_memory_open(&d->platform, &err));
     device_open(w, d, at);
     assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
-    assert_fed_status(fedclient_enrol(d->client, token, &err), FED_EAUTH); /* used */
+    /* the token was used already */
+    assert_fed_status(fedclient_enrol(d->client, token, &err), FED_EAUTH);
 }
 
 static void device_close(device *d) {
@@ -321,7 +323,8 @@ static void an_enrolled_device_is_let_in(void **state) {
 static void a_device_without_a_certificate_is_not_let_in(void **state) {
     world *w = *state;
     fed_status status = send_to(w, w->home.devices, "POST", "/v1/checkin", NULL);
-    assert_true(status == FED_EAUTH || status == FED_ENET); /* it may see the alert, or not */
+    /* FED_EAUTH only if the TLS alert arrives before the connection ends */
+    assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
 /* Queue a task whose model has six parameters, and wait until it runs. */
@@ -374,8 +377,8 @@ static void an_answer_can_be_had_from_any_byte_on(void **state) {
     device_close(&d);
 }
 
-/** A certificate of one coordinator is not valid for the other. After a few refusals the client
- * reports it. */
+/** A device's certificate from one coordinator is not valid at another. After a few refusals the
+ * client reports the certificate, not a network error. */
 static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
     device d = {0};
