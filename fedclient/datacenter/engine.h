@@ -85,9 +85,8 @@ struct feddc_engine {
     fed_error failure; /* status FED_OK: no failure */
     bool heard;        /* at least one message has arrived */
     uint32_t newest;   /* the highest step of a message that arrived */
-    uint64_t
-        /* received bytes of incomplete steps, at step % FEDDC_ARRIVALS */
-        arrived_bytes[FEDDC_ARRIVALS];
+    /* received bytes of incomplete steps, at step % FEDDC_ARRIVALS */
+    uint64_t arrived_bytes[FEDDC_ARRIVALS];
     feddc_exchange_counts counts;
     /* when the step's first values were put in, in ns; 0: none were */
     uint64_t first_put[FEDDC_AHEAD];

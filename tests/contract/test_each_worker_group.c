@@ -143,7 +143,7 @@ FED_TEST(mpi_ends_with_the_bits_of_threads) {
         snprintf(line, sizeof line, "%s: FED_OK %016llx\n", name_of(&c),
                  (unsigned long long)threads);
         if (strstr(said, line) == NULL) {
-            fail_msg("threads say \"%s\", and no rank of MPI does", line);
+            fail_msg("threads give \"%s\", and no rank under mpirun gives this line", line);
         }
     }
     free(said);

@@ -295,10 +295,8 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
         later(&head, p->head, sizeof head);
         later(p->host.theirs, p->y, p->n * sizeof(float));
         wait_all();
-        if (head.status == FED_EVERSION &&
-            /* the device refuses such a message and leaves y unchanged */
-            is_processors(&p->codec, p->host.message, len, p->n)) {
-            number_y(p);
+        if (head.status == FED_EVERSION && is_processors(&p->codec, p->host.message, len, p->n)) {
+            number_y(p); /* the device has left y unchanged */
             status = FED_EVERSION;
         }
         if (head.status != (uint32_t)status) {

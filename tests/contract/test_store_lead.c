@@ -199,7 +199,7 @@ static void stop_and_wake(const fixture *f, bool open) {
     assert_int_equal(kill(p.pid, SIGCONT), 0);
     const uint8_t written = open ? FED_OK : order(&p, 'w');
     assert_true(written != FED_OK || order(&p, 'c') != FED_OK);
-    assert_true(order(&p, 'l') != FED_OK); /* it must not write any more */
+    assert_true(order(&p, 'l') != FED_OK); /* the former leader must not write any more */
     assert_false(has_token(f, f->db, 9));
     assert_true(ask(f, f->db, here).mine);
     end(&p);

@@ -203,7 +203,7 @@ static void answers_of_all_sizes_arrive(void **state) {
         assert_int_equal(w->answer.len, sizes[k]);
         for (size_t i = 0; i < sizes[k]; i++) {
             if (w->answer.data[i] != fed_tls_byte(i)) {
-                fail_msg("byte %zu of %zu is another", i, sizes[k]);
+                fail_msg("byte %zu of %zu is wrong", i, sizes[k]);
             }
         }
         assert_fed_ok(get(w)); /* on the same connection */
@@ -326,8 +326,8 @@ static void a_kept_connection_that_was_closed_is_replaced(void **state) {
         play(w, k % 2 == 0 ? bye : cut, whole);
         const uint64_t before = traffic(w).connections;
         assert_fed_ok(get(w));
-        fed_sleep_ms(20); /* so that the close has arrived; else it would arrive during the
-                             request */
+        /* wait until the close has arrived; otherwise it would arrive during the request */
+        fed_sleep_ms(20);
         assert_fed_ok(post(w, sizes[k / 2], false));
         assert_hello(w);
         assert_int_equal(traffic(w).connections, before + 2);
@@ -389,8 +389,8 @@ static void a_name_is_found_in_the_certificate(void **state) {
 static void serve_for(world *w, const char *const *hosts, const char *bind) {
     const int64_t now = fed_clock_unix_ms() / 1000;
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
-                                      .common_name = "127.0.0.1", /* which is not among the
-                                                                     certificate's hosts */
+                                      /* not among the certificate's hosts */
+                                      .common_name = "127.0.0.1",
                                       .hosts = hosts,
                                       .not_before = now - HOUR_S,
                                       .not_after = now + HOUR_S};

@@ -108,7 +108,7 @@ fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uin
         fed_random(c->nonce[detector ? 0 : 1], FEDDC_KEY) != FED_OK) {
         return fed_fail(err, FED_EIO,
                         "a control connection cannot be set up: the socket's flags or random bytes "
-                        "are not to be had");
+                        "are not available");
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (detector) {

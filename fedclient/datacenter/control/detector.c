@@ -49,7 +49,7 @@ struct feddc_detector {
     char address[FEDDC_ENDPOINT];
     int listener, epoll, wake;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t settled;
     bool stop;
     feddc_membership membership;
@@ -432,8 +432,10 @@ static fed_status open_files(feddc_detector *j, fed_error *err) {
     if (j->epoll < 0 || j->wake < 0 ||
         epoll_ctl(j->epoll, EPOLL_CTL_ADD, j->listener, &door) != 0 ||
         epoll_ctl(j->epoll, EPOLL_CTL_ADD, j->wake, &bell) != 0) {
-        return fed_fail(err, FED_EIO, "the failure detector cannot watch its sockets: %s",
-                        strerror(errno));
+        return fed_fail(
+            err, FED_EIO,
+            "the failure detector cannot watch its sockets: %s; allow more open files (ulimit -n)",
+            strerror(errno));
     }
     return FED_OK;
 }

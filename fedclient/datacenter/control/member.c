@@ -401,8 +401,10 @@ static fed_status prove(feddc_watch *w, fed_error *err) {
         struct pollfd p = {.fd = w->channel.fd, .events = POLLIN};
         int64_t left = (until - now_us()) / 1000;
         if (left <= 0 || poll(&p, 1, (int)left) == 0) {
-            return fed_fail(err, FED_ENET, "the failure detector at %s does not answer",
-                            w->address);
+            return fed_fail(
+                err, FED_ENET,
+                "the failure detector at %s does not answer: check that it runs at this address",
+                w->address);
         }
         FED_TRY(feddc_channel_pump(&w->channel, err));
         if (w->channel.ended && !w->channel.proven) {

@@ -12,7 +12,7 @@ typedef struct feddc_report {
     atomic_uint compute_us, step_us; /* means over the last steps; 0: not known */
     /* used by the main thread only: */
     int64_t at_us;                 /* time of the last report; 0: there was none */
-    int64_t compute_sum, step_sum; /* of the current step so far */
+    int64_t compute_sum, step_sum; /* microseconds of the current step so far */
 } feddc_report;
 
 /** Report that the main thread begins this phase of this step. A step's time is the time in

@@ -70,8 +70,10 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
         }
     }
     if (free_slot == membership->size) {
-        return fed_fail(err, FED_ESTATE, "the worker group is full: it has its %u members already",
-                        membership->size);
+        return fed_fail(
+            err, FED_ESTATE,
+            "the worker group is full: its %u members have joined already; start fewer workers",
+            membership->size);
     }
     membership->members += free_slot == membership->members;
     feddc_membership_member *m = &membership->member[free_slot];

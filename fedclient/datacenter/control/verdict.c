@@ -100,7 +100,8 @@ static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     return FEDDC_NOBODY;
 }
 
-/* All members wait: find the one that all others wait for. With two members that says nothing. */
+/* All members wait: find the one that all others wait for. With two members each waits for the
+ * other, so nobody can be blamed. */
 static uint32_t awaited_by_all(const feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership);
     for (uint32_t i = 0; i < membership->members && alive > 2; i++) {

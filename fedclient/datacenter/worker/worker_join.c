@@ -248,10 +248,9 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
     if (status == FED_OK) {
         status = feddc_worker_find_nics(w, err);
     }
-    if (status ==
-        /* all ranks find the same error; exchange once more, as a rank that left first would look
-         * dead */
-        FED_ESTATE) {
+    /* All ranks find this error. They exchange once more before they leave, because to the others a
+     * rank that leaves first would seem to have died. */
+    if (status == FED_ESTATE) {
         fed_error ignored;
         (void)!feddc_worker_turn(w, true, w->words, w->n, &ignored);
     }

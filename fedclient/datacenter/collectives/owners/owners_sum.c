@@ -290,8 +290,8 @@ fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const 
                                bool plain, fed_error *err) {
     if (s->phase == OWNERS_SUMMING && s->plain != plain) {
         return fed_fail(err, FED_EFORMAT,
-                        "step %u is %s float32 for other ranks, and not for this one: all ranks "
-                        "must follow the same rule",
+                        "step %u is sent %s float32 by other ranks, but not by this one: give all "
+                        "ranks the same rule",
                         step, s->plain ? "as" : "coded, not as");
     }
     s->own = x;

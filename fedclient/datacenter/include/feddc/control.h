@@ -127,14 +127,14 @@ const char *feddc_detector_address(const feddc_detector *detector);
 typedef enum feddc_detector_state {
     FEDDC_MEETING = 0, /* members join, or meet again after a fault */
     FEDDC_TRAINING = 1,
-    FEDDC_DONE = 2, /* all who were left have finished */
+    FEDDC_DONE = 2, /* all members that were left have finished */
     FEDDC_ENDED = 3 /* too few are left or have joined; `why` has the reason */
 } feddc_detector_state;
 
 /** State of the worker group. */
 typedef struct feddc_detector_look {
     feddc_detector_state state;
-    uint32_t generation; /* from 1; 0: the first has not begun */
+    uint32_t generation; /* number of the generation, from 1; 0: the first has not begun */
     uint32_t members;    /* members of the first generation, numbered 0 to members - 1 */
     uint32_t alive;      /* members that neither failed nor finished */
     uint32_t step;       /* the lowest step that a living member is at */
@@ -151,9 +151,9 @@ void feddc_detector_see(feddc_detector *detector, feddc_detector_look *look);
 typedef struct feddc_member_look {
     feddc_fate fate;
     char host[64];
-    char computes_on[80]; /* as in feddc_watch_options; "": the processor */
+    char computes_on[80]; /* the device, as in feddc_watch_options; "": the processor */
     uint32_t pid;
-    uint32_t rank; /* in this generation; UINT32_MAX: it has none */
+    uint32_t rank; /* the member's rank in this generation; UINT32_MAX: it has none */
     uint32_t step;
     feddc_phase phase;
     uint32_t bucket, waits_for; /* as in feddc_exchange_state; waits_for is a worker's number */
@@ -219,7 +219,7 @@ typedef struct feddc_worker_group {
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
     const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */
-    const char *why;           /* what ended the generation before; "" in the first */
+    const char *why;           /* why the generation before ended; "" in the first */
 } feddc_worker_group;
 
 /**

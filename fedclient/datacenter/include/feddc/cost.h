@@ -143,8 +143,8 @@ double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_
 typedef struct feddc_cost_inputs {
     double values;      /* float32 values of a gradient */
     double mbit;        /* rate of each worker's line, 10^6 bit/s in each direction */
-    double latency;     /* of a message, seconds */
-    double message;     /* what each message costs, seconds: feddc_cost_line */
+    double latency;     /* latency of a message, seconds */
+    double message;     /* seconds that each message costs, as in feddc_cost_line */
     double sum_rate;    /* bytes of float32 that a worker adds up in a second */
     const char *codec;  /* the codec's spec, for the headings */
     double push, pull;  /* its compression ratios; 1 for float32 */

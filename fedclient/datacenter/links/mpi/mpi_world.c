@@ -121,7 +121,7 @@ fed_status feddc_mpi_join(uint32_t patience_ms, MPI_Comm *comm, fed_error *err) 
     if (atomic_flag_test_and_set(&taken)) {
         return fed_fail(err, FED_ESTATE,
                         "this process has an MPI link open, or one that could not be closed: a "
-                        "process is one rank, and opens one at a time");
+                        "process is one rank, so close its link before opening another");
     }
     fed_status status =
         feddc_mpi_check(MPI_Comm_idup(MPI_COMM_WORLD, comm, &request), "MPI_Comm_idup", err);

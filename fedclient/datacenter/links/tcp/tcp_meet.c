@@ -24,7 +24,8 @@ enum {
     ENTRIES_MORE = 64, /* seats beyond one for each rank */
     ACCEPTS = 32,      /* most connections to accept at a time */
     TRY_MS = 3000,     /* time for one try, from connecting to the record READY */
-    PAUSE_MS = 5,      /* pause after the first failed call; it doubles each time, up to */
+    /* pause after the first failed call; it doubles each time, up to PAUSE_MAX_MS */
+    PAUSE_MS = 5,
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };
@@ -506,7 +507,7 @@ fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *e
     fed_status status = FED_OK;
     if (place->size > 1 && !furnish(&r)) {
         status = FED_ENOMEM;
-        (void)fed_fail(err, status, "out of memory to meet %u ranks", place->size);
+        (void)fed_fail(err, status, "out of memory to connect with %u ranks", place->size);
     } else if (place->size > 1) {
         status = open_door(&r, err);
         if (status == FED_OK) {

@@ -71,7 +71,7 @@ uint32_t feddc_tcp_order(void);
 void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SECRET],
                            const uint8_t challenge[TCP_NONCE], uint8_t dst[TCP_HELLO]);
 
-/** FED_EAUTH: who wrote it does not know the secret. */
+/** Read a hello. FED_EAUTH: its writer does not know the secret. */
 fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secret[FEDDC_SECRET],
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
@@ -83,7 +83,7 @@ void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDD
                              const uint8_t challenge[TCP_NONCE], const uint8_t hello[TCP_HELLO],
                              uint8_t dst[TCP_WELCOME]);
 
-/** FED_EAUTH: who wrote it does not know the secret. */
+/** Read a welcome. FED_EAUTH: its writer does not know the secret. */
 fed_status feddc_tcp_welcome_read(const uint8_t src[TCP_WELCOME],
                                   const uint8_t secret[FEDDC_SECRET],
                                   const uint8_t challenge[TCP_NONCE],

@@ -136,8 +136,10 @@ static fed_status enter(const feddc_place *place, fed_error *err) {
     pthread_mutex_lock(&hub->lock);
     fed_status status;
     if (hub->presence[place->rank] != ABSENT) {
-        status =
-            fed_fail(err, FED_EINVAL, "rank %u of this hub has been opened already", place->rank);
+        status = fed_fail(
+            err, FED_EINVAL,
+            "rank %u of this hub has been opened already: give each thread a rank of its own",
+            place->rank);
     } else {
         hub->presence[place->rank] = HERE;
         hub->here++;

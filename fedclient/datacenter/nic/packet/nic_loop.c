@@ -114,12 +114,15 @@ static int prepare(const nic_loop *l, int stop, struct pollfd *polls) {
 static fed_status work(nic_loop *l, const struct pollfd *polls, fed_error *err) {
     if (polls[LINE].revents != 0 && fednic_line_receive(l->line, from_line, l) == 0 &&
         (polls[LINE].revents & POLLERR) != 0 && fednic_line_is_gone(l->line)) {
-        return fed_fail(err, FED_EIO, "the interface %s was removed", l->options->wire);
+        return fed_fail(err, FED_EIO,
+                        "the interface %s (--wire) was removed: start fednic again when it is back",
+                        l->options->wire);
     }
     if (l->sent != FEDNIC_ALL) {
         flush(l);
     } else if (polls[TAP].revents != 0 && from_host(l) == FEDNIC_GONE) {
-        return fed_fail(err, FED_EIO, "the device %s was removed", l->options->tun);
+        return fed_fail(err, FED_EIO, "the device %s (--tun) was removed: start fednic again",
+                        l->options->tun);
     }
     return FED_OK;
 }

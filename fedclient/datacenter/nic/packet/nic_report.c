@@ -119,10 +119,12 @@ static const struct {
 } counters[] = {
 #define AT(member) offsetof(fednic_counts, member)
     {"frames", "Frames that came from this side.", AT(frames)},
-    {"frame_bytes", "Their bytes.", AT(bytes)},
+    {"frame_bytes", "Bytes of the frames that came from this side.", AT(bytes)},
     {"coded_frames", "Frames that were compressed, or restored.", AT(coded_frames)},
-    {"plain_bytes", "Payload of these as the host has it.", AT(plain_bytes)},
-    {"coded_bytes", "Payload of these as the line has it.", AT(coded_bytes)},
+    {"plain_bytes", "Payload of the frames that were compressed or restored, as the host has it.",
+     AT(plain_bytes)},
+    {"coded_bytes", "Payload of the frames that were compressed or restored, as the line has it.",
+     AT(coded_bytes)},
     {"grown_frames", "Marked frames that compression would not have made shorter.",
      AT(grown_frames)},
     {"split_floats", "Values that a segment's border cut.", AT(split_floats)},

@@ -341,12 +341,11 @@ static size_t restore(const passage *p) {
     fednic_put16(bytes + s->tcp + TCP_CHECKSUM, fednic_pseudo_sum(bytes, s, PROTOCOL_TCP, tcp_len));
     fednic_frame out = {bytes, s->payload + len, {0}};
     fednic_offload *o = &out.offload;
-    *o =
-        /* the checksum was verified, so nothing need compute it again */
-        (fednic_offload){.flags = OFFLOAD_NEEDS_CSUM,
-                         .hdr_len = (uint16_t)s->payload,
-                         .csum_start = (uint16_t)s->tcp,
-                         .csum_offset = TCP_CHECKSUM};
+    /* the checksum was verified, so nothing need compute it again */
+    *o = (fednic_offload){.flags = OFFLOAD_NEEDS_CSUM,
+                          .hdr_len = (uint16_t)s->payload,
+                          .csum_start = (uint16_t)s->tcp,
+                          .csum_offset = TCP_CHECKSUM};
     const size_t unit = p->nic->options.mtu - (s->tcp - s->ip) - header;
     if (len > unit) {
         unsigned type = s->family == 4 ? OFFLOAD_TCPV4 : OFFLOAD_TCPV6;

@@ -21,10 +21,9 @@
 
 typedef struct fednic_nic_options {
     int e; /* INCEPTIONN's error bound is 2^-e; e is 1 to 15 */
-    uint32_t
-        /* most connections that are known at once; 0: 16,384. If there are more, the least
-         * recently used is forgotten */
-        flows;
+    /* most connections that are known at once; 0: 16,384. If there are more, the least
+     * recently used is forgotten */
+    uint32_t flows;
     /* MTU of the host's device, which limits the segments that are restored; 0: 1,500 */
     uint32_t mtu;
 } fednic_nic_options;
