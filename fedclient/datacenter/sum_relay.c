@@ -129,7 +129,7 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
 
 /* This rank has the whole sum: encode it if needed, and send it down. */
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
-    /* if a NIC rounds, x is sum_of already, so it is rounded in place */
+    /* with other ranks, x lies in job.sum already, so it is rounded in place */
     feddc_round(&relay->job, &s->turn, x, sum_of(relay, s));
     if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);

@@ -152,8 +152,7 @@ static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tall
             return fed_fail(err, FED_ESTATE,
                             "after %" PRIu32 " steps rank %" PRIu32
                             " has different parameters from rank 0 (%016" PRIx64 ", %016" PRIx64
-                            "): its replica has drifted, and "
-                            "what it sent since is of no use",
+                            "): its replica has drifted, so go back to an earlier checkpoint",
                             w->step, r, tally[r].digest, tally[0].digest);
         }
     }
