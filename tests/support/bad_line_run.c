@@ -1,4 +1,4 @@
-/* A bad line between two network interfaces, as packet sockets. */
+/* A bad line between two network interfaces, which it reads and writes through packet sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: SO_RCVBUFFORCE */
 #include "bad_line.h"

@@ -1,4 +1,4 @@
-/* fedclientd in tests: a world of its own, runs of the program, what it said. */
+/* Runs fedclientd in tests, with a coordinator of the test's own, and reads the program's log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clientd_world.h"
 
@@ -53,7 +53,8 @@ pid_t clientd_spawn(const clientd_world *w, const char *const *more) {
                             "--data",
                             w->directory};
     for (size_t n = 9; *more != NULL; n++) {
-        const bool other = strcmp(*more, "--server") == 0; /* instead of ours, not beside it */
+        const bool other = strcmp(*more, "--server") == 0; /* the test's own --server replaces
+                                                              the default one */
         args[other ? 1 : n] = *more++;
         if (other) {
             args[2] = *more++;

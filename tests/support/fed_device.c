@@ -1,4 +1,4 @@
-/* A device under test. */
+/* A device for tests (fed_device.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 
