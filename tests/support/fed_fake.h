@@ -106,20 +106,22 @@ void fed_fake_expire(fed_fake *fake);
 /** End the task, and begin another one with this model. */
 void fed_fake_new_task(fed_fake *fake, const char *name);
 
-/** A platform that wraps another one and loses power at a put. */
+/** A platform that wraps another one and loses power during a put. */
 typedef struct fed_fake_flash {
-    fedclient_platform platform; /* use this one */
+    fedclient_platform platform; /* give this one to the client */
     fedclient_platform inner;
     uint64_t puts;
     uint64_t dies_at;              /* power fails in this put, counted from 0; UINT64_MAX: never */
-    bool dies_writing;             /* the put that fails has written the new value */
+    bool dies_writing;             /* the put in which power fails has written the new value */
     bool dead;                     /* nothing works until the test revives the flash */
-    const char *full;              /* keys with this prefix find no room; NULL: all keys do */
-    const fedclient_memory *lends; /* how inner lends values where they lie */
+    const char *full;              /* a put of a key with this prefix finds no room; NULL: all
+                                      keys have room */
+    const fedclient_memory *lends; /* the inner platform's functions that lend stored values in
+                                      place */
 } fed_fake_flash;
 
 void fed_fake_flash_open(fed_fake_flash *flash);
-/** From now on, lend values where they lie, as memory does, but never to be changed there. */
+/** From now on, lend stored values in place, as memory does. The borrower may only read them. */
 void fed_fake_flash_lend(fed_fake_flash *flash);
 void fed_fake_flash_revive(fed_fake_flash *flash);
 void fed_fake_flash_close(fed_fake_flash *flash);

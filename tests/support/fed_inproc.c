@@ -1,4 +1,4 @@
-/* A device's line to a coordinator in the test's own process. */
+/* A device's transport to a coordinator in the test's own process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_inproc.h"
 
@@ -12,7 +12,7 @@ static fed_status read_body(const fedclient_body *body, uint8_t data[BODY_MOST],
     return FED_OK;
 }
 
-/** The request as one batch of its own. */
+/** Handle one request as a batch. */
 static fed_status handle(fed_inproc *line, const fedserver_request *asked, int *status,
                          fed_writer *reply, fed_error *err) {
     fedserver_response response;

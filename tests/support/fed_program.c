@@ -1,4 +1,4 @@
-/* A program of ours, run as a person runs it. */
+/* A program of this project, run as a person runs it (fed_program.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_program.h"
 

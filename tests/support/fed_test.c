@@ -1,4 +1,4 @@
-/* Helpers shared by the tests. */
+/* Helpers that tests share (fed_test.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -35,7 +35,7 @@ static test_length read_length(void) {
 bool fed_test_is_short(void) {
     static _Atomic test_length length = UNREAD;
     if (length == UNREAD) {
-        length = read_length(); /* two threads read the same */
+        length = read_length(); /* two threads may get here at once; both read the same value */
     }
     return length == SHORT;
 }

@@ -1,4 +1,4 @@
-/* The flash platform on a file. */
+/* The flash platform of the client library on a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "flash_file.h"
 
@@ -15,10 +15,11 @@
 
 enum { BLOCK = 16384, BLOCKS = 32, SIZE = BLOCK * BLOCKS };
 
-/** The file holds each byte's complement: a hole in it is erased flash. */
+/** A file that stands for flash. It holds each byte's complement, so that a hole in the file
+ * reads as erased flash. */
 typedef struct flash_file {
     fedclient_platform store;
-    int fd; /* also the lock */
+    int fd; /* the open file also holds the lock */
 } flash_file;
 
 static void complement(uint8_t *byte, size_t len) {
