@@ -1,4 +1,5 @@
-/* Whole rounds of one task, device by device, through fedserver_handle. */
+/* Runs whole rounds of a task for tests of strategies, calling fedserver_handle for each
+ * device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "strategy_case.h"
 
@@ -139,8 +140,8 @@ double strategy_case_score(const strategy_round *round, int d, int f) {
             distance[e] += x * x;
         }
     }
-    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is the distance to
-                                                                  itself, 0 */
+    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the smallest distance is the
+                                                                  one to itself, 0 */
     for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
         sum += distance[e];
     }

@@ -1,4 +1,4 @@
-/* Files of golden vectors. */
+/* Reads files of golden vectors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vector_file.h"
 
