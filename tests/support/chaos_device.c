@@ -49,8 +49,8 @@ void chaos_coordinator(const chaos_run *run) {
     if (status == FED_OK) {
         status = fedserver_http_serve(server, &options, talks, &err);
     }
-    if (status == FED_EIO && run->board->database_dies != 0) { /* the store failed (S2 in
-                                                                  docs/durability.md) */
+    if (status == FED_EIO && run->board->database_dies != 0) {
+        /* The store failed (S2 in docs/durability.md). */
         _exit(CHAOS_AGAIN);
     }
     fprintf(stderr, "chaos: the coordinator ended: %s (%s)\n", err.text, fed_status_name(status));

@@ -53,8 +53,8 @@ pid_t clientd_spawn(const clientd_world *w, const char *const *more) {
                             "--data",
                             w->directory};
     for (size_t n = 9; *more != NULL; n++) {
-        const bool other = strcmp(*more, "--server") == 0; /* the test's own --server replaces
-                                                              the default one */
+        /* The test's own --server replaces the default one. */
+        const bool other = strcmp(*more, "--server") == 0;
         args[other ? 1 : n] = *more++;
         if (other) {
             args[2] = *more++;

@@ -29,8 +29,8 @@ typedef struct worker_group_board {
     atomic_uint put[WORKER_GROUP_GENERATIONS]
                    [WORKER_GROUP_MOST]; /* number of steps that each rank has done, in each
                                            generation */
-    atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST]; /* one entry for
-                                                                                each worker */
+    /* One entry for each worker. */
+    atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
     atomic_uint odd, give_up; /* odd: the worker that reports a wrong digest; give_up: the worker
                                  that ends after step 20 */
     atomic_uint stuck;        /* the worker that stays in its backward pass until the group is

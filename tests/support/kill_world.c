@@ -286,8 +286,8 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
     chaos_child *c = &w->coordinator[k];
     const bool killed = chaos_child_note(c, how, &w->dice) == CHAOS_ENDED_KILLED;
     for (unsigned server = 0; server < KILL_SERVERS; server++) {
-        w->lines->line[w->store_line[k][server]].victim = 0; /* the process ID may soon belong to
-                                                                another process */
+        /* The process ID may soon belong to another process. */
+        w->lines->line[w->store_line[k][server]].victim = 0;
     }
     w->ended += !killed;
     /* A coordinator may end by itself (S2 in docs/durability.md): its store failed, or on a

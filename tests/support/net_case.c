@@ -224,9 +224,8 @@ static void check_named(const char *named) {
 }
 
 const char *net_case_device(void) {
-    (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0); /* without a cache, each net
-                                                                      would compile its kernels
-                                                                      again */
+    /* Without a cache, each net would compile its kernels again. */
+    (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0);
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
     if (named != NULL) {

@@ -71,8 +71,8 @@ static fed_status nor_erase(void *user, uint32_t address) {
         set_byte(nor, address + k, 0xFF);
     }
     nor->erased[address / bytes]++;
-    memset(nor->programmed + address / unit, nor->dead, bytes / unit); /* half-erased units can't
-                                                                          be used */
+    /* Half-erased units can't be used. */
+    memset(nor->programmed + address / unit, nor->dead, bytes / unit);
     return nor->dead ? FED_EIO : FED_OK;
 }
 

@@ -34,9 +34,8 @@ typedef struct scale_figures {
     size_t leases, waiting, woken; /* devices that got a lease; devices that waited for the next
                                       round; of those, how many got a slot at once */
     size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
-    size_t pss_idle, pss_connected, pss_waiting;     /* memory of the coordinator in bytes:
-                                                        without connections, with all, with
-                                                        waiting devices */
+    /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
+    size_t pss_idle, pss_connected, pss_waiting;
     size_t updates[SCALE_STAGES], pss_updates[SCALE_STAGES];
     double updates_s; /* time for all updates */
     scale_times checkin, model;

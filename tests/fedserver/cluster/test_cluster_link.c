@@ -159,8 +159,8 @@ static void assert_refused(world *w, size_t credentials) {
         int fds[2];
         memset(w->ends, 0, sizeof w->ends);
         sockets(fds);
-        open_end(w, stranger, fds[stranger], credentials, &w->server); /* this end itself accepts
-                                                                          any peer */
+        /* This end itself accepts any peer. */
+        open_end(w, stranger, fds[stranger], credentials, &w->server);
         open_end(w, 1 - stranger, fds[1 - stranger], 0, &w->server);
         turn_both(w);
         assert_fed_status(w->ends[1 - stranger].status, FED_EAUTH);
@@ -231,8 +231,8 @@ FED_TEST_WITH(heartbeats_keep_an_idle_link_up, world *w) {
     }
     assert_fed_ok(w->ends[0].status);
     assert_fed_ok(w->ends[1].status);
-    assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0); /* the link handles these frames
-                                                                   itself */
+    /* The link handles these frames itself. */
+    assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0);
 }
 
 FED_TEST_WITH(a_number_is_heard_with_the_next_turn, world *w) {

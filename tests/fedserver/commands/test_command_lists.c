@@ -121,10 +121,8 @@ static void tokens_are_listed_and_withdrawn(void **state) {
     for (size_t k = 0; k < 2; k++) {
         const json_t *one = json_array_get(tokens, k);
         const bool is_used = strcmp(word(one, "name"), "first") == 0;
-        assert_string_equal(word(one, "state"), is_used ? "used" : "expired"); /* the token was
-                                                                                  made in January
-                                                                                  2026, the
-                                                                                  fixture's time */
+        /* The token was made in January 2026, the fixture's time. */
+        assert_string_equal(word(one, "state"), is_used ? "used" : "expired");
         unused = is_used ? unused : word(one, "id");
     }
     assert_non_null(unused);

@@ -246,10 +246,10 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
     set_model(p, 'n', "\"one\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
-    assert_int_equal(atomic_load(&p->leader->server.handled), 2); /* the follower asks the leader
-                                                                     each time */
-    assert_int_equal(first_byte(p, "/model?have=2"), 'n');        /* another query is not in the
-                                                                     cache */
+    /* The follower asks the leader each time. */
+    assert_int_equal(atomic_load(&p->leader->server.handled), 2);
+    /* Another query is not in the cache. */
+    assert_int_equal(first_byte(p, "/model?have=2"), 'n');
     set_model(p, 'o', "\"two\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'o');
     set_model(p, 'p', "W/\"two\""); /* a weak ETag does not promise equal bytes */
@@ -349,8 +349,8 @@ static void a_follower_rests_while_nothing_happens(void **state) {
     start_follower(p, "");
     begin_asking(&waiting, device(p, "/echo")); /* the request waits until there is a leader */
     assert_in_range(server_load_percent(p->follower), 0, 5);
-    atomic_store(&p->follower->server.leader, "127.0.0.1:9"); /* no program listens at this
-                                                                 address */
+    /* No program listens at this address. */
+    atomic_store(&p->follower->server.leader, "127.0.0.1:9");
     atomic_fetch_add(&p->follower->server.term, 1);
     assert_in_range(server_load_percent(p->follower), 0, 5);
     atomic_store(&p->follower->server.leader, p->address);

@@ -86,9 +86,8 @@ FED_TEST_WITH(a_body_is_counted_until_its_request_is_over, hall *l) {
     assert_int_equal(x->request.body[2999], 'b');
     assert_int_equal(l->http.bodies, 3000);
     assert_int_equal(l->frame.body.len, 0); /* the exchange now owns the body's memory */
-    assert_true(fed_clock_monotonic_ms() - x->parked_ms >= 5000); /* the time that the request
-                                                                     waited at the follower
-                                                                     counts, too */
+    /* The time that the request waited at the follower counts, too. */
+    assert_true(fed_clock_monotonic_ms() - x->parked_ms >= 5000);
     leave(x);
     assert_int_equal(l->http.bodies, 0);
 }

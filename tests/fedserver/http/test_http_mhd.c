@@ -437,8 +437,8 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
-    assert_int_equal(atomic_load(&w->server.let_go), before + 1); /* the coordinator has given up
-                                                                     the lead */
+    /* The coordinator has given up the lead. */
+    assert_int_equal(atomic_load(&w->server.let_go), before + 1);
     char heard[2048];
     fed_curl_receive(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));

@@ -219,8 +219,8 @@ static void a_refused_trial_counts_at_the_front_alone(void **state) {
             clock_ms += 5900;
             assert_int_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
             assert_int_not_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
-            assert_int_equal(http_peer_answered(p, true, 200, 100), 0); /* a successful trial
-                                                                           costs nothing */
+            /* A successful trial costs nothing. */
+            assert_int_equal(http_peer_answered(p, true, 200, 100), 0);
         }
         http_peer_free(p);
     }
@@ -248,8 +248,8 @@ static void each_kind_of_handshake_has_a_budget_for_an_address_and_for_all(void 
     clock_ms += 1000;
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 1), 200);
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 2), 200);
-    assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100); /* the budget of all addresses is
-                                                                   500 */
+    /* The budget of all addresses is 500. */
+    assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100);
     for (size_t kind = 0; kind < HTTP_HANDSHAKES; kind++) {
         assert_int_equal(w->peers.handshakes_of_all[kind].count, 0);
     }

@@ -607,8 +607,8 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
         }
         fed_sealer_receive(&s, "/one?", heard, sizeof heard, 10000);
         assert_non_null(strstr(heard, "/one?"));
-        fed_sealer_receive(&s, "?", heard, sizeof heard, 5000); /* the server closes the
-                                                                   connection, too */
+        /* The server closes the connection, too. */
+        fed_sealer_receive(&s, "?", heard, sizeof heard, 5000);
         assert_string_equal(heard, "");
         struct pollfd end = {.fd = s.fd, .events = POLLRDHUP};
         assert_int_equal(poll(&end, 1, 5000), 1);

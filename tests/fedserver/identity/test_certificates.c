@@ -224,8 +224,8 @@ FED_TEST_WITH(a_renewal_for_more_names_than_are_kept_is_refused, const world *w)
     assert_fed_fails(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
                      FED_EINVAL, "64 names at most");
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
-    assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63"); /* the last host is
-                                                                             unchanged */
+    /* The last host is unchanged. */
+    assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63");
 }
 
 static void look(const world *w, fedserver_ca_change *change) {
@@ -304,8 +304,8 @@ FED_TEST_WITH(a_new_ca_that_was_cut_off_is_made_again, const world *w) {
     look(w, &change);
     assert_true(change.open && !change.unfinished);
     read_file(w, "ca.pem", &both);
-    assert_string_equal(strstr(both.text, old.text), old.text); /* the CA without a key is
-                                                                   removed */
+    /* The CA without a key is removed. */
+    assert_string_equal(strstr(both.text, old.text), old.text);
 }
 
 int main(void) {

@@ -265,10 +265,8 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_restart(c);
     c->now_ms += INT64_C(700) * DAY_MS; /* by now the old certificate would have expired */
-    assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200); /* the update was counted
-                                                                       before, so it stays
-                                                                       counted (D2 in
-                                                                       docs/durability.md) */
+    /* The update was counted before, so it stays counted (D2 in docs/durability.md). */
+    assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
     assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
     assert_int_equal(coordinator_enrolled(c), 1);
 }
@@ -347,9 +345,8 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     assert_fed_ok_err(
         store->device_name(c->server->db, coordinator_device(c, &d)->id, d.certificate, &err));
     coordinator_restart(c);
-    assert_string_equal(renew(c, &d.key), "403 device_unknown"); /* the device has not made a
-                                                                    request since the update of
-                                                                    the schema */
+    /* The device has not made a request since the update of the schema. */
+    assert_string_equal(renew(c, &d.key), "403 device_unknown");
     assert_string_equal(ask_model(c, &d), "400 bad_request");
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_restart(c);

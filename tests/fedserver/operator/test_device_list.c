@@ -169,10 +169,10 @@ static void what_became_of_updates_is_counted_for_each_device(void **state) {
     const fed_assignment first = device_ask_work(c, &a), second = device_ask_work(c, &b);
     assert_int_equal(second.action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
-    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);  /* sent again, but
-                                                                            counted once */
-    assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409); /* the goal of 1 was
-                                                                            reached before */
+    /* Sent again, but counted once. */
+    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
+    /* The goal of 1 was reached before. */
+    assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409);
     assert_int_equal(coordinator_status(c, &a, "POST", "/v1/update", "", "x", 1), 400);
     coordinator_wait(c, 60000);
     coordinator_wait(c, 60000);

@@ -101,8 +101,8 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     fed_assignment work = device_ask_work(&c, &d[1]);
     memcpy(before, fedserver_rounds_front(&c.server->rounds)->versions.values, sizeof before);
-    assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6); /* a variance, which begins with
-                                                                   1 */
+    /* A variance, which begins with 1. */
+    assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6);
     for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.1 for a model with 1 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
     }
@@ -118,8 +118,8 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     const double between = (late * 0.1 + fresh * 0.2) / (late + fresh);
     assert_float_equal(values[NORMED_VALUES - 1], (float)between, 1e-6);
-    assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6); /* a mean, which begins
-                                                                            with 0 */
+    /* A mean, which begins with 0. */
+    assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6);
     coordinator_teardown(&c);
 }
 
@@ -311,9 +311,8 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 409);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
-    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* the repeated
-                                                                                update was
-                                                                                counted before */
+    /* The repeated update was counted before. */
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
 }
 
 static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {

@@ -195,8 +195,8 @@ FED_TEST(a_round_fills_within_its_window_though_most_stay_away) {
     }
     for (uint32_t round = 1; round <= 20; round++) {
         for (int selection = 0; selection < 3; selection++) {
-            play(&c, (fedserver_selection)selection, round); /* play() checks that the round
-                                                                fills in time */
+            /* play() checks that the round fills in time */
+            play(&c, (fedserver_selection)selection, round);
         }
     }
     assert_true(c.full_ms > 0);

@@ -451,11 +451,8 @@ static void send_update(coordinator *c, person *p, uint32_t *counted) {
     if (work.action != FED_ACTION_TRAIN) {
         return;
     }
-    assert_true(p->task == 0 || p->task == work.task.id || !runs(c, p->task)); /* it leaves a
-                                                                                  task only if
-                                                                                  the task has
-                                                                                  ended (D4 in
-                                                                                  docs/durability.md) */
+    /* It leaves a task only if the task has ended (D4 in docs/durability.md). */
+    assert_true(p->task == 0 || p->task == work.task.id || !runs(c, p->task));
     for (int k = 0; k < VALUES; k++) {
         x[k] = value_of(work.task.id, work.round);
     }
@@ -506,8 +503,8 @@ static void three_tasks_with_60_devices_end_with_the_right_models_through_crashe
             fedserver_round_each(c->server, id, UINT32_MAX, add_updates, &in_rounds, &err));
         assert_int_equal(in_rounds, counted[id]); /* D1 and D2 in docs/durability.md */
         assert_true(in_rounds >= ROUNDS * GOAL);
-        for (uint32_t round = 1; round <= ROUNDS; round++) { /* D3: recompute the model in a
-                                                                simple way and compare bits */
+        for (uint32_t round = 1; round <= ROUNDS; round++) {
+            /* D3: recompute the model in a simple way and compare bits. */
             for (int k = 0; k < VALUES; k++) {
                 models[id][k] += value_of(id, round);
             }
