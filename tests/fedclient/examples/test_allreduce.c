@@ -1,4 +1,4 @@
-/* The example of an exchange: all workers find the line, by threads and by MPI. */
+/* The example of an all-reduce: all workers fit the same line, with threads and with MPI. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

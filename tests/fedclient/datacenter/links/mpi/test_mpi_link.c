@@ -1,4 +1,5 @@
-/* Link "mpi": this program runs itself under mpirun, and plays there what every link must keep. */
+/* The link "mpi": this program runs itself under mpirun, and there passes the cases for every
+ * link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +13,7 @@
 
 enum { SKIPPED = 77 };
 
-/* -- What a rank does; mpirun ends all of them if one returns false -- */
+/* -- The parts of a rank. If one returns false, mpirun ends all ranks. -- */
 
 static const feddc_link_vtable *mpi;
 
@@ -28,7 +29,7 @@ static bool open_link(feddc_place *place, void **self, fed_error *err) {
            complain("open", err);
 }
 
-/* All cases one after the other: the link is opened again for each. */
+/* Run all cases. The link is opened again for each. */
 static bool play_cases(void) {
     const link_case *one;
     for (size_t k = 0; (one = link_case_at(k)) != NULL; k++) {
@@ -51,7 +52,7 @@ static bool play_cases(void) {
     return true;
 }
 
-/* The program's own MPI stays the program's. */
+/* The program has initialised MPI itself, so the link must not end MPI. */
 static bool use_the_programs_mpi(void) {
     feddc_place place = {0};
     void *self = NULL, *second = NULL;
@@ -117,7 +118,8 @@ static bool refuse_what_does_not_fit(void) {
     return true;
 }
 
-/* Rank 1 does not open its link. The others' MPI cannot end after that, so mpirun ends the job. */
+/* Rank 1 does not open its link. After that the other ranks can't end MPI, so mpirun ends the
+ * job. */
 static bool miss_a_rank(void) {
     feddc_place place = {0};
     void *self = NULL;
@@ -136,7 +138,7 @@ static bool miss_a_rank(void) {
     return false;
 }
 
-/* Rank 1 is killed, while the others wait for a message of it. */
+/* Rank 1 is killed while the other ranks wait for a message from it. */
 static bool lose_a_rank(void) {
     feddc_place place = {0};
     feddc_event event = {0};
@@ -183,7 +185,7 @@ static int run(const char *role, unsigned ranks) {
     return mpi_job_run(self, role, ranks, said, sizeof said);
 }
 
-/* All ranks end with 0, and each has said this word. */
+/* Run the job: all ranks must exit with 0, and each must print this word. */
 static void check(const char *role, unsigned ranks, const char *word) {
     unsigned count = 0;
     int status = run(role, ranks);

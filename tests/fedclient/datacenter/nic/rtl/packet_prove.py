@@ -1,4 +1,4 @@
-"""The aligner loses, doubles and reorders no byte: proved by yosys-smtbmc and z3 for all short runs; mutants must be refused."""
+"""Prove by yosys-smtbmc and z3, for all short runs, that the aligner loses, doubles and reorders no byte. The proof must fail for mutants."""
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""The golden vectors of tests/vectors/bursts through both engines in Icarus Verilog."""
+"""Run the golden vectors of tests/vectors/bursts through both engines in Icarus Verilog."""
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys
