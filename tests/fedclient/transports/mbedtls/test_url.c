@@ -1,4 +1,4 @@
-/* Addresses in their parts. */
+/* Splitting URLs into their parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
