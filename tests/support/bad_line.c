@@ -26,7 +26,7 @@ fed_status bad_line_open(bad_line *line, bad_rates *rates, uint64_t seed, bad_em
     line->altered.data = malloc(BAD_FRAME);
     if (line->piece.data == NULL || line->packet.data == NULL || line->altered.data == NULL) {
         bad_line_close(line);
-        return fed_fail(err, FED_ENOMEM, "no memory for the frames of a bad line");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the frames of a bad line");
     }
     for (uint32_t k = 0; k < BAD_SIDES; k++) {
         fed_rng_init(&line->way[k].rng, seed, k, 0);

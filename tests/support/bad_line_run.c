@@ -38,8 +38,8 @@ int bad_line_socket(const char *interface, fed_error *err) {
     unsigned index = if_nametoindex(interface);
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (index == 0 || fd < 0 || !prepare(fd, (int)index)) {
-        (void)fed_fail(err, FED_EIO, "%s: no packet socket (%s); run as root", interface,
-                       index == 0 ? "no such interface" : strerror(errno));
+        (void)fed_fail(err, FED_EIO, "interface %s: can't open a packet socket (%s); run as root",
+                       interface, index == 0 ? "no such interface" : strerror(errno));
         if (fd >= 0) {
             close(fd);
         }

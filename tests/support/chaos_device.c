@@ -88,7 +88,7 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
     fed_write_u32(&w, (uint32_t)len);
     fed_write_bytes(&w, data, len);
     if (write(l->log, w.data, w.len) != (ssize_t)w.len) {
-        perror("chaos: log");
+        perror("chaos: can't write a device's log");
         _exit(1);
     }
     fed_writer_free(&w);
@@ -137,7 +137,9 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     fed_status result = l->inner.send(l->inner.user, &request, &status, &answer, &err);
     fed_writer_free(&answer);
     if (result == FED_OK && was_counted && status != 200 && status < 500) {
-        fprintf(stderr, "chaos: an acknowledged update was answered with %d\n", status);
+        fprintf(stderr,
+                "chaos: an acknowledged update was sent again, and answered with status %d\n",
+                status);
         _exit(CHAOS_WANTS_A_PERSON);
     }
 }
@@ -204,7 +206,7 @@ static void note_pieces(const bad_line *l) {
     fed_error err = {0};
     size_t len = 0;
     if (fedclient_pending_load(l->platform, 0, &head, &pending, &err) != FED_OK) {
-        fprintf(stderr, "chaos: %s\n", err.text);
+        fprintf(stderr, "chaos: can't read the stored update: %s\n", err.text);
         _exit(CHAOS_WANTS_A_PERSON);
     }
     const uint8_t *update = fedclient_record_payload(&pending, &len);
@@ -387,8 +389,8 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     bool again =
         status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY || status == FED_EAUTH;
     if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {
-        fprintf(stderr, "chaos: device %u wants a person: %s (%s)\n", k, err.text,
-                fed_status_name(status));
+        fprintf(stderr, "chaos: device %u failed, and can't just start again: %s (%s)\n", k,
+                err.text, fed_status_name(status));
     }
     _exit(again ? CHAOS_AGAIN : CHAOS_WANTS_A_PERSON);
 }

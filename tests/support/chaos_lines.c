@@ -56,7 +56,7 @@ static int listen_anywhere(atomic_uint *port) {
     socklen_t len = sizeof at;
     if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) != 0) {
-        perror("chaos: listen");
+        perror("chaos: the proxy can't listen");
         _exit(1);
     }
     *port = ntohs(at.sin_port);

@@ -30,7 +30,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
         federation_report_version(f, k, version, digest);
         assert_true(version < FEDERATION_VERSIONS);
         if (f->digest[version] != 0 && f->digest[version] != digest) {
-            federation_break(f, "D5: version %u had two digests", version);
+            federation_break(f, "D5: version %u was announced with two digests", version);
         }
         f->digest[version] = digest;
         return;

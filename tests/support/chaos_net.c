@@ -114,17 +114,17 @@ static bool raise_far(int fd, unsigned kbit) {
 void chaos_net_open(chaos_run *run, unsigned devices) {
     run->far = -1;
     if (!leave_network()) {
-        printf("  no line has a bandwidth: this process may not make a network of its own\n");
+        printf("  links have no rate limit: this process may not make a network namespace\n");
         return;
     }
     if (!raise_loopback()) {
-        perror("chaos: lo");
+        perror("chaos: can't set up the loopback interface");
         exit(1); /* a failure is final: this process cannot return to its first network */
     }
     run->far = open_far();
     if (run->far < 0 || !raise_nic("near", CHAOS_NEAR, DOWN_KBIT * devices) ||
         !raise_far(run->far, UP_KBIT * devices)) {
-        printf("  no line has a bandwidth: ip or tc can't make one here\n");
+        printf("  links have no rate limit: ip or tc can't set one up here\n");
         run->far = -1;
     }
 }
@@ -135,7 +135,7 @@ bool chaos_net_is_far(const chaos_run *run, unsigned k) {
 
 void chaos_net_enter(const chaos_run *run) {
     if (setns(run->far, CLONE_NEWNET) != 0) {
-        perror("chaos: setns");
+        perror("chaos: can't enter the far network namespace");
         _exit(1);
     }
 }

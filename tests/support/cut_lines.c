@@ -89,7 +89,7 @@ static int open_door(const char *text) {
     const int fd = socket_to(text, &a, &len);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, &a.any, len) != 0 || listen(fd, BACKLOG) != 0) {
-        fail_msg("no line from %s: %s", text, strerror(errno));
+        fail_msg("can't listen on %s for a line: %s", text, strerror(errno));
     }
     if (text[0] == '/') {
         assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL runs as another user */

@@ -30,7 +30,7 @@ static fed_status faulty_open(const feddc_place *place, void **self, fed_error *
     faulty *f = calloc(1, sizeof *f);
     if (f == NULL || place->rank >= FAULTY_RANKS) {
         free(f);
-        return fed_fail(err, FED_ENOMEM, "no memory for a faulty link");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a link with faults");
     }
     f->plan = current;
     f->rank = place->rank;

@@ -150,7 +150,8 @@ void fed_cluster_start_ready(fed_cluster *c, unsigned k) {
     fed_cluster_start(c, k);
     while (!is_ready(c, k)) {
         if (fed_cluster_ended(c, k, &how) || fed_clock_monotonic_ms() > end_ms) {
-            fail_msg("coordinator %u does not serve (%d): see %s", k, how, c->member[k].log);
+            fail_msg("coordinator %u ended or does not serve (wait status %d): see %s", k, how,
+                     c->member[k].log);
         }
         fed_sleep_ms(POLL_MS);
     }

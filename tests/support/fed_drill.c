@@ -74,7 +74,8 @@ static fed_status owed_by_slot(const fedclient_platform *store, unsigned slot,
     if (status == FED_OK && residual.bytes != NULL && !(counted && sent.whole)) {
         const float *values = fedclient_record_values(&residual, &n);
         if (n != layout->size) {
-            status = fed_fail(err, FED_EFORMAT, "the residual has %zu values", n);
+            status = fed_fail(err, FED_EFORMAT,
+                              "the stored residual has %zu values, not as many as the model", n);
         } else {
             memcpy(owed, values, n * sizeof *owed);
         }

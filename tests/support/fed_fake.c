@@ -373,7 +373,8 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
     case FED_FAKE_UNREACHABLE:
     case FED_FAKE_LOST_ANSWER:
     case FED_FAKE_MIDWAY:
-        return fed_fail(err, FED_ENET, "the fake's line broke");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator's connection broke (planned by the test)");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
         if (plan->retry_after_s > 0) {
@@ -410,7 +411,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     }
     bool dies = number == fake->dies_at;
     if (number > fake->dies_at || (dies && !fake->dies_answering && !fake->dies_midway)) {
-        return fed_fail(err, FED_ENET, "the fake is gone");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator does not answer (planned by the test)");
     }
     bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
     fake->plan.times -= planned ? 1 : 0;
@@ -420,7 +422,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
         handle(fake, request, midway || (dies && fake->dies_midway), status, answer);
     }
     if (dies) {
-        return fed_fail(err, FED_ENET, "the fake went away");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator stopped during the request (planned by the test)");
     }
     return planned ? spoil(fake, request, status, answer, err) : FED_OK;
 }

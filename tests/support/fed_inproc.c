@@ -31,7 +31,8 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     fed_inproc *line = user;
     const bool breaks = line->requests++ == line->breaks_at;
     if (breaks && !line->breaks_answering) {
-        return fed_fail(err, FED_ENET, "the line broke");
+        return fed_fail(err, FED_ENET,
+                        "the connection to the coordinator broke (planned by the test)");
     }
     uint8_t body[BODY_MOST];
     size_t len = 0;

@@ -45,7 +45,7 @@ void fed_test_tmpdir(char *dst, size_t cap) {
     const char *base = getenv("TMPDIR");
     snprintf(dst, cap, "%s/fedtest-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");
     if (mkdtemp(dst) == NULL) {
-        fail_msg("mkdtemp %s failed", dst);
+        fail_msg("can't make the temporary directory %s", dst);
     }
 }
 

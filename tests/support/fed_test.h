@@ -105,7 +105,7 @@ pid_t fed_test_child(pid_t parent);
 #define assert_fed_says(err, words)                                                                \
     do {                                                                                           \
         if (strstr((err).text, words) == NULL) {                                                   \
-            fail_msg("wanted \"%s\" in: %s", words, (err).text);                                   \
+            fail_msg("\"%s\" is missing in the error: %s", words, (err).text);                     \
         }                                                                                          \
     } while (0)
 

@@ -118,7 +118,7 @@ static int await_end(federation *f, unsigned who) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)SILENCE_S;
     while (waitpid(pid, &how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > limit_ms) {
-            federation_break(f, "D6: process %u hangs", who);
+            federation_break(f, "D6: process %u does not end", who);
             (void)kill(pid, SIGKILL); /* if the kill fails, the next waitpid still sees the end */
         }
         const struct timespec nap = {.tv_nsec = 100000};
@@ -146,7 +146,8 @@ void federation_bury(federation *f, unsigned who) {
                                   : WEXITSTATUS(how) == 0 || disk_failed || p->excused;
     p->excused = false;
     if (!right) {
-        federation_break(f, "D6: process %u ended with %s %d in life %u, for no fault of its disk",
+        federation_break(f,
+                         "D6: process %u ended with %s %d in life %u, without a fault of its disk",
                          who, WIFSIGNALED(how) ? "signal" : "status",
                          WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), p->lives);
     }
@@ -211,9 +212,10 @@ static void note_assignment(federation *f, unsigned device, const parcel *asked,
     }
     federation_report_version(f, device, a.version, a.digest);
     if (a.version >= FEDERATION_VERSIONS) {
-        federation_break(f, "D6: version %u is more than the task has", a.version);
+        federation_break(f, "D6: version %u was announced, but the task has fewer rounds",
+                         a.version);
     } else if (f->digest[a.version] != 0 && f->digest[a.version] != a.digest) {
-        federation_break(f, "D5: version %u had another digest before", a.version);
+        federation_break(f, "D5: version %u was announced with another digest before", a.version);
     } else {
         f->digest[a.version] = a.digest;
     }
@@ -327,7 +329,7 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     p->due_ms = f->now_ms + 1000;
     p->excused = disk || status == FED_ENET;
     if (!p->excused) {
-        federation_break(f, "D6: device %u wants a person: %s", who - 1, text);
+        federation_break(f, "D6: device %u failed, and can't just start again: %s", who - 1, text);
     }
 }
 
@@ -459,7 +461,7 @@ static void close_run(federation *f) {
     if (f->result->broken[0] == '\0' || getenv("FED_SWEEP_KEEP") == NULL) {
         fed_test_rmdir(f->directory);
     } else {
-        fprintf(stderr, "kept: %s\n", f->directory);
+        fprintf(stderr, "the federation's files are kept in %s\n", f->directory);
     }
 }
 

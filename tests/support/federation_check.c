@@ -180,7 +180,7 @@ static void compare(federation *f, size_t in, size_t said, const char *where, un
     f->result->lost += said > in ? (unsigned)(said - in) : 0;
     f->result->twice += in > said ? (unsigned)(in - said) : 0;
     if (said != in) {
-        federation_break(f, "%s: %s %u counted %zu updates, %zu were acknowledged",
+        federation_break(f, "%s: %s %u counted %zu updates, but %zu were acknowledged",
                          said > in ? "D1" : "D2", where, round, in, said);
     }
 }
@@ -276,12 +276,13 @@ static void check_models(federation *f, const fed_layout *layout, const fed_mode
         }
         uint64_t digest = fed_digest(values, layout->size);
         if (exact && f->digest[v] != 0 && f->digest[v] != digest) {
-            federation_break(f, "D3: version %u is not what its updates make of it", v);
+            federation_break(f, "D3: version %u differs from the model computed from its updates",
+                             v);
         }
     }
     f->result->digest = fed_digest(last->values, layout->size);
     if (exact && f->result->digest != fed_digest(values, layout->size)) {
-        federation_break(f, "D3: the final model is not what its updates make of it");
+        federation_break(f, "D3: the final model differs from the model computed from its updates");
     }
     if (f->digest[versions] != 0 && f->digest[versions] != f->result->digest) {
         federation_break(f, "D5: the final model is not the one that was announced");
@@ -294,7 +295,7 @@ void federation_check_leftovers(federation *f, const char *directory, const char
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
         if (strstr(e->d_name, mark) != NULL) {
-            federation_break(f, "D6: %s is left for ever", e->d_name);
+            federation_break(f, "D6: nothing removes the file %s of a killed process", e->d_name);
         }
     }
     closedir(dir);
@@ -360,7 +361,7 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     bool wrong = values == NULL ? slot < FED_SLOTS && seq > 0
                                 : fed_digest(values, count) != f->result->digest;
     if (wrong) {
-        federation_break(f, "D5: device %u holds another model than the coordinator", k);
+        federation_break(f, "D5: device %u has another model than the coordinator", k);
     }
     fedclient_record_free(&model);
     fedclient_platform_posix_close(&platform);

@@ -103,7 +103,7 @@ static int run(const federation *f, federation_job job, fault_plan *plan) {
             fault_disk_cut();
         }
         if (status != FED_OK && (plan == NULL || getenv("FED_SWEEP_VERBOSE") != NULL)) {
-            fprintf(stderr, "the command failed: %s\n", err.text);
+            fprintf(stderr, "the operator's command failed: %s\n", err.text);
         }
         _exit(status == FED_OK ? 0 : 1);
     }
@@ -138,7 +138,7 @@ static bool is_whole(federation *f, const char *directory) {
     }
     fedserver_close(server);
     if (status != FED_OK) {
-        federation_break(f, "S7: half a coordinator: %s", err.text);
+        federation_break(f, "S7: the directory has an incomplete coordinator: %s", err.text);
     }
     return true;
 }
@@ -158,13 +158,13 @@ static void check_leftovers(federation *f, const char *directory) {
 static void judge_copy(federation *f, const char *directory, bool said) {
     bool whole = is_whole(f, directory);
     if (said && !whole) {
-        federation_break(f, "S12: it said that it was done, and there is no coordinator");
+        federation_break(f, "S12: the command reported success, but there is no coordinator");
     }
     if (!whole && !succeeded(run(f, f->setup->job, NULL))) {
-        federation_break(f, "D6: the command can't be run again");
+        federation_break(f, "D6: the command that was killed fails when it is run again");
     }
     if (!whole && !is_whole(f, directory)) {
-        federation_break(f, "S12: run again it left nothing");
+        federation_break(f, "S12: the command was run again, but there is no coordinator");
     }
     check_leftovers(f, directory);
 }
@@ -173,7 +173,7 @@ static void judge_copy(federation *f, const char *directory, bool said) {
  * so its files are not checked. */
 static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
-        federation_break(f, "D6: the commands can't be run again");
+        federation_break(f, "D6: the queue commands that were killed fail when they are run again");
     }
 }
 
@@ -227,7 +227,7 @@ void federation_check_tasks(federation *f) {
     if (f->tasks != 0) {
         sqlite3 *db = open_database(p.home);
         if (digest_tasks(db) != f->tasks) {
-            federation_break(f, "D6: the tasks are not those of before the migration");
+            federation_break(f, "D6: the migration has changed the tasks' texts");
         }
         assert_int_equal(sqlite3_close(db), SQLITE_OK);
     }
@@ -272,14 +272,14 @@ void federation_operate(federation *f) {
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {
-        federation_break(f, "D6: the command failed for no fault of its disk");
+        federation_break(f, "D6: the operator's command failed without a fault of its disk");
     } else if (f->setup->job == FEDERATION_QUEUE) {
         judge_queue(f, succeeded(how));
     } else if (f->setup->job != FEDERATION_MIGRATE) {
         judge_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
     }
     if (f->setup->job == FEDERATION_RESTORE && !is_whole(f, p.backup)) {
-        federation_break(f, "S12: the backup is gone");
+        federation_break(f, "S12: the backup that the command reported is missing");
     }
     if (f->result->broken[0] == '\0') {
         go_on(f, &p);

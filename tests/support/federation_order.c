@@ -109,7 +109,8 @@ void federation_order_place(federation *f, const json_t *status) {
         for (; updates > 0; updates--, next++) {
             if (next >= f->order.count ||
                 fed_ledger_place(&f->ledger, f->order.lease[next], round) != FED_OK) {
-                federation_break(f, "D1: of round %u an update was not acknowledged", round);
+                federation_break(f, "D1: round %u counted an update that was not acknowledged",
+                                 round);
                 return;
             }
         }

@@ -35,7 +35,8 @@ bool federation_receive(int fd, fed_writer *w) {
 /** Print the error and end, as a program that can't go on. */
 static _Noreturn void give_up(const fed_error *err) {
     if (getenv("FED_SWEEP_VERBOSE") != NULL) {
-        fprintf(stderr, "process %d gives up: %s\n", (int)getpid(), err->text);
+        fprintf(stderr, "process %d of the federation ends with an error: %s\n", (int)getpid(),
+                err->text);
     }
     _exit(GIVES_UP);
 }
@@ -267,7 +268,7 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     fed_reader r;
     fed_reader_init(&r, w.data, w.len);
     if (result == FED_OK && fed_read_u8(&r) == 0) {
-        result = fed_fail(err, FED_ENET, "no answer");
+        result = fed_fail(err, FED_ENET, "the coordinator did not answer");
     }
     if (result == FED_OK) {
         *status = (int)fed_read_u32(&r);

@@ -63,7 +63,8 @@ static fed_status open_file(flash_file *file, const char *directory, fed_error *
         return fed_file_fail(err, "open", path);
     }
     if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) {
-        return fed_fail(err, FED_EBUSY, "%s is in use", directory);
+        return fed_fail(err, FED_EBUSY, "the flash file in %s is locked by another platform",
+                        directory);
     }
     const bool sized = lseek(file->fd, 0, SEEK_END) == SIZE || ftruncate(file->fd, SIZE) == 0;
     return sized ? FED_OK : fed_file_fail(err, "size", path);

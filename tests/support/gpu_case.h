@@ -15,7 +15,7 @@ static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_sta
     const char *name = getenv("FED_TEST_DEVICE");
     fed_error err = {0};
     if (fed_gpu_open(name != NULL ? name : "gpu", cache, gpu, &err) == FED_OK) {
-        fprintf(stderr, "on %s\n", fed_gpu_info_of(*gpu)->card);
+        fprintf(stderr, "the test runs on the GPU %s\n", fed_gpu_info_of(*gpu)->card);
         return true;
     }
     fprintf(stderr, "skipped: %s\n", err.text);

@@ -482,7 +482,7 @@ static inline void assert_works(const world *w) {
 /* Check that the answer has this header. */
 static inline void assert_header(const fed_reply *r, const char *line) {
     if (strstr(fed_reply_text(&r->headers), line) == NULL) {
-        fail_msg("no \"%s\" in: %s", line, fed_reply_text(&r->headers));
+        fail_msg("the header \"%s\" is missing in: %s", line, fed_reply_text(&r->headers));
     }
 }
 

@@ -27,14 +27,14 @@ static void place_updates(const kill_world *w, federation *f) {
         const uint64_t lease = (uint64_t)strtoll(at, &end, 10);
         const unsigned long round = strtoul(end, &end, 10);
         if (fed_ledger_place(&f->ledger, lease, (uint32_t)round) != FED_OK) {
-            federation_break(f, "D2: an update was counted in round %lu, and nobody was told",
+            federation_break(f, "D2: an update counted in round %lu that was never acknowledged",
                              round);
         }
         placed++;
     }
     if (placed != f->ledger.count) {
-        federation_break(f, "D1: %zu updates were acknowledged, %zu were stored", f->ledger.count,
-                         placed);
+        federation_break(f, "D1: %zu updates were acknowledged, but %zu were stored",
+                         f->ledger.count, placed);
     }
     f->placed = true;
     free(text);

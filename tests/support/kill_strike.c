@@ -233,7 +233,8 @@ static void wait_until_devices_get_on(kill_world *w) {
     for (unsigned left = 1; left > 0 && w->run.board->acknowledged == acknowledged;) {
         left = kill_world_tend(w);
         if (w->broken[0] != '\0' || fed_clock_monotonic_ms() > limit_ms) {
-            kill_break(w, "D6: for %d s after a fault no update counted", limit_of(w) / 1000);
+            kill_break(w, "D6: no update was acknowledged for %d s after a fault",
+                       limit_of(w) / 1000);
             return;
         }
     }

@@ -300,13 +300,13 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
 
 static void note_device(kill_world *w, unsigned k, int how) {
     if (chaos_child_note(&w->device[k], how, &w->dice) == CHAOS_ENDED_BROKEN) {
-        kill_break(w, "device %u wants a person: its line above says why", k);
+        kill_break(w, "device %u failed, and can't just start again: its output above says why", k);
     }
 }
 
 static void note_balancer(kill_world *w, int how) {
     if (chaos_child_note(&w->balancer, how, NULL) != CHAOS_ENDED_KILLED) {
-        kill_break(w, "the balancer ended by itself: its log above says why");
+        kill_break(w, "the load balancer ended by itself: its log above says why");
     }
 }
 

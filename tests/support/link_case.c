@@ -46,7 +46,7 @@ static bool same_head(const feddc_head *a, const feddc_head *b) {
 static uint8_t *message(link_entry *entry, uint32_t number, size_t len) {
     uint8_t *data = aligned_alloc(64, (len + 64) / 64 * 64);
     if (data == NULL) {
-        fault(entry, "no memory for a message of %zu bytes", len);
+        fault(entry, "out of memory for a message of %zu bytes", len);
         return NULL;
     }
     for (size_t i = 0; i < len; i++) {
@@ -71,7 +71,7 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
 static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
     if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {
-        return fault(entry, "wait: %s", err.text);
+        return fault(entry, "the link's wait failed: %s", err.text);
     }
     if (event->kind == FEDDC_ARRIVED && event->head.bucket == MEETING) {
         entry->link->release(entry->self, event);
@@ -93,7 +93,7 @@ static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) 
             return true;
         }
     } while (fed_clock_monotonic_ms() < end);
-    return fault(entry, "nothing came within %d s", PATIENCE_MS / 1000);
+    return fault(entry, "no event came within %d s", PATIENCE_MS / 1000);
 }
 
 static bool next(link_entry *entry, feddc_event *event) {
@@ -105,7 +105,7 @@ static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event)
     if (!next(entry, event)) {
         return false;
     }
-    return event->kind == kind || fault(entry, "event %d of rank %u, where %d should come",
+    return event->kind == kind || fault(entry, "event %d of rank %u came instead of event %d",
                                         event->kind, event->peer, kind);
 }
 
@@ -114,7 +114,7 @@ static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event)
 static bool check(link_entry *entry, const feddc_event *event, uint32_t number, size_t len) {
     feddc_head head = head_of(event->peer, number);
     if (event->peer >= entry->place.size || event->peer == entry->place.rank) {
-        return fault(entry, "a message of rank %u", event->peer);
+        return fault(entry, "a message came from rank %u, which can't send one", event->peer);
     }
     if (!same_head(&event->head, &head)) {
         return fault(entry, "rank %u's message %u has the head of %u", event->peer, number,
@@ -161,7 +161,8 @@ static void meet(link_entry *entry, uint32_t ranks) {
         }
         back += event.kind == FEDDC_SENT;
         if (event.kind == FEDDC_ARRIVED || event.kind == FEDDC_WOKEN) {
-            fault(entry, "event %d of rank %u while ranks meet", event.kind, event.peer);
+            fault(entry, "event %d of rank %u came while the ranks wait for each other", event.kind,
+                  event.peer);
             return;
         }
     }
@@ -195,7 +196,7 @@ static bool all_pairs_event(link_entry *entry, all_pairs *all) {
     uint32_t bit = 1u << (event.token & 31);
     if (event.kind != FEDDC_SENT || event.token >> 40 >= entry->place.size ||
         (all->sent[event.token >> 40] & bit) != 0) {
-        return fault(entry, "event %d with token %llx", event.kind,
+        return fault(entry, "event %d came with an unexpected token, %llx", event.kind,
                      (unsigned long long)event.token);
     }
     all->sent[event.token >> 40] |= bit;
@@ -303,11 +304,11 @@ static void wake_is_told_now_or_next(link_entry *entry) {
         good = look(entry, k == 2 ? 15 : 0, &event);
     }
     if (good && event.kind != FEDDC_NOTHING) {
-        fault(entry, "event %d after all are told", event.kind);
+        fault(entry, "event %d came after all calls of wake were reported", event.kind);
     }
     pthread_t thread;
     if (pthread_create(&thread, NULL, wake_later, entry) != 0) {
-        fault(entry, "no thread");
+        fault(entry, "can't start a thread");
         return;
     }
     good = expect(entry, FEDDC_WOKEN, &event);
@@ -347,7 +348,8 @@ static bool send_into_the_void(link_entry *entry, uint32_t to) {
             return false;
         }
         if (event.token != ((uint64_t)to << 40 | k)) {
-            return fault(entry, "token %llx came back", (unsigned long long)event.token);
+            return fault(entry, "the wrong token %llx was reported as sent",
+                         (unsigned long long)event.token);
         }
     }
     return true;
@@ -363,7 +365,7 @@ static bool see_off(link_entry *entry, bool orderly) {
             return false;
         }
         if (event.peer != last) {
-            return fault(entry, "an event of rank %u, where %u leaves", event.peer, last);
+            return fault(entry, "an event of rank %u came while rank %u leaves", event.peer, last);
         }
         if (event.kind != FEDDC_ARRIVED) {
             break;
@@ -372,12 +374,12 @@ static bool see_off(link_entry *entry, bool orderly) {
         entry->link->release(entry->self, &event);
         got++;
         if (!right) {
-            return fault(entry, "message %u of a rank that leaves", got);
+            return fault(entry, "message %u of the leaving rank is wrong", got);
         }
     }
     if (event.kind != FEDDC_GONE || event.orderly != orderly || (orderly && got != LAST_WORDS)) {
-        return fault(entry, "event %d, orderly %d, after %u messages of %d", event.kind,
-                     event.orderly, got, LAST_WORDS);
+        return fault(entry, "the rank's end came as event %d, orderly %d, after %u of %d messages",
+                     event.kind, event.orderly, got, LAST_WORDS);
     }
     return true;
 }
@@ -388,7 +390,7 @@ static void one_leaves(link_entry *entry, bool orderly) {
         leave(entry, orderly);
     } else if (see_off(entry, orderly) && send_into_the_void(entry, entry->place.size - 1)) {
         if (entry->place.size == 2 && look(entry, 20, &event) && event.kind != FEDDC_NOTHING) {
-            fault(entry, "event %d after the other one left", event.kind);
+            fault(entry, "event %d came after the other rank had left", event.kind);
         }
         meet(entry, entry->place.size - 1);
     }
@@ -456,14 +458,15 @@ static bool traffic_event(link_entry *entry, traffic *t) {
         return right;
     }
     if (event.kind != FEDDC_SENT) {
-        return fault(entry, "event %d of rank %u", event.kind, event.peer);
+        return fault(entry, "unexpected event %d of rank %u", event.kind, event.peer);
     }
     uint32_t k = 0;
     while (k < IN_FLIGHT && t->busy[k] != (event.token | UINT64_C(1) << 63)) {
         k++;
     }
     if (k == IN_FLIGHT) {
-        return fault(entry, "token %llx is not under way", (unsigned long long)event.token);
+        return fault(entry, "token %llx was reported as sent, but no such message is under way",
+                     (unsigned long long)event.token);
     }
     memset(t->slot[k], 0xee, TRAFFIC_BYTES);
     t->busy[k] = 0;
@@ -513,7 +516,7 @@ void link_case_run(const link_case *one, link_entry *entry) {
     fed_error err = {0};
     entry->fault[0] = 0;
     if (entry->link->open(&entry->place, &entry->self, &err) != FED_OK) {
-        fault(entry, "open: %s", err.text);
+        fault(entry, "can't open the link: %s", err.text);
         return;
     }
     one->play(entry);

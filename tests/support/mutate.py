@@ -425,5 +425,5 @@ def main(words, root):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended: what was planted is taken out of the copy by the next run"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM: the next run removes the planted fault from the copy of the tree"))
     sys.exit(main(sys.argv[1:], HERE.parent.parent))

@@ -122,7 +122,8 @@ fednic_frame nic_frame(const nic_shape *shape, const void *payload, size_t len, 
 #define MUST(cond)                                                                                 \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
-            fprintf(stderr, "frame of %zu bytes: not %s\n", frame->len, #cond);                    \
+            fprintf(stderr, "a frame of %zu bytes is wrong: %s does not hold\n", frame->len,       \
+                    #cond);                                                                        \
             return false;                                                                          \
         }                                                                                          \
     } while (0)
@@ -204,7 +205,7 @@ fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory) {
 nic_heap *nic_heap_new(void) {
     nic_heap *heap = calloc(1, sizeof *heap);
     if (heap == NULL || (heap->memory = malloc((size_t)HEAP * FRAME_ROOM)) == NULL) {
-        fprintf(stderr, "out of memory\n");
+        fprintf(stderr, "out of memory for the NIC's frames\n");
         abort();
     }
     return heap;
@@ -218,7 +219,8 @@ void nic_heap_free(nic_heap *heap) {
 void nic_heap_keep(void *user, const fednic_frame *frame) {
     nic_heap *heap = user;
     if (heap->count == HEAP || frame->len > FRAME_ROOM) {
-        fprintf(stderr, "more than %d frames, or a frame of %zu bytes\n", (int)HEAP, frame->len);
+        fprintf(stderr, "nic_heap_keep: more than %d frames, or a frame of %zu bytes is too long\n",
+                (int)HEAP, frame->len);
         abort();
     }
     uint8_t *to = heap->memory + heap->count * FRAME_ROOM;

@@ -26,7 +26,7 @@ typedef struct rounded {
 static fed_status nic_open(const feddc_place *place, void **self, fed_error *err) {
     nic *c = malloc(sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a link with NICs");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a link with NICs");
     }
     *c = (nic){.plan = current, .marks = place->mark};
     const fed_status status = current->inner->open(place, &c->inner, err);
@@ -53,7 +53,7 @@ static fed_status nic_wait(void *self, int ms, feddc_event *event, fed_error *er
     }
     rounded *r = aligned_alloc(64, (sizeof *r + event->len + 63) / 64 * 64);
     if (r == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a rounded message");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a rounded message");
     }
     r->as_it_came = *event;
     r->next = c->held;

@@ -126,7 +126,7 @@ static void open_stream(const nic_world *w, stream *s) {
     }
     assert_int_equal(bind(fd, &own.any, own_len), 0);
     if (connect(fd, &at.any, len) != 0 && errno != EINPROGRESS) {
-        fail_msg("connect: %s", strerror(errno));
+        fail_msg("can't connect to the other host: %s", strerror(errno));
     }
     s->ends[0].fd = fd;
     s->ends[1].fd = -1;
@@ -178,7 +178,7 @@ static void check(streams *all, const stream *s, end *e, const uint8_t *data, si
         uint8_t raw = byte_of(v->raw, e->expects_from, at);
         uint8_t rounded = s->plan.marked ? byte_of(v->rounded, e->expects_from, at) : raw;
         if (data[k] != raw && data[k] != rounded) {
-            fail_msg("%s: connection %d, byte %zu: %02x came, neither %02x nor %02x", all->what,
+            fail_msg("%s: connection %d, byte %zu is %02x, neither %02x nor %02x", all->what,
                      (int)(s - all->all), at, data[k], raw, rounded);
         }
         e->raw &= data[k] == raw;
@@ -190,7 +190,7 @@ static void check(streams *all, const stream *s, end *e, const uint8_t *data, si
     }
     e->received += len;
     if (e->received > s->plan.bytes) {
-        fail_msg("%s: more bytes than were sent", all->what);
+        fail_msg("%s: a connection received more bytes than were sent", all->what);
     }
 }
 
@@ -306,8 +306,8 @@ nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan 
             midway = NULL;
         }
         if (fed_clock_monotonic_ms() > until) {
-            fail_msg("%s: after %d ms %zu of %zu bytes have come, and %zu ends are open", what,
-                     (int)limit_ms, got, wanted, open);
+            fail_msg("%s: after %d ms only %zu of %zu bytes have arrived, and %zu ends are open",
+                     what, (int)limit_ms, got, wanted, open);
         }
     }
     for (size_t k = 0; k < count; k++) {

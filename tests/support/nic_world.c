@@ -100,7 +100,7 @@ static void start_nic(nic_world *w, int host) {
     while (!says_ready(path)) {
         if (waitpid(pid, NULL, WNOHANG) != 0 || fed_clock_monotonic_ms() > until) {
             w->nic[host] = 0;
-            fail_msg("host %d's fednic did not start: %s", host, path);
+            fail_msg("the fednic of host %d did not start; its log is %s", host, path);
         }
         fed_sleep_ms(10);
     }
@@ -126,7 +126,7 @@ static const char *end_nic(nic_world *w, int host) {
         return NULL;
     }
     if (waitpid(pid, &code, WNOHANG) != 0) {
-        return "a fednic has died";
+        return "a fednic ended before the test stopped it";
     }
     kill(pid, SIGTERM);
     int64_t until = fed_clock_monotonic_ms() + END_MS;
@@ -138,7 +138,7 @@ static const char *end_nic(nic_world *w, int host) {
         }
         fed_sleep_ms(5);
     }
-    return code == 0 ? NULL : "a fednic failed";
+    return code == 0 ? NULL : "a fednic ended with an error after SIGTERM";
 }
 
 static void must_be_good(const nic_world *w, const char *wrong) {

@@ -46,7 +46,7 @@ class Memory:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / digest).touch()
         except OSError as error:
-            print(f"once.py: {error}: this pass is not remembered", file=sys.stderr)
+            print(f"once.py: {error}: can't remember that this check passed", file=sys.stderr)
 
     def trim(self, most=MOST):
         """Forget the digests that were not used for the longest time."""

@@ -100,8 +100,8 @@ void strategy_case_follows(const char *strategy, strategy_reference reference) {
             wanted[i] += change[i];
             double found = (double)models.version[r + 1][i];
             if (!(fabs(found - wanted[i]) <= 2e-6 * (1.0 + fabs(wanted[i])))) {
-                fail_msg("%s, version %d, value %d: %.9g, not %.9g", strategy, r + 1, i, found,
-                         wanted[i]);
+                fail_msg("%s, version %d, value %d is %.9g, but the reference gives %.9g", strategy,
+                         r + 1, i, found, wanted[i]);
             }
         }
     }

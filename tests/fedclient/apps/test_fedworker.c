@@ -37,7 +37,7 @@ static json_t *summary(void) {
 static double number(const json_t *root, const char *key) {
     const json_t *value = json_object_get(root, key);
     if (!json_is_number(value)) {
-        fail_msg("no %s", key);
+        fail_msg("the summary has no key %s", key);
     }
     return json_number_value(value);
 }

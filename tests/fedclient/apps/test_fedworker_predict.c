@@ -61,7 +61,7 @@ static fed_writer answer(const char *line) {
 static void assert_holds(const fed_writer *out, const char *const *words) {
     for (; *words != NULL; words++) {
         if (strstr((const char *)out->data, *words) == NULL) {
-            fail_msg("wanted \"%s\" in:\n%s", *words, (const char *)out->data);
+            fail_msg("\"%s\" is missing in the output:\n%s", *words, (const char *)out->data);
         }
     }
 }
@@ -82,7 +82,8 @@ static void assert_holds_time(const fed_writer *out, double least) {
             return;
         }
     }
-    fail_msg("wanted %.2f ms, or a little more, in:\n%s", least, (const char *)out->data);
+    fail_msg("a time of %.2f ms, or a little more, is missing in:\n%s", least,
+             (const char *)out->data);
 }
 
 /* The model lr has 7,850 values. At 1 Mbit/s their transfer, n beta, takes 251.2 ms, which is

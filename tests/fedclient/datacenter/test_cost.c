@@ -8,7 +8,7 @@
 
 static void assert_near(double value, double wanted) {
     if (!(fabs(value - wanted) <= 1e-9 * fmax(1, fabs(wanted)))) {
-        fail_msg("%.12g, not %.12g", value, wanted);
+        fail_msg("the cost model gives %.12g, not %.12g", value, wanted);
     }
 }
 

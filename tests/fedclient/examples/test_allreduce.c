@@ -12,7 +12,7 @@ static void check_said(void) {
         char line[64];
         snprintf(line, sizeof line, "rank %u: y = 3.000 x + 1.000\n", r);
         if (strstr(said, line) == NULL) {
-            fail_msg("wanted \"%s\" in: %s", line, said);
+            fail_msg("\"%s\" is missing in the example's output: %s", line, said);
         }
     }
 }

@@ -142,7 +142,7 @@ static const kept_piece *find(const world *w, const char *url) {
             return &w->kept[k - 1];
         }
     }
-    fail_msg("the device asks the cache for %s", url);
+    fail_msg("the device asked the cache for an unknown piece: %s", url);
     return NULL;
 }
 
@@ -214,15 +214,17 @@ static fed_status cache_send(void *user, const fedclient_request *request, int *
         return fed_fail(err, FED_ECANCELED, "the program ends");
     }
     if (trouble == NOBODY || trouble == TOO_SLOW) {
-        return fed_fail(err, trouble == NOBODY ? FED_ENET : FED_ETIMEOUT, "the cache is away");
+        return fed_fail(err, trouble == NOBODY ? FED_ENET : FED_ETIMEOUT,
+                        "the cache does not answer (planned by the test)");
     }
     give(w, request, trouble, status, answer);
     w->sent_bytes += answer->len;
     if (answer->len > request->answer_limit) {
-        return fed_fail(err, FED_ERANGE, "too long");
+        return fed_fail(err, FED_ERANGE, "the cache's answer exceeds the limit of the request");
     }
-    return trouble == MIDWAY || trouble == DRIPPING ? fed_fail(err, FED_ENET, "the line broke")
-                                                    : FED_OK;
+    return trouble == MIDWAY || trouble == DRIPPING
+               ? fed_fail(err, FED_ENET, "the cache's connection broke")
+               : FED_OK;
 }
 
 static int64_t now_ms;
@@ -305,7 +307,7 @@ FED_TEST(whatever_the_cache_does_the_round_goes_on) {
         w->times = 100;
         const fedclient_event event = fed_device_event(&w->device);
         if (event.outcome != FEDCLIENT_COUNTED || w->device.fake.downloads != 2) {
-            fail_msg("trouble %d: outcome %d after %d downloads", trouble, event.outcome,
+            fail_msg("cache_trouble %d: outcome %d after %d downloads", trouble, event.outcome,
                      (int)w->device.fake.downloads);
         }
         assert_false(stored(w));

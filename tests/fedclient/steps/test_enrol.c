@@ -14,7 +14,7 @@ typedef struct world {
 
 static fed_status nothing(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
-    return fed_fail(err, FED_ESTATE, "not called");
+    return fed_fail(err, FED_ESTATE, "the test's training callback must not be called");
 }
 
 static int setup(void **state) {

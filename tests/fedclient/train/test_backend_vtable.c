@@ -236,7 +236,9 @@ static void check_rule(const char *rule) {
     }
     if (memcmp(here.params, there.params, here.arch.layout.size * sizeof *here.params) != 0 ||
         memcmp(here.state, there.state, here.states * sizeof *here.state) != 0) {
-        fail_msg("%s: other bits with parameters elsewhere", rule);
+        fail_msg(
+            "%s: training gives other bits if the backend keeps the parameters in other memory",
+            rule);
     }
     assert_int_equal(there.backend.count[BEGIN], ROUNDS);
     assert_int_equal(there.backend.count[END], ROUNDS);

@@ -401,7 +401,8 @@ static void check_rule(const net_case *net, const net_engine *e, const char *spe
     }
     if (memcmp(params[0], params[1], n * sizeof(float)) != 0 ||
         memcmp(state[0], state[1], states * sizeof(float)) != 0) {
-        fail_msg("%s (%s): a step of %s at once gives other bits", net->text, e->name, spec);
+        fail_msg("%s (%s): a step of %s gives other bits at once than layer by layer", net->text,
+                 e->name, spec);
     }
     for (size_t i = 0; i < 2; i++) {
         free(params[i]);

@@ -123,7 +123,7 @@ static void classify(const float *x, int padding, bool flip, unsigned *seen) {
             }
         }
     }
-    fail_msg("a picture that no cut and flip makes");
+    fail_msg("the augmentation made a picture that is no cut or flip of its sample");
 }
 
 static void check_kinds(uint32_t padding, bool flip, size_t kinds) {

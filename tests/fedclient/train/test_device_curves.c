@@ -29,8 +29,9 @@ static void assert_same_curve(const curve_case *c, double first, double last) {
         const double allowed = first * pow(last / first, (double)k / (double)(c->steps - 1));
         const double off = fabs((double)loss[1][k] - (double)loss[0][k]);
         if (!(off <= allowed * fmax(1, (double)loss[0][k]))) {
-            fail_msg("step %zu: loss %.7g, the reference's %.7g; %.3g apart, %.3g are allowed", k,
-                     (double)loss[1][k], (double)loss[0][k], off, allowed);
+            fail_msg("step %zu: the loss is %.7g, the reference's %.7g: %.3g apart, but %.3g are "
+                     "allowed",
+                     k, (double)loss[1][k], (double)loss[0][k], off, allowed);
         }
     }
     /* The loss must fall. Two constant curves would prove nothing. */

@@ -264,7 +264,7 @@ static void step_lane(const net_engine *engine, size_t batch, bool training, flo
 static void assert_output(const net_engine *engine, const float *score, size_t step) {
     for (size_t j = 0; j < 2; j++) {
         if (!(fabsf(score[j] - lstm_outputs[2 * step + j]) < 1e-6F)) {
-            fail_msg("%s: value %zu of step %zu is %g, not %g", engine->name, j, step,
+            fail_msg("the LSTM on %s: value %zu of step %zu is %g, not %g", engine->name, j, step,
                      (double)score[j], (double)lstm_outputs[2 * step + j]);
         }
     }

@@ -88,8 +88,8 @@ static void check_batches(const net_case *c, const net_engine *e) {
         net_engine_forward(e, &pass, alone);
         for (size_t j = 0; j < scores; j++) {
             if (!(fabsf(alone[j] - together[b * scores + j]) < 1e-5F)) {
-                fail_msg("%s (%s): score %zu of sample %zu is %g; alone, %g", c->text, e->name, j,
-                         b, (double)together[b * scores + j], (double)alone[j]);
+                fail_msg("%s (%s): score %zu of sample %zu is %g in a batch, but alone %g", c->text,
+                         e->name, j, b, (double)together[b * scores + j], (double)alone[j]);
             }
         }
     }

@@ -222,7 +222,8 @@ static void compare_parts(const char *spec, float scale, const size_t *cuts, siz
         }
     }
     if (!same_bits(w[0], w[1], sizeof w[0]) || !same_bits(memory[0], memory[1], sizeof memory[0])) {
-        fail_msg("%s: other bits in %zu parts with scale %g", spec, count, (double)scale);
+        fail_msg("%s: a step in %zu parts with scale %g gives other bits than at once", spec, count,
+                 (double)scale);
     }
 }
 

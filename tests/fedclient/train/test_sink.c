@@ -75,7 +75,8 @@ static void check_sink(const net_case *net, const net_engine *e, bool spoils) {
     assert_int_equal(h.calls, layers_to_name(&net->arch));
     if (memcmp(h.grad, alone, n * sizeof *at) != 0 ||
         (!spoils && memcmp(at, alone, n * sizeof *at) != 0)) {
-        fail_msg("%s (%s): a sink is given other bits", net->text, e->name);
+        fail_msg("%s (%s): a sink gets a gradient with other bits than without a sink", net->text,
+                 e->name);
     }
     free(h.grad);
     free(alone);
@@ -138,7 +139,7 @@ static fed_status bring(void *user, size_t offset, size_t n, fed_error *err) {
     assert_true(n > 0);
     assert_int_equal(offset, a->highest);
     if (++a->calls == a->fails) {
-        return fed_fail(err, FED_EIO, "no parameters from %zu on", offset);
+        return fed_fail(err, FED_EIO, "the test refuses the parameters from value %zu on", offset);
     }
     memcpy(a->params + offset, a->net->params + offset, n * sizeof *a->params);
     a->highest = offset + n;
@@ -173,7 +174,8 @@ static void check_params(const net_case *net, const net_engine *e) {
     net_engine_backward(e, &pass, net->score_grad, at);
     if (memcmp(score[0], score[1], scores * sizeof *at) != 0 ||
         memcmp(wanted, at, n * sizeof *at) != 0) {
-        fail_msg("%s (%s): parameters are read before they are there", net->text, e->name);
+        fail_msg("%s (%s): a pass reads parameters before it has asked for them", net->text,
+                 e->name);
     }
     asked_free(&a);
     free(wanted);

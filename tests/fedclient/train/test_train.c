@@ -331,7 +331,7 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
     assert_fed_status(fedtrain_run(&w->job, w->params, w->state, &loss, &err), wanted);
     assert_true(loss < 0);
     if (strstr(err.text, words) == NULL) {
-        fail_msg("wanted \"%s\" in: %s", words, err.text);
+        fail_msg("\"%s\" is missing in the error: %s", words, err.text);
     }
 }
 

@@ -27,13 +27,15 @@ static int run(world *w, const char *command, const char *rest) {
 
 static void says(world *w, const char *command, const char *rest, const char *text) {
     if (run(w, command, rest) != 0 || strstr(w->out, text) == NULL) {
-        fail_msg("fedserver %s %s: no \"%s\" in:\n%s", command, rest, text, w->out);
+        fail_msg("fedserver %s %s must print \"%s\", but printed:\n%s", command, rest, text,
+                 w->out);
     }
 }
 
 static void refuses(world *w, const char *command, const char *rest, const char *text) {
     if (run(w, command, rest) != 1 || strstr(w->out, text) == NULL) {
-        fail_msg("fedserver %s %s: not refused with \"%s\":\n%s", command, rest, text, w->out);
+        fail_msg("fedserver %s %s must be refused with \"%s\", but printed:\n%s", command, rest,
+                 text, w->out);
     }
 }
 

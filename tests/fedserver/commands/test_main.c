@@ -33,7 +33,7 @@ static int run(shop *s, const char *words) {
  * `says`. */
 static void expect(shop *s, const char *words, int code, const char *says) {
     if (run(s, words) != code || strstr(s->out, says) == NULL) {
-        fail_msg("fedserver %s: %s", words, s->out);
+        fail_msg("fedserver %s has another status or output than expected: %s", words, s->out);
     }
 }
 

@@ -96,8 +96,8 @@ FED_TEST(a_command_that_is_not_kept_says_so) {
         if (run(&w, commands[k].command, rest) != 1 ||
             strstr(w.out, "the server's disk is full") == NULL ||
             strncmp(w.out, "fedserver", strlen("fedserver")) != 0) {
-            fail_msg("fedserver %s %s: not \"disk is full\" alone: %s", commands[k].command, rest,
-                     w.out);
+            fail_msg("fedserver %s %s must print only the error \"disk is full\", not: %s",
+                     commands[k].command, rest, w.out);
         }
     }
     fed_postgres_sql(fed_postgres_shared(), "DROP FUNCTION fedserver.trap CASCADE", NULL, 0);

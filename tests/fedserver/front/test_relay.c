@@ -456,7 +456,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
         assert_true(fd >= 0);
         assert_true(send(fd, wrong[k], strlen(wrong[k]), 0) >= 0);
         if (fedserver_relay_receive(w->front) != 0 || fedserver_relay_fd(w->front) != -1) {
-            fail_msg("taken: %s", wrong[k]);
+            fail_msg("a wrong answer of the rounds was accepted: %s", wrong[k]);
         }
         close(fd);
     }

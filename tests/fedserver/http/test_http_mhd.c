@@ -258,7 +258,7 @@ static void assert_refused_and_closed(const world *w, const char *words, size_t 
     const bool hung_up = heard[0] == '\0' && memchr(words, 0, len) != NULL;
     if ((strncmp(heard, "HTTP/1.1 400 ", 13) != 0 && !hung_up) ||
         strstr(heard, "/behind") != NULL) {
-        fail_msg("\"%s\" got: %s", words, heard);
+        fail_msg("the request \"%s\" got the wrong answer: %s", words, heard);
     }
     curl_easy_cleanup(curl);
 }

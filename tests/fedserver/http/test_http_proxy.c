@@ -87,7 +87,7 @@ FED_TEST(what_is_no_header_is_refused) {
         if (http_proxy_read((const uint8_t *)wrong[k].bytes, wrong[k].len, &used, &address) !=
                 HTTP_PROXY_NONE ||
             used != 77 || address.known) {
-            fail_msg("taken: %s", wrong[k].bytes);
+            fail_msg("a wrong PROXY header was accepted: %s", wrong[k].bytes);
         }
     }
 }

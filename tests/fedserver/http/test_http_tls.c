@@ -146,7 +146,8 @@ static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *wo
     }
     const int64_t load = server_load_percent(w);
     if (load >= 30) {
-        fail_msg("%d stalled peers take %d %% of a core", peers, (int)load);
+        fail_msg("%d peers that stall in the handshake cost the server %d %% of a core", peers,
+                 (int)load);
     }
     assert_works(w);
     for (int k = 0; k < peers; k++) {

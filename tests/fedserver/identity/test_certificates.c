@@ -156,7 +156,7 @@ static void assert_start_says(const world *w, const char *words) {
     assert_fed_ok_err(fedserver_commit(server, &err));
     fedserver_close(server);
     if (words == NULL ? said[0] != '\0' : strstr(said, words) == NULL) {
-        fail_msg("it said: %s", said);
+        fail_msg("the log has other words: %s", said);
     }
 }
 

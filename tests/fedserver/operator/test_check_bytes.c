@@ -143,7 +143,8 @@ static void a_bit_of_whatever_the_next_model_is_made_from_is_found(void **state)
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             flip_bit(w, &blobs[k], places[i]);
             if (check(w).findings == 0) {
-                fail_msg("a bit of %s.%s at %g", blobs[k].table, blobs[k].column, places[i]);
+                fail_msg("the check did not find a flipped bit in %s.%s at %g of its length",
+                         blobs[k].table, blobs[k].column, places[i]);
             }
             put_back(&sound);
         }

@@ -20,7 +20,7 @@ static void await_health(const char *directory) {
         }
         fed_sleep_ms(PAUSE_MS);
     }
-    fail_msg("it never serves: %s", err.text);
+    fail_msg("the coordinator does not become healthy: %s", err.text);
 }
 
 /* Start a coordinator in a separate process. */

@@ -300,7 +300,7 @@ static void metrics_count_what_happened(void **state) {
     };
     for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
         if (strstr((char *)a.body, lines[k]) == NULL) {
-            fail_msg("missing: %s in\n%s", lines[k], (char *)a.body);
+            fail_msg("the line %s is missing in the metrics:\n%s", lines[k], (char *)a.body);
         }
     }
     answer_free(&a);

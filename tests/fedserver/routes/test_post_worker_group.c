@@ -246,7 +246,7 @@ static void what_tells_of_worker_groups_has_its_earlier_names_too(void **state) 
     answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
     for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
         if (strstr((char *)a.body, lines[k]) == NULL) {
-            fail_msg("no%s", lines[k]);
+            fail_msg("the metrics lack this line:%s", lines[k]);
         }
     }
     answer_free(&a);

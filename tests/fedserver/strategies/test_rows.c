@@ -80,7 +80,7 @@ static size_t peak_kib(void) {
 static void check_peak(size_t before, size_t times) {
     size_t taken = peak_kib() - before, most = ((times * FEDSERVER_ROWS_BYTES) >> 10) + 8192;
     if (taken > most) {
-        fail_msg("%zu KiB of memory, where at most %zu are promised", taken, most);
+        fail_msg("the matrix takes %zu KiB of memory, and at most %zu are allowed", taken, most);
     }
 }
 

@@ -19,7 +19,7 @@ static const fedserver_field *find(const char *name) {
             return &fedserver_fields[id];
         }
     }
-    fail_msg("no key %s", name);
+    fail_msg("the table of a task's keys has no key %s", name);
     return NULL;
 }
 
@@ -49,7 +49,7 @@ FED_TEST(defaults_are_within_their_bounds) {
         json_t *value = load(again);
         const char *wrong = fedserver_field_take(field, member, value, true, found);
         if (wrong != NULL) {
-            fail_msg("the default of %s is %s", field->name, wrong);
+            fail_msg("the default of the key %s is not allowed: %s", field->name, wrong);
         }
         json_decref(value);
     }
@@ -214,7 +214,7 @@ FED_TEST(the_page_has_each_key) {
         snprintf(row, sizeof row, "\n| `%s` | %s | %s", field->name,
                  fedserver_field_right(field, right), rest);
         if ((field->where & FEDSERVER_IN_TASK) != 0 && strstr((const char *)page, row) == NULL) {
-            fail_msg("docs/protocol.md#task lacks a row that begins so:%s", row);
+            fail_msg("docs/protocol.md#task lacks a row that begins with:%s", row);
         }
     }
     free(page);

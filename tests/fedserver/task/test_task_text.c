@@ -121,7 +121,7 @@ static void assert_same_value(const fedserver_field *field, const char *a, const
                       : field->type == FEDSERVER_OTHER ? true
                                                        : memcmp(a, b, field->size) == 0;
     if (!same) {
-        fail_msg("%s is not what was written", field->name);
+        fail_msg("the key %s was read back with another value", field->name);
     }
 }
 

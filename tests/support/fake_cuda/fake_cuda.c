@@ -515,7 +515,7 @@ static bool learn_args(cuda_function f, const char *text) {
             f->size[k] = size_of_struct(text, type);
         }
         if (f->size[k] == 0) {
-            fprintf(stderr, "fake_cuda: an argument of type %s\n", type);
+            fprintf(stderr, "fake_cuda: a kernel has an argument of unknown type %s\n", type);
             return false;
         }
     }

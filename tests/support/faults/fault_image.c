@@ -63,9 +63,9 @@ static int meet(const struct stat *info, const char *path) {
             return k;
         }
     }
-    must(file_count < FILES, "too many files");
+    must(file_count < FILES, "too many watched files: raise FILES");
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    must(fd >= 0, "open");
+    must(fd >= 0, "can't open a watched file");
     files[file_count] = (image_file){.number = info->st_ino, .fd = fd, .mode = info->st_mode};
     return file_count++;
 }
@@ -77,7 +77,8 @@ static void sync_file(int k) {
 
 static void add_name(const char *path, int file) {
     const size_t len = strlen(path);
-    must(name_count < NAMES && len < sizeof names[0].path, "too many names");
+    must(name_count < NAMES && len < sizeof names[0].path,
+         "too many watched names, or too long a path: raise NAMES");
     memcpy(names[name_count].path, path, len + 1);
     names[name_count++].file = file;
 }
@@ -202,7 +203,7 @@ static void write_back(const image_name *name) {
                           f->mode & 0777);
     for (size_t at = 0; fd >= 0 && at < f->len;) {
         long put = syscall(SYS_pwrite64, fd, f->synced + at, f->len - at, at);
-        must(put > 0, "write");
+        must(put > 0, "can't write a restored file");
         at += (size_t)put;
     }
     if (fd >= 0) { /* fd < 0: the file's directory was not synced, so the file is lost */

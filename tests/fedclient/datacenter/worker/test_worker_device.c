@@ -54,7 +54,7 @@ static void near_the_host(const worker_case *on_gpu, double most) {
     free(there);
     free(here);
     if (!(far <= most)) {
-        fail_msg("%s %s: the GPU ends %g away from the host", on_gpu->sync,
+        fail_msg("%s %s: the GPU's final values differ by %g from the host's", on_gpu->sync,
                  on_gpu->codec != NULL ? on_gpu->codec : "", far);
     }
 }

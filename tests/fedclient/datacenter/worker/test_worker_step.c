@@ -80,7 +80,7 @@ FED_TEST(a_worker_group_ends_where_one_process_ends) {
         float *group = worker_case_values(&c, NULL, NULL);
         const double far = furthest(one, group, trained);
         if (far > 1e-4) {
-            fail_msg("%s: %g from one process", c.collective, far);
+            fail_msg("%s: the values differ by %g from those of one process", c.collective, far);
         }
         free(group);
     }
@@ -137,8 +137,8 @@ FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
         fedtrain_score score;
         free(worker_case_values(&c, &score, NULL));
         if (score.correct < TEST * 8 / 10) {
-            fail_msg("%s %s: %zu of %d", c.sync, c.codec != NULL ? c.codec : "", score.correct,
-                     TEST);
+            fail_msg("%s %s: only %zu of %d test pictures are right", c.sync,
+                     c.codec != NULL ? c.codec : "", score.correct, TEST);
         }
     }
 }
@@ -320,7 +320,7 @@ FED_TEST(cdsgd_is_algorithm_1_step_by_step) {
         float *group = worker_case_values(&c, NULL, NULL);
         const double far = furthest(group, a.global, a.arch.trained);
         if (far > 1e-6) {
-            fail_msg("%g from Algorithm 1 after %u steps", far, steps);
+            fail_msg("the values differ by %g from Algorithm 1 after %u steps", far, steps);
         }
         free(group);
     }

@@ -32,7 +32,7 @@ static void assert_refused(fed_status wanted, const char *file, const char *word
     fed_error err = {0};
     assert_fed_status(fedtrain_dataset_load_idx(images, labels, &set, &err), wanted);
     if (strstr(err.text, file) == NULL || strstr(err.text, words) == NULL) {
-        fail_msg("wanted \"%s\" and \"%s\" in: %s", file, words, err.text);
+        fail_msg("\"%s\" or \"%s\" is missing in the error: %s", file, words, err.text);
     }
     assert_int_equal(set.block_count, 0);
     assert_null(set.label);

@@ -36,7 +36,7 @@ static void check(const char *isa, void (*kernel)(const float *, float *, size_t
     for (size_t i = 0; i < VALUES; i++) {
         double wanted = right(x[i]);
         if (fabs(wanted) > 1e-37 && error_of(y[i], wanted) > 4) {
-            fail_msg("%s: of %g it gives %.9g, right is %.9g", isa, (double)x[i], (double)y[i],
+            fail_msg("%s: the function of %g is %.9g, not %.9g", isa, (double)x[i], (double)y[i],
                      wanted);
         }
         assert_true(fabs((double)y[i] - wanted) < 3e-7);

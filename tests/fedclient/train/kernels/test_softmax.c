@@ -31,8 +31,8 @@ static void check(const fedtrain_kernels *k, size_t n, float spread) {
     double tolerance = 1e-6 + 1e-7 * (double)spread;
     for (size_t i = 0; i < n; i++) {
         if (fabs((double)grad[i] - right[i]) > tolerance * fabs((double)right[i]) + 1e-30) {
-            fail_msg("%s, %zu classes: gradient %zu is %g, right is %g", k->isa, n, i,
-                     (double)grad[i], (double)right[i]);
+            fail_msg("%s, %zu classes: gradient %zu is %g, not %g", k->isa, n, i, (double)grad[i],
+                     (double)right[i]);
         }
     }
     free(score);

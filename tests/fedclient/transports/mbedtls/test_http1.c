@@ -218,7 +218,7 @@ FED_TEST_WITH(what_could_be_read_in_two_ways_is_refused, world *w) {
                  {OK "Transfer-Encoding: chunked\r\n\r\n0\r\n folded\r\n", "name: value"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         if (read_text(w, cases[k].text) != FED_EFORMAT) {
-            fail_msg("not refused: %s", cases[k].text);
+            fail_msg("a wrong answer was not refused: %s", cases[k].text);
         }
         if (strstr(w->h.problem, cases[k].problem) == NULL) {
             fail_msg("%s: %s", cases[k].text, w->h.problem);

@@ -59,7 +59,7 @@ def change(folder, changes):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if text.count(old) != 1:
-            sys.exit(f"{name} has {text.count(old)} times what a new key stands beside: {old.strip()}")
+            sys.exit(f"{name} must have this text once, to add a key beside it, but has it {text.count(old)} times: {old.strip()}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
 
@@ -68,7 +68,7 @@ def add(root, folder, what, changes, before):
     change(folder, changes)
     touched = {name for name, _, _ in changes}
     if set(different(root, folder)) != before | touched:
-        sys.exit(f"{what}: other files changed than those that were meant")
+        sys.exit(f"{what}: other files were changed than the expected ones")
     print(f"{what}: {len(touched)} product files: {', '.join(sorted(touched))}")
     if len(touched) > MOST_FILES:
         sys.exit(f"a new key must cost at most {MOST_FILES} files")

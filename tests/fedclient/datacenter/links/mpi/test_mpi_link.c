@@ -26,7 +26,7 @@ static bool open_link(feddc_place *place, void **self, fed_error *err) {
     place->listener = -1;
     place->patience_ms = 20000;
     return (mpi->find(place, err) == FED_OK && mpi->open(place, self, err) == FED_OK) ||
-           complain("open", err);
+           complain("can't open the link", err);
 }
 
 /* Run all cases. The link is opened again for each. */
@@ -63,7 +63,7 @@ static bool use_the_programs_mpi(void) {
         return false;
     }
     if (mpi->open(&place, &second, &err) != FED_ESTATE) {
-        return complain("a second link at the same time", &err);
+        return complain("a second link at the same time was not refused", &err);
     }
     mpi->close(self, true);
     MPI_Finalized(&ended);
@@ -72,7 +72,7 @@ static bool use_the_programs_mpi(void) {
     }
     MPI_Finalize();
     if (mpi->find(&place, &err) != FED_ESTATE || strstr(err.text, "MPI_Finalize") == NULL) {
-        return complain("after MPI_Finalize", &err);
+        return complain("a link after MPI_Finalize was not refused", &err);
     }
     printf("used\n");
     return true;
@@ -88,7 +88,7 @@ static bool refuse_mpi_for_one_thread(void) {
                   strstr(err.text, "MPI_THREAD_SERIALIZED") != NULL);
     MPI_Finalize();
     printf("refused\n");
-    return right || complain("one thread", &err);
+    return right || complain("MPI for one thread was not refused", &err);
 }
 
 static bool refuse_what_does_not_fit(void) {
@@ -102,17 +102,17 @@ static bool refuse_what_does_not_fit(void) {
     uint32_t peer = (place.rank + 1) % place.size;
     if (mpi->send(self, peer, &head, self, (size_t)1 << 31, 1, &err) != FED_EINVAL ||
         strstr(err.text, "2 GiB") == NULL) {
-        return complain("a message of 2 GiB", &err);
+        return complain("a message of 2 GiB was not refused", &err);
     }
     if (mpi->send(self, place.rank, &head, NULL, 0, 1, &err) != FED_EINVAL ||
         mpi->send(self, place.size, &head, NULL, 0, 1, &err) != FED_EINVAL) {
-        return complain("a message to nobody", &err);
+        return complain("a message to a rank that does not exist was not refused", &err);
     }
     mpi->close(self, true);
     other = place;
     other.rank = peer;
     if (mpi->open(&other, &no, &err) != FED_EINVAL || strstr(err.text, "mpirun -n 2") == NULL) {
-        return complain("the place of another rank", &err);
+        return complain("a link at the place of another rank was not refused", &err);
     }
     printf("fits\n");
     return true;
@@ -193,7 +193,8 @@ static void check(const char *role, unsigned ranks, const char *word) {
         count++;
     }
     if (status != 0 || count != ranks) {
-        fail_msg("%s with %u ranks ends with %d: %s", role, ranks, status, said);
+        fail_msg("the job \"%s\" with %u ranks ended with status %d: %s", role, ranks, status,
+                 said);
     }
 }
 

@@ -67,7 +67,7 @@ static void arrives(void *user, const fednic_frame *frame) {
         uint8_t byte = frame->data[p.payload + i];
         bool raw = s->cut[(at + i) / 4] && byte == s->plain[at + i];
         if (byte != s->rounded[at + i] && !raw) {
-            fail_msg("byte %zu of the stream: %02x", at + i, byte);
+            fail_msg("byte %zu of the stream arrived with the wrong value %02x", at + i, byte);
         }
     }
     memcpy(s->got + at, frame->data + p.payload, p.payload_len);

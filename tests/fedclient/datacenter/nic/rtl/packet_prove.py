@@ -21,13 +21,13 @@ def proved(source, folder):
               f"opt -full; clean; dffunmap; clean; write_smt2 -wires {model}")
     output, status = rtl_tools.run(["yosys", "-q", "-p", script], 120)
     if status:
-        sys.exit(f"{output}\npacket_prove: yosys gave no model")
+        sys.exit(f"{output}\npacket_prove: yosys could not make a model of nic_shift_proof.v")
     output, status = rtl_tools.run(["yosys-smtbmc", "-s", "z3", "--noprogress", "-t", DEPTH, model], 400)
     if "Status: PASSED" in output:
         return True
     if "Status: FAILED" in output:
         return False
-    sys.exit(f"{output}\npacket_prove: z3 gave no answer")
+    sys.exit(f"{output}\npacket_prove: z3 gave no answer within the time limit")
 
 
 def main():

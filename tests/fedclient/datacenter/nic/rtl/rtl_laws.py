@@ -22,7 +22,7 @@ def proved(sources, e):
         return True
     if "proof did fail" in output:
         return False
-    sys.exit(f"{output}\nrtl_laws: yosys gave no answer")
+    sys.exit(f"{output}\nrtl_laws: yosys gave no answer about nic_laws.v")
 
 
 def main():

@@ -42,7 +42,7 @@ def holds(path, steps, induction):
         return True
     if "Status: FAILED" in output and "Assert failed" in output:
         return False
-    sys.exit(f"{output[-2000:]}\nrtl_proofs: no answer on {path.stem}")
+    sys.exit(f"{output[-2000:]}\nrtl_proofs: the solver gave no answer for {path.stem}")
 
 
 def main():

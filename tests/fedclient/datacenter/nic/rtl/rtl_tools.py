@@ -65,6 +65,6 @@ def mutated(sources, name, old, new, folder):
     """Return the sources with a copy in place of the file of that name, in which one text is changed."""
     text = next(path for path in sources if path.name == name).read_text(encoding="utf-8")
     if text.count(old) != 1:
-        sys.exit(f"{name}: {old!r} stands there {text.count(old)} times, not once")
+        sys.exit(f"{name}: the text {old!r} must occur once, but occurs {text.count(old)} times")
     (folder / name).write_text(text.replace(old, new), encoding="utf-8")
     return [folder / name if path.name == name else path for path in sources]
