@@ -198,7 +198,7 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** Log the message as acknowledged, since its last piece was. Its text is in the device's first
+/** Log the message as acknowledged, since its last piece was. The message is in the device's first
  * slot: devices that send pieces take part in one task only. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;

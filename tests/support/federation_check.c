@@ -352,8 +352,9 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     for (size_t i = 0; i < n; i++) {
         double got = sum[i] + (double)owed[i];
         if (fabs(trained[i] - got) > (exact ? 0 : 1e-6)) {
-            federation_break(f, "D4: device %u, value %zu: trained %g, acknowledged %g, owed %g", k,
-                             i, trained[i], sum[i], (double)owed[i]);
+            federation_break(
+                f, "D4: device %u, value %zu: trained %g, but %g is acknowledged and %g owed", k, i,
+                trained[i], sum[i], (double)owed[i]);
         }
     }
     size_t count = 0;

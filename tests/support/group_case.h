@@ -29,7 +29,7 @@ typedef struct worker_group_board {
     atomic_uint put[WORKER_GROUP_GENERATIONS]
                    [WORKER_GROUP_MOST]; /* number of steps that each rank has done, in each
                                            generation */
-    /* One entry for each worker. */
+    /* These arrays have one entry for each worker. */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
     atomic_uint odd, give_up; /* odd: the worker that reports a wrong digest; give_up: the worker
                                  that ends after step 20 */

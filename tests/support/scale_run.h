@@ -20,7 +20,7 @@ typedef struct scale_plan {
     int nginx;       /* nonzero: compare with nginx, if it is installed */
 } scale_plan;
 
-enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* that travel at once */ };
+enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at the same time */ };
 
 /** Response times of one kind of request at one server, for each round. */
 typedef struct scale_times {

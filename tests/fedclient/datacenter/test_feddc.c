@@ -152,7 +152,7 @@ static void run(group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         pthread_join(m[r].thread, NULL);
         if (g->err[r].status != FED_OK) {
-            fail_msg("rank %u: %s", r, g->err[r].text);
+            fail_msg("the exchange of rank %u failed: %s", r, g->err[r].text);
         }
     }
     feddc_hub_free(g->hub);

@@ -57,7 +57,7 @@ static void assert_same_sums(side *here, side *there, const char *when) {
     assert_int_equal(feddc_values_bytes(&there->values, there->sum, plan.n, (uint8_t *)b), FED_OK);
     assert_int_equal(feddc_values_wait(&there->values), FED_OK);
     if (memcmp(a, b, plan.n * sizeof *a) != 0) {
-        fail_msg("%s: the GPU's sum has other bits", when);
+        fail_msg("%s: the GPU's sum has other bits than the host's", when);
     }
     free(a);
     free(b);
@@ -69,7 +69,7 @@ static void assert_same_residuals(side *here, side *there, const char *when) {
     assert_fed_ok_err(feddc_coder_save(here->coder, a, &err));
     assert_fed_ok_err(feddc_coder_save(there->coder, b, &err));
     if (memcmp(a, b, plan.n * sizeof *a) != 0) {
-        fail_msg("%s: the GPU's residual has other bits", when);
+        fail_msg("%s: the GPU's residual has other bits than the host's", when);
     }
     free(a);
     free(b);
@@ -98,7 +98,7 @@ static void same_shard(side *here, side *there, const feddc_shard *shard, bool p
         use(both[k], shard, plain, false);
     }
     if (here->len != there->len || memcmp(here->message, there->message, here->len) != 0) {
-        fail_msg("%s, round %u: the GPU's message has other bytes", name, round);
+        fail_msg("%s, round %u: the GPU's message has other bytes than the host's", name, round);
     }
     for (size_t k = 0; round == 1 && !plain && feddc_coder_has_residual(here->coder) && k < 2;
          k++) {

@@ -105,7 +105,7 @@ FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     calm.options.piece_bytes = 24;
     fed_device_restart(&calm);
     assert_int_equal(fed_device_event(&calm).outcome, FEDCLIENT_COUNTED);
-    /* During the upload of the pieces. */
+    /* The first address fails during the upload of the pieces. */
     device->fake.dies_at = device->fake.requests + calm.fake.requests / 2;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(device->fake.message.len > 0);

@@ -196,8 +196,8 @@ static void check_task(device *d, uint64_t task, double tolerance) {
     for (int i = 0; i < VALUES; i++) {
         const double got = sum[i] + (double)owed[i];
         if (fabs(got - d->trained[task][i]) > tolerance) {
-            fail_msg("task %u, value %d: trained %g, acknowledged %g, owed %g", (unsigned)task, i,
-                     d->trained[task][i], sum[i], (double)owed[i]);
+            fail_msg("task %u, value %d: trained %g, but %g is acknowledged and %g owed",
+                     (unsigned)task, i, d->trained[task][i], sum[i], (double)owed[i]);
         }
     }
 }

@@ -46,7 +46,8 @@ FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const fedtrain_batch batch = {.size = 2, .x = x, .label = label};
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         float wanted = (2 * logf(2) + logf(4.0F / 3) + logf(4)) / 4;
-        const bool rounds = strcmp(fedtrain_net_backend(net), "bfloat16") == 0; /* it rounds ln 3 */
+        const bool rounds = strcmp(fedtrain_net_backend(net), "bfloat16") ==
+                            0; /* whether the backend rounds ln 3 */
         const float tolerance = rounds ? 1e-3F : 1e-6F;
         assert_float_equal(loss_of(net, &c, &batch, grad), wanted, tolerance);
         assert_float_equal(grad[4], -2.0F / 4, tolerance); /* gradient of the biases */

@@ -234,7 +234,7 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
         assert_int_equal(device_ask_work(c, &d[0]).reason, FED_WAIT_REPORTED);
         assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, word), 409);
         assert_string_equal(word, "round_closed");
-        /* The same update once more. */
+        /* Send the same update once more. */
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, -1, 0, values, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 404);
@@ -486,7 +486,7 @@ static void an_asynchronous_update_counts_in_the_next_round(void **state) {
     assert_true(closes(c));
     assert_int_equal(training_of(c)->round.received, 2);
     assert_int_equal(training_of(c)->round.ahead, 1);
-    /* The same update once more. */
+    /* Send the same update once more. */
     assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 3, word), 409);
     assert_string_equal(word, "cloned");

@@ -451,7 +451,7 @@ static void send_update(coordinator *c, person *p, uint32_t *counted) {
     if (work.action != FED_ACTION_TRAIN) {
         return;
     }
-    /* It leaves a task only if the task has ended (D4 in docs/durability.md). */
+    /* The device leaves a task only if the task has ended (D4 in docs/durability.md). */
     assert_true(p->task == 0 || p->task == work.task.id || !runs(c, p->task));
     for (int k = 0; k < VALUES; k++) {
         x[k] = value_of(work.task.id, work.round);

@@ -25,7 +25,7 @@ typedef struct fixture {
 static fed_status bring_back(void *user, uint32_t version, float **values, fed_error *err) {
     fixture *f = user;
     if (version < f->first) {
-        return fed_fail(err, FED_ENOTFOUND, "version %u is forgotten", version);
+        return fed_fail(err, FED_ENOTFOUND, "the test's store no longer has version %u", version);
     }
     f->brought_back++;
     *values = malloc(sizeof f->old[0]);

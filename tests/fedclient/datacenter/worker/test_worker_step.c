@@ -168,8 +168,8 @@ FED_TEST(pauses_change_no_bit) {
         float *a = worker_case_values(&whole, NULL, NULL),
               *b = worker_case_values(&parts, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
-            fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
-                     furthest(a, b, trained));
+            fail_msg("%s %s: the values of the two runs differ by %g", whole.sync,
+                     whole.codec != NULL ? whole.codec : "", furthest(a, b, trained));
         }
         free(a);
         free(b);
@@ -382,8 +382,8 @@ FED_TEST(a_resumed_worker_group_leaves_the_same_bits) {
         free(worker_case_values(&second, NULL, NULL));
         float *b = worker_case_values(&third, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
-            fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
-                     furthest(a, b, trained));
+            fail_msg("%s %s: the values of the two runs differ by %g", whole.sync,
+                     whole.codec != NULL ? whole.codec : "", furthest(a, b, trained));
         }
         free(a);
         free(b);

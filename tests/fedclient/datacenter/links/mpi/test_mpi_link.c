@@ -36,7 +36,7 @@ static bool play_cases(void) {
         link_entry entry = {.link = mpi, .place = {.patience_ms = 20000}};
         fed_error err = {0};
         if (mpi->find(&entry.place, &err) != FED_OK) {
-            return complain("find", &err);
+            return complain("the link does not find this rank", &err);
         }
         if (one->abrupt && entry.place.size < 2) {
             continue;
@@ -125,7 +125,7 @@ static bool miss_a_rank(void) {
     void *self = NULL;
     fed_error err = {0};
     if (mpi->find(&place, &err) != FED_OK) {
-        return complain("find", &err);
+        return complain("the link does not find this rank", &err);
     }
     if (place.rank == 1) {
         fed_sleep_ms(20000);

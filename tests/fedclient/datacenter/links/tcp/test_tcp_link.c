@@ -50,7 +50,7 @@ static void finish(opener *o) {
 static void assert_opened(opener *o) {
     finish(o);
     if (o->status != FED_OK) {
-        fail_msg("rank %u: %s", o->place.rank, o->err.text);
+        fail_msg("rank %u could not open its link: %s", o->place.rank, o->err.text);
     }
 }
 

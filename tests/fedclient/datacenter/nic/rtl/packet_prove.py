@@ -42,7 +42,7 @@ def main():
         for old, new in MUTANTS:
             text = source.read_text()
             if text.count(old) != 1:
-                sys.exit(f"packet_prove: nic_shift.v does not have once: {old}")
+                sys.exit(f"packet_prove: nic_shift.v must have this text exactly once: {old}")
             mutant = folder / "mutant.v"
             mutant.write_text(text.replace(old, new))
             if proved(mutant, folder):
