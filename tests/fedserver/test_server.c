@@ -705,8 +705,8 @@ static void the_newest_model_can_be_exported(void **state) {
 static void a_batch_is_settled_until_it_writes(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
-    assert_false(fedserver_settled(c->server)); /* the certificate is a promise that waits for
-                                                   the commit */
+    assert_false(fedserver_settled(c->server)); /* the answer with the certificate waits for the
+                                                   commit */
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));

@@ -102,7 +102,7 @@ static void a_revoked_devices_lease_frees_its_slot_also_after_a_start(void **sta
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
 }
 
-/* A revoked device can't report, so the round does not wait for it. */
+/* A revoked device can't return, so its declines need not be remembered. */
 static void what_a_revoked_device_declined_is_forgotten(void **state) {
     coordinator *c = *state;
     test_device d[CROWD];

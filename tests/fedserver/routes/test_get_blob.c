@@ -1,5 +1,5 @@
-/* Downloads that caches may keep. The coordinator tells a device the names. The front gives the
- * bytes to anybody who has a name; they never change. */
+/* Downloads that caches may keep. The coordinator tells a device the objects' names. The front
+ * sends an object to anybody who has its name. An object's bytes never change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

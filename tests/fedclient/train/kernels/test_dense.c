@@ -8,8 +8,8 @@
 #include "fed/rng.h"
 #include "fedclient/train/kernels.h"
 
-/* Sizes around those of the tiles (4 and 8 rows and samples), around 1 to 3 vectors of 4, 8 and
- * 16 values, and more rows than are done at once. */
+/* Sizes around those of the tiles, 4 and 8 rows and samples, and around 1 to 3 vectors of 4, 8
+ * and 16 values. Also more rows than are done at once. */
 static const size_t inputs[] = {1, 3, 4, 7, 8, 15, 16, 17, 32, 35, 48, 67, 100};
 static const size_t outputs[] = {1, 4, 7, 8, 45, 70};
 static const size_t batches[] = {1, 2, 3, 4, 5, 8, 11, 18};

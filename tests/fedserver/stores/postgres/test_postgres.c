@@ -534,7 +534,7 @@ static void a_lead_without_connections_is_not_told(void **state) {
     f->store->close(alone);
 }
 
-/* Nor is a follower told of a leader whose time is over. Such a leader loses its connections
+/* A follower is not told of a leader whose time is over. Such a leader loses its connections
  * and thereby the lock. */
 static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void **state) {
     fixture *f = *state;
