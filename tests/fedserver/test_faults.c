@@ -1,4 +1,5 @@
-/* A store that fails: each acknowledged update counts, and the coordinator reports the failure and stops. */
+/* A store that fails: each acknowledged update counts, and the coordinator reports the failure
+ * and stops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
