@@ -16,8 +16,8 @@ static const char task[] =
     " \"codec_down\": \"float32\", \"rounds\": 1000, \"cohort\": 2, \"goal\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* A coordinator with a task, a device that has a lease, an evaluator, and a person with a token
- * to enrol. */
+/* A coordinator with a task, a device that has a lease, an evaluator, a device without a lease,
+ * and a token for a new device. */
 typedef struct scene {
     coordinator c;
     test_device trainer, judge, unseen;

@@ -87,7 +87,7 @@ static inline void keep(fixture *f) {
 typedef struct sums {
     fedserver_update_row last;
     int count;
-    uint64_t bytes; /* sum of the sizes of the updates in bytes */
+    uint64_t bytes; /* sum of the values of all bytes of the updates */
 } sums;
 
 static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,

@@ -132,7 +132,7 @@ FED_TEST_WITH(a_broken_line_is_tried_again, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-/** Store each received byte at once, by a put. */
+/** Use pieces so small that any part of a download is stored as it comes. */
 static void use_small_pieces(fed_device *device) {
     device->options.piece_bytes = 16;
     fed_device_restart(device);

@@ -467,8 +467,8 @@ static void another_descriptor_wakes_the_rounds_too(void **state) {
     const world *w = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    fedserver_relay_watch(w->front, ends[0]); /* this relay has no descriptor that could be
-                                                 watched */
+    fedserver_relay_watch(w->front, ends[0]); /* no effect: a front's relay can't watch another
+                                                 descriptor */
     fedserver_relay_watch(NULL, ends[0]);
     fedserver_relay_watch(w->rounds, ends[0]);
     assert_false(readable(w->rounds, 0));

@@ -165,7 +165,7 @@ static void a_damaged_page_of_the_database_is_found(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file sound = keep(w, "server.db");
-    const size_t page = 16384; /* damage the head of each page, as bytes in the middle may be
+    const size_t page = 16384; /* damage the head of a page, because bytes in its middle may be
                                   unused */
     memset(sound.data + sound.len / 2 / page * page, 0xee, 5000);
     put_back(&sound);

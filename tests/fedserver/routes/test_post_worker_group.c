@@ -199,7 +199,7 @@ static void all_worker_groups_together_have_a_limit(void **state) {
         assert_int_equal(report_status(c, &d[k], full), 200);
     }
     assert_int_equal(worker_group_count(c), FIT);
-    /* There is room for two worker groups; this one replaces another. */
+    /* The group of d[0] becomes smaller, which makes room for another group of two workers. */
     assert_int_equal(report_status(c, &d[0], &two), 200);
     assert_int_equal(report_status(c, &d[FIT], &two), 200);
     assert_int_equal(worker_group_count(c), FIT + 1);

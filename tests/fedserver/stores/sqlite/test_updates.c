@@ -86,7 +86,8 @@ static void put_file(const fixture *f, const char *name, const char *text, int f
     close(fd);
 }
 
-/* Check that there are `count` stored updates, and that they have `sum` times LARGE bytes. */
+/* Check that there are `count` stored updates. sum: the sum of their leases' numbers, because each
+ * byte of an update is the number of its lease. */
 static void expect_leases(fixture *f, int count, uint64_t sum) {
     fed_error err = {0};
     sums seen = {0};
