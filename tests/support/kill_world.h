@@ -30,8 +30,8 @@ typedef struct kill_setup {
     kill_mode mode;
     unsigned rounds, coordinators;
     uint64_t seed;
-    /* Programs of the coordinators. Every second one of the others than the first runs `other`.
-     * NULL: this build's fedserver. */
+    /* Programs of the coordinators: numbers 1, 3, ... run `other`, the rest `program`. NULL: this
+     * build's fedserver. */
     const char *program, *other;
     const char *plant; /* fault that `program` has planted (FED_PLANT); NULL: none */
     kill_balancer balancer;

@@ -394,7 +394,7 @@ FED_TEST(test_a_stalled_loss_lowers_the_rate) {
     assert_true(rate(&o) == 0.5);
     see_window(&o, 8);
     assert_true(rate(&o) == 0.5);
-    see_window(&o, 7.3F); /* not a tenth better than the best loss of a window */
+    see_window(&o, 7.3F); /* not a tenth better than the best window, 8 */
     assert_true(rate(&o) == 0.25);
     see_window(&o, 7);
     see_window(&o, 7);

@@ -77,10 +77,10 @@ static void failures_are_counted_up_to_their_rate(void **state) {
         assert_int_equal(http_limits_fail(limits, peer, 0), 0);
     }
     assert_int_not_equal(http_limits_fail(limits, peer, 0), 0);
-    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* the first peer has trials left */
+    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* requests are still allowed */
     assert_int_equal(http_limits_fail(limits, peer, 2000), 0);
     assert_int_not_equal(http_limits_fail(limits, peer, 2000), 0);
-    /* The second peer has not. */
+    /* The failures of other peers are counted separately. */
     assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0);
 }
 
