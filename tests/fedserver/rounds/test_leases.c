@@ -231,7 +231,8 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
-/* Ended leases leave the list at a commit, but not when an attempt is repeated. */
+/* A commit removes ended leases from the list, and a new attempt does not. Still the list must
+ * not grow. */
 static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
     coordinator *c = *state;
     test_device d[1];
