@@ -1,4 +1,5 @@
-/* One array, one message: an envelope of one tensor, with all memory that this takes. */
+/* Compress one array into one message, an envelope of one tensor, and allocate all memory that
+ * this takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/array.h"
 
@@ -8,8 +9,8 @@
 #include "codecs/prim/matrix.h"
 #include "fedcodec/envelope.h"
 
-/* A layout of one tensor; its name and shape are in no message. A codec of matrices has one that is
- * as square as it can be. */
+/* Make a layout of one matrix with n values. The message stores neither the tensor's name nor its
+ * shape. The matrix is as square as possible, which suits codecs that factor matrices. */
 static fed_status layout_of(size_t n, fed_layout *layout, fed_error *err) {
     fed_layout_init(layout);
     if (n == 0 || n > UINT32_MAX) {
@@ -21,7 +22,7 @@ static fed_status layout_of(size_t n, fed_layout *layout, fed_error *err) {
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", fed_status_text(status));
 }
 
-/* Why an encode failed: the codec itself has no sentence. */
+/* Put a sentence into *err: an encoder returns only a status. */
 static fed_status encode_failed(fed_status status, size_t n, fed_error *err) {
     if (status == FED_ENONFINITE) {
         return fed_fail(err, status, "the array or its residual has a NaN or an infinity");
@@ -39,8 +40,8 @@ static fed_status encode(const fedcodec *codec, const fed_layout *layout, const 
     return status;
 }
 
-/* A codec with feedback needs a residual: a copy of x is encoded as one, since 0 + x would lose
- * -0. */
+/* A codec with feedback needs a residual. Use a copy of x as the residual and add nothing to it.
+ * Adding x to zeros would turn -0 into +0. */
 static fed_status encode_copy(const fedcodec *codec, const fed_layout *layout, const float *x,
                               fed_writer *out) {
     float *copy = malloc(layout->size * sizeof *copy);
@@ -74,7 +75,7 @@ fed_status fedcodec_array_count(const uint8_t *message, size_t len, size_t *n, f
         status = fedcodec_envelope_next(&envelope, &frame, &why);
         values += status == FED_OK ? frame.n : 0;
     }
-    if (status != FED_ENOTFOUND) { /* the end: every byte was used */
+    if (status != FED_ENOTFOUND) { /* FED_ENOTFOUND after the last frame */
         return fed_fail(err, status, "%s", why.text);
     }
     *n = (size_t)values;

@@ -1,4 +1,5 @@
-/* Between inceptionn's two forms: planes in memory, bursts of eight values at a network card.
+/* Convert between inceptionn's two forms: a tag plane and a payload plane in memory, and bursts of
+ * eight values at a network card.
  * Format: docs/codec-formats.md#bursts   Paper: INCEPTIONN, section VI-A */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/bursts.h"
@@ -23,7 +24,8 @@ static fed_status check(const uint8_t *src, size_t len, size_t n) {
     return codec->check(src, len, n, &max_abs);
 }
 
-/* Copy a burst's values. If there is room, copy the most bytes that a burst can have: faster. */
+/* Copy the bytes of a burst's values. If source and destination have room, copy as many bytes as a
+ * burst can have: a fixed size is faster. */
 static void copy_payload(uint8_t *dst, const uint8_t *src, size_t bytes, bool room) {
     if (room) {
         memcpy(dst, src, BURST_BYTES);
@@ -54,7 +56,7 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
     return FED_OK;
 }
 
-/* NULL: this build has no inceptionn. */
+/* Return NULL if this build has no inceptionn codec. */
 static const fedcodec_burst_coder *coder(void) {
     const fedcodec_vtable *codec = fedcodec_by_id(FEDCODEC_ID_inceptionn);
     return codec != NULL ? codec->bursts : NULL;
@@ -89,8 +91,8 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
     for (size_t i = 0; i < n; i += BURST) {
         FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
         size_t values = n - i < BURST ? n - i : BURST;
-        /* With both tag bytes: padding that is not 0 makes the burst longer, and is refused below.
-         */
+        /* Count the bytes of both tag bytes, even where the last burst has only one. Padding tags
+         * that are not 0 make the burst longer, and the checks below refuse it. */
         size_t bytes = fedcodec_burst_len(src) - TAGS, left = (size_t)(end - src) - TAGS;
         size_t room = (size_t)(payload_end - payload);
         FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);

@@ -1,5 +1,5 @@
-/* Writing envelopes: a frame for each large tensor, and one for all small tensors together. And
- * writing them again without second stages. */
+/* Write envelopes: a frame for each large tensor, and one frame for all small tensors together.
+ * Also rewrite an envelope without second stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/envelope.h"
 
@@ -17,17 +17,19 @@
 #include "codecs/codecs.def"
 #undef FEDCODEC
 
-/* Most bytes of a frame's head: the codec's id, the number of values, the length. */
+/* Return the most bytes of a frame's head: the codec's id, the number of values, the data's
+ * length. */
 static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }
 
-/* The codec of running statistics. */
+/* The codec that sends running statistics as plain float32. */
 static fedcodec as_they_are(void) {
     return (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
 }
 
-/* The codec for a tensor of so many rows. The group is a vector: each value is a row. */
+/* Return the codec with its parameter "rows" set, if it has one that is 0. The group of small
+ * tensors is coded as a vector: each of its values is a row. */
 static fedcodec codec_for(const fedcodec *codec, size_t rows) {
     fedcodec own = *codec;
     const size_t k = codec->vtable->rows_param;
@@ -37,7 +39,7 @@ static fedcodec codec_for(const fedcodec *codec, size_t rows) {
     return own;
 }
 
-/* A tensor's rows are its first dimension. So a vector is one column. */
+/* As codec_for: the rows of a tensor are its first dimension, so a vector is one column. */
 static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
     return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
 }
@@ -64,20 +66,20 @@ size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, 
     return bound + (small > 0 ? frame_bound(&own, group) : 0);
 }
 
-/* The encoder and then the second stage use the same work memory. */
+/* Return the bytes of work memory for one frame. The second stage reuses the encoder's memory. */
 static size_t frame_work_size(const fedcodec *codec, size_t n) {
     size_t work = fedcodec_work_size(codec, n);
     size_t packed = codec->stage != 0 ? fedcodec_bound(codec, n) : 0;
     return work > packed ? work : packed;
 }
 
-/* Bytes for n floats, rounded up so that any type may follow. */
+/* Return the bytes for n floats, rounded up so that memory for any type may follow. */
 static size_t float_memory(size_t n) {
     const size_t unit = _Alignof(max_align_t);
     return (n * sizeof(float) + unit - 1) / unit * unit;
 }
 
-/* Bytes for the group's residual and x. */
+/* Return the bytes for the values of the group: a residual and x. */
 static size_t group_memory(size_t n) {
     return float_memory(2 * n);
 }
@@ -97,11 +99,11 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
     return float_memory(layout->count) + most;
 }
 
-/* Where a tensor begins in values that may be absent. */
+/* The address of a tensor's values in an array that may be NULL. */
 #define PART(values, offset) ((values) != NULL ? (values) + (offset) : NULL)
 
-/* Check for each tensor what fedcodec_encode checks, before the first one is changed. found[k]:
- * what the scan found in tensor k. */
+/* Make the checks of fedcodec_encode for all tensors before the first residual is changed.
+ * found[k] is the codec's scan result for tensor k. */
 static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                              const float *residual, const float *x, float *found) {
     FED_REQUIRE(fedcodec_params_valid(codec), FED_EINVAL);
@@ -236,7 +238,7 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     return out->status;
 }
 
-/* Write a frame again, with the codec's own bytes. */
+/* Write a frame again without its second stage. */
 static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     fedcodec_frame plain;
     put_frame_head(frame->codec, FEDCODEC_STAGE_NONE, frame->n, frame->plain_len, out);
@@ -248,7 +250,7 @@ static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed
                         frame->number, frame->len);
     }
     if (frame->stage == FEDCODEC_STAGE_NONE && frame->len > 0) {
-        memcpy(dst, frame->data, frame->len); /* it was left where it is */
+        memcpy(dst, frame->data, frame->len); /* no second stage: the data is copied */
     }
     fed_writer_advance(out, frame->plain_len);
     return FED_OK;
@@ -266,7 +268,7 @@ fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out
     return out->status;
 }
 
-/* Bytes of a frame's data behind its number of values, and of their length. */
+/* Return the bytes of a frame's data and of the varint for its length. */
 static size_t data_size(size_t len) {
     return fed_varint_size(len) + len;
 }
@@ -278,7 +280,7 @@ size_t fedcodec_envelope_plain_len(const void *src, size_t len) {
     fed_status status = fedcodec_envelope_open(&envelope, src, len, NULL);
     while (status == FED_OK &&
            (status = fedcodec_envelope_next(&envelope, &frame, NULL)) == FED_OK) {
-        if (frame.stage != FEDCODEC_STAGE_NONE) { /* its data begins with the unpacked length */
+        if (frame.stage != FEDCODEC_STAGE_NONE) { /* the unpacked length comes first */
             plain += data_size(frame.plain_len) -
                      data_size(fed_varint_size(frame.plain_len) + frame.len);
         }

@@ -1,4 +1,4 @@
-/* Which tensors of a layout go into which frame; the group of small tensors. */
+/* Choose which tensors of a layout go into which frame, and copy the group of small tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/envelope_parts.h"
 

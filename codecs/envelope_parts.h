@@ -1,4 +1,4 @@
-/* Inside the library: what writing and reading an envelope share. */
+/* Internal to the library: what writing and reading an envelope share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ENVELOPE_PARTS_H
 #define FEDCODEC_ENVELOPE_PARTS_H
@@ -8,16 +8,16 @@
 
 #include "fed/model.h"
 
-/* The first bytes. */
+/* The first bytes of an envelope: a magic number and the version. */
 enum {
     FEDCODEC_MAGIC_0 = 0xfe,
     FEDCODEC_MAGIC_1 = 0xdc,
     FEDCODEC_VERSION = 2,
-    FEDCODEC_VERSION_STATISTICS = 3, /* a last frame holds running statistics */
+    FEDCODEC_VERSION_STATISTICS = 3, /* the last frame has running statistics */
     FEDCODEC_MAGIC_SIZE = 3
 };
 
-/* The codec of statistics: float32. */
+/* The id of the codec that sends running statistics: float32. */
 enum { FEDCODEC_EXACT = 1 };
 
 /* A frame's first byte: the codec's id in the low bits, the second stage's id above. */
@@ -42,10 +42,12 @@ size_t fedcodec_statistics_size(const fed_layout *layout);
 /** The number of values of the group. */
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 
-/** `small` if there is a group, else 0: this is what an envelope says. */
+/** The limit that an envelope's head states: the argument small, or 0 if no tensor is below that
+ * limit. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
-/** The number of frames of an envelope that says `small`, the statistics' frame included. */
+/** The number of frames of an envelope whose head states this limit, the statistics' frame
+ * included. */
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
 /** Copy the group's values out of a buffer of the whole layout (gather), or back into it (scatter).

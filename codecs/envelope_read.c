@@ -10,7 +10,8 @@
 
 enum { FRAME_MIN = 3 };
 
-/* Every codec stays under this bound, but for extreme parameters; such frames have no stage. */
+/* Limits on a frame's unpacked bytes, which bound the memory for unpacking it. With usual
+ * parameters every codec writes less. A frame that is longer gets no second stage. */
 enum { PLAIN_PER_VALUE = 5, PLAIN_MORE = 64 };
 
 fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, size_t len,
@@ -31,7 +32,7 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
     uint64_t small = fed_read_varint(&r);
     uint64_t frames = fed_read_varint(&r);
     if (r.status != FED_OK || small > UINT32_MAX) {
-        return fed_fail(err, FED_EFORMAT, "the envelope's head is malformed, or cut off");
+        return fed_fail(err, FED_EFORMAT, "the envelope's head is malformed or cut off");
     }
     if (frames > fed_reader_left(&r) / FRAME_MIN || frames < (small > 0 ? 1U : 0U) + statistics) {
         return fed_fail(err, FED_EFORMAT, "the envelope ends before all its tensors");
@@ -69,10 +70,11 @@ size_t fedcodec_frame_plain_max(uint64_t n) {
     return PLAIN_PER_VALUE * (size_t)(n < most ? n : most) + PLAIN_MORE;
 }
 
-/* A packed frame's data begins with its unpacked length, which bounds all that follows. */
+/* Check a packed frame's second stage and the unpacked length at the start of its data, before any
+ * memory is allocated for it. */
 static fed_status open_stage(fedcodec_frame *frame, const fed_tensor *tensor, fed_error *err) {
     if (fedcodec_stage_by_id(frame->stage) == NULL) {
-        return fed_fail(err, FED_EFORMAT, "%s: packed by stage %u, which this build lacks",
+        return fed_fail(err, FED_EFORMAT, "%s: packed by second stage %u, which this build lacks",
                         fedcodec_frame_label(frame, tensor).text, frame->stage);
     }
     fed_reader r;
@@ -80,7 +82,8 @@ static fed_status open_stage(fedcodec_frame *frame, const fed_tensor *tensor, fe
     uint64_t plain_len = fed_read_varint(&r);
     if (r.status != FED_OK || plain_len <= frame->len ||
         plain_len > fedcodec_frame_plain_max(frame->n)) {
-        return fed_fail(err, FED_EFORMAT, "%s: packed, and its unpacked length is wrong",
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: it is packed, and the unpacked length that it states is wrong",
                         fedcodec_frame_label(frame, tensor).text);
     }
     frame->plain_len = (size_t)plain_len;
@@ -111,7 +114,8 @@ fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *te
     }
     uint64_t least = read.group || read.statistics ? 1 : envelope->small;
     if (read.n < least) {
-        return fed_fail(err, FED_EFORMAT, "%s: %" PRIu64 " values, where all under %u are grouped",
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: %" PRIu64 " values, but tensors of under %u belong in the group",
                         fedcodec_frame_label(&read, tensor).text, read.n, envelope->small);
     }
     read.len = read.plain_len = (size_t)len;

@@ -1,23 +1,24 @@
-/* Inside the library: reading one frame, for a message that is checked as a whole. */
+/* Internal to the library: read one frame, for callers that check a whole message. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ENVELOPE_READ_H
 #define FEDCODEC_ENVELOPE_READ_H
 
 #include "fedcodec/envelope.h"
 
-/** What an error calls a frame: "tensor dense1.weight". */
+/** A frame's name in an error message, such as "tensor dense1.weight". */
 typedef struct fedcodec_label {
     char text[FED_TENSOR_NAME + 16];
 } fedcodec_label;
 
-/** tensor: the frame's; NULL if it is not known, or if the frame has several. */
+/** tensor: the frame's tensor; NULL if it is not known, or if the frame holds several tensors. */
 fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tensor *tensor);
 
-/** fedcodec_envelope_next, where one more frame is due. tensor as above, for errors. */
+/** As fedcodec_envelope_next, where the message must have one more frame. tensor: for errors, as
+ * in fedcodec_frame_label. */
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,
                                fedcodec_frame *frame, fed_error *err) FED_CHECKED;
 
-/** After the last frame: FED_EFORMAT where bytes are left, else FED_ENOTFOUND. */
+/** Call it after the last frame. Returns FED_EFORMAT if bytes are left, else FED_ENOTFOUND. */
 fed_status fedcodec_envelope_end(const fedcodec_envelope *envelope, fed_error *err) FED_CHECKED;
 
 #endif

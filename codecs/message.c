@@ -10,14 +10,15 @@
 #include "codecs/stage.h"
 #include "fedcodec/codec_vtable.h"
 
-/* Where a frame's values belong in a buffer of the whole layout. */
+/* Where a frame's values belong in an array of the whole layout. */
 typedef struct part {
-    const fed_tensor *tensor; /* NULL: the group, or the statistics */
-    size_t offset;            /* meaningless for the group, whose tensors lie apart */
+    const fed_tensor *tensor; /* NULL for the group and the statistics */
+    size_t offset;            /* unused for the group, whose tensors lie apart */
     size_t n;
 } part;
 
-/* The part of the envelope's next frame. *k: the first tensor after those of earlier frames. */
+/* Return which part the envelope's next frame holds. *k: the index of the first tensor after those
+ * of earlier frames. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
     if (left == 0) {
@@ -53,15 +54,19 @@ static fed_status unpack(fedcodec_message *m, const fed_tensor *tensor, fedcodec
     return FED_OK;
 }
 
-/* Does the frame have n values, and is it made by the expected codec? codec NULL: by any. */
+/* Check that the frame has n values and, unless codec is NULL, that the expected codec made it. */
 static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tensor, size_t n,
                              const fedcodec *codec, fed_error *err) {
     if (frame->n != n) {
-        return fed_fail(err, FED_EFORMAT, "%s: the message has %" PRIu64 " values, the model %zu",
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: the message has %" PRIu64
+                        " values, the model %zu: made for another model",
                         fedcodec_frame_label(frame, tensor).text, frame->n, n);
     }
     if (frame->statistics && (frame->codec->id != FEDCODEC_EXACT || frame->stage != 0)) {
-        return fed_fail(err, FED_EFORMAT, "the running statistics: they must be plain float32");
+        return fed_fail(
+            err, FED_EFORMAT,
+            "the running statistics: the message encodes them, but they must be plain float32");
     }
     if (frame->statistics) {
         return FED_OK;
@@ -72,15 +77,15 @@ static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tens
                         codec->vtable->name);
     }
     if (codec != NULL && frame->stage != 0 && frame->stage != codec->stage) {
-        return fed_fail(err, FED_EFORMAT, "%s: packed by %s, which is not its codec's stage",
-                        fedcodec_frame_label(frame, tensor).text,
-                        fedcodec_stage_name(frame->stage));
+        return fed_fail(
+            err, FED_EFORMAT, "%s: packed by second stage %s, which the codec's spec does not name",
+            fedcodec_frame_label(frame, tensor).text, fedcodec_stage_name(frame->stage));
     }
     return FED_OK;
 }
 
-/* Check the envelope's next frame. The cheap checks come first: a frame of the wrong size is never
- * unpacked. */
+/* Check the envelope's next frame. The cheap checks come first, so that a frame of the wrong size
+ * is never unpacked. */
 static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, const part *p,
                              const fedcodec *codec, fed_error *err) {
     const fed_tensor *tensor = p->tensor;
@@ -99,14 +104,15 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     return FED_OK;
 }
 
-/* Does the message have the frames that the layout takes? With a codec: the expected group? */
+/* Check that the message has the frames that the layout needs. If codec is not NULL, small must
+ * give the same group. */
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
         uint32_t wanted = fedcodec_group_small(layout, small);
         if (envelope->small != wanted) {
             return fed_fail(err, FED_EFORMAT,
-                            "the message groups tensors under %u values, expected %u",
+                            "the message groups tensors of under %u values, expected under %u",
                             envelope->small, wanted);
         }
     }
@@ -152,20 +158,20 @@ void fedcodec_message_close(fedcodec_message *message) {
     fed_writer_free(&message->plain);
 }
 
-/* -- Take the values -- */
+/* -- Read the values -- */
 
-/* The frames of a checked message, one after the other. */
+/* A position in a checked message, whose frames are read one after the other. */
 typedef struct frames {
     const fedcodec_message *message;
     fedcodec_envelope envelope;
-    size_t used; /* bytes of message->plain that earlier frames have used */
+    size_t used; /* bytes of message->plain used by earlier frames */
 } frames;
 
 static frames frames_of(const fedcodec_message *m) {
     return (frames){.message = m, .envelope = m->envelope};
 }
 
-/* The next frame, with the codec's own bytes. */
+/* Read the next frame, with its bytes unpacked. */
 static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     FED_TRY(fedcodec_frame_read(&f->envelope, NULL, frame, err));
     if (frame->stage != 0) {
@@ -177,16 +183,17 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     return FED_OK;
 }
 
-/* What is done with a message: `take` is called with each frame and the memory of its values. */
+/* What is done with a message's values: take is called for each frame with the values at their
+ * place. */
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
-    void *all;      /* of the whole layout */
-    size_t width;   /* bytes of one value there */
-    float w;        /* of axpy */
-    int64_t weight; /* of fold */
+    void *all;      /* values of the whole layout */
+    size_t width;   /* bytes of one value of all */
+    float w;        /* weight for axpy */
+    int64_t weight; /* weight for fold */
 } target;
 
-/* Take one frame after the other. group: memory for the group's values. */
+/* Call take for one frame after the other. group: memory for the group's values. */
 static fed_status take_all(const target *to, const fedcodec_message *m, void *group,
                            fed_error *err) {
     frames f = frames_of(m);
@@ -212,7 +219,7 @@ static fed_status take_message(const target *to, const fedcodec_message *m, fed_
         size_t n = fedcodec_group_size(m->layout, m->envelope.small);
         group = malloc(n * to->width);
         if (group == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for %zu values of small tensors", n);
+            return fed_fail(err, FED_ENOMEM, "out of memory for %zu values of small tensors", n);
         }
     }
     fed_status status = take_all(to, m, group, err);
@@ -255,21 +262,21 @@ static void take_fold(const target *to, const fedcodec_frame *frame, void *value
 fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight, int64_t *acc,
                                  fed_error *err) {
     if (weight < 1 || weight >= FEDCODEC_FOLD_WEIGHT) {
-        return fed_fail(err, FED_ERANGE, "a weight of %lld; it must be 1 to %lld",
+        return fed_fail(err, FED_ERANGE, "the message's weight is %lld; it must be 1 to %lld",
                         (long long)weight, (long long)FEDCODEC_FOLD_WEIGHT - 1);
     }
     if (message->max_abs > FEDCODEC_FOLD_LIMIT) {
         return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
                         (double)message->max_abs, (double)FEDCODEC_FOLD_LIMIT);
     }
-    assert(message->layout != NULL); /* open, so checked: nothing below looks at bytes again */
+    assert(message->layout != NULL); /* fedcodec_message_open has checked the bytes */
     const target to = {.take = take_fold, .all = acc, .width = sizeof *acc, .weight = weight};
     return take_message(&to, message, err);
 }
 
 /* -- Measure -- */
 
-/* Memory for the values of one frame. */
+/* Memory for the values of one frame, which grows. */
 typedef struct frame_values {
     float *values;
     size_t cap;
@@ -283,13 +290,14 @@ static fed_status make_room(frame_values *room, size_t n, fed_error *err) {
     room->cap = 0;
     room->values = malloc(n * sizeof *room->values);
     if (room->values == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %zu values of a tensor", n);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu values of a tensor", n);
     }
     room->cap = n;
     return FED_OK;
 }
 
-/* In lanes: the compiler can vectorise the loop, and the order of the additions is fixed. */
+/* Add up in eight lanes: the compiler can vectorise the loop, and the order of the additions is
+ * fixed. */
 static double sum_squares(const float *x, size_t n) {
     enum { LANES = 8 };
     double lane[LANES] = {0}, sum = 0;
@@ -334,12 +342,12 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm, 
     }
     free(room.values);
     FED_TRY(status);
-    assert(f.used == message->plain.len); /* the check has unpacked each frame once */
+    assert(f.used == message->plain.len); /* all unpacked bytes are used */
     *norm = sqrt(sum);
     return FED_OK;
 }
 
-/* -- In one call -- */
+/* -- Check and read in one call -- */
 
 fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
                                    const fedcodec *codec, uint32_t small, float *max_abs,

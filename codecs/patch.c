@@ -10,14 +10,14 @@
 
 enum {
     BLOCK = FEDCODEC_PATCH_BLOCK,
-    AS_THEY_ARE = 0,   /* words, four bytes each */
-    NUMBERS = 1,       /* words */
-    BELOW_THE_TOP = 2, /* distances of words from the block's largest */
-    HEAD_MOST = 4,     /* the kind, and a varint up to 4 * BLOCK */
+    AS_THEY_ARE = 0,   /* words of four bytes each */
+    NUMBERS = 1,       /* words, coded by rANS */
+    BELOW_THE_TOP = 2, /* distances from the largest word, coded by rANS */
+    HEAD_MOST = 4,     /* bytes: how a block is coded, and the varint of its length */
     CHUNK = 256        /* words decoded at a time */
 };
 
-/* Floats as integers of the same order: neighbouring floats differ by one. */
+/* Return an integer in the order of the floats, in which neighbouring floats differ by one. */
 static inline uint32_t order_of(float v) {
     uint32_t bits = fedcodec_bits(v);
     return bits >> 31 ? ~(bits & FEDCODEC_MAGNITUDE) : bits;
@@ -27,7 +27,7 @@ static inline float value_of(uint32_t order) {
     return fedcodec_float(order >> 31 ? ~order | ~(uint32_t)FEDCODEC_MAGNITUDE : order);
 }
 
-/* Small numbers for small differences of either sign. */
+/* Return a small number for a small difference of either sign. */
 static inline uint32_t word_of(uint32_t difference) {
     return difference << 1 ^ (0u - (difference >> 31));
 }
@@ -49,9 +49,10 @@ static fed_status take_words(const float *from, const float *to, size_t n, uint3
     return fedcodec_largest(to, n) < FEDCODEC_INFINITY ? FED_OK : FED_ENONFINITE;
 }
 
-/* In a snapshot most values are near the block's largest word. Distances from it are small numbers
- * there, whose symbols separate exponents better; but zeros are cheaper as words. Replaces the
- * words by distances if that is shorter. */
+/* Decide how a block of a snapshot is coded. Most of its values are near the block's largest word,
+ * and their distances from that word take fewer bits. Blocks with many zeros take fewer bits as
+ * words. Returns true if the distances, written to below[], are shorter; *top becomes the largest
+ * word. */
 static bool use_distances(uint32_t *word, uint32_t *below, size_t n, uint32_t *top) {
     for (size_t i = 0; i < n; i++) {
         *top = word[i] > *top ? word[i] : *top;
@@ -62,7 +63,7 @@ static bool use_distances(uint32_t *word, uint32_t *below, size_t n, uint32_t *t
     return fedcodec_rans_cost(below, n) + 256 * 32 < fedcodec_rans_cost(word, n);
 }
 
-/* Write a block's body into dst[4 * n]. *len: its length. work: 2 * n words. */
+/* Write a block's body into dst[4 * n]. *len becomes its length. work: memory for 2 * n words. */
 static fed_status put_body(const float *from, const float *to, size_t n, uint32_t *work,
                            uint8_t *how, uint8_t *dst, size_t *len) {
     uint32_t *number = work, top = 0;
@@ -117,7 +118,8 @@ fed_status fedcodec_patch_write(const float *from, const float *to, size_t n, fe
 
 /* ---- Decoding ---- */
 
-/* Add a block's differences, decoded from its numbers, to the values. */
+/* Add a block's decoded differences to the values. is_below: the numbers are distances from the
+ * word top. */
 static fed_status add_words(const uint32_t *number, size_t n, bool is_below, uint32_t top,
                             float *values) {
     uint32_t most = 0;

@@ -1,4 +1,4 @@
-/* Which codecs there are, and which unit of vector instructions they run on. */
+/* The list of codecs, and the choice of the vector unit that runs them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/registry.h"
 
@@ -7,7 +7,7 @@
 #ifdef FEDCODEC_HAS_X86_UNITS
 extern const fedcodec_unit fedcodec_this_unit_avx2, fedcodec_this_unit_avx512;
 
-/* The features that CMakeLists.txt compiles the unit for. */
+/* Check for the instructions that CMakeLists.txt compiles the unit avx512 with. */
 static bool runs_avx512(void) {
     return fed_cpu_runs_v4() && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2");
@@ -31,7 +31,7 @@ const fedcodec_vtable *fedcodec_at(size_t k) {
 }
 
 const fedcodec_vtable *fedcodec_by_id(uint8_t id) {
-    switch (id) { /* an id that is given out twice is a repeated case: it does not compile */
+    switch (id) { /* two codecs with one id make a repeated case, which does not compile */
 #define FEDCODEC(number, folder)                                                                   \
     case (number):                                                                                 \
         return fedcodec_at(FEDCODEC_INDEX_##folder);

@@ -1,4 +1,4 @@
-/* Spec strings: "sbc:p=0.01" to a codec with its parameters and back. */
+/* Parse spec strings such as "sbc:p=0.01" to a codec with its parameters, and write them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static fed_status find_codec(fed_word name, const fedcodec_vtable **codec, fed_e
                     name.text, names.text);
 }
 
-/* Cut "+runs" off the end of the text. */
+/* Cut a second stage such as "+runs" off the end of the text. */
 static fed_status take_stage(char *text, uint8_t *stage, fed_error *err) {
     char *plus = fed_spec_plus(text);
     if (plus == NULL) {
@@ -45,10 +45,11 @@ static fed_status take_stage(char *text, uint8_t *stage, fed_error *err) {
 
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
     if (strlen(spec) >= FEDCODEC_SPEC) {
-        return fed_fail(err, FED_EINVAL, "a codec spec is at most %d characters long",
+        return fed_fail(err, FED_EINVAL,
+                        "the codec spec is too long: at most %d characters are allowed",
                         FEDCODEC_SPEC - 1);
     }
-    char base[FEDCODEC_SPEC]; /* without the stage */
+    char base[FEDCODEC_SPEC]; /* the spec without its second stage */
     memcpy(base, spec, strlen(spec) + 1);
     const char *text = base;
     fedcodec parsed = {.vtable = NULL};

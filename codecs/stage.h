@@ -1,4 +1,4 @@
-/* Inside the library: second stages, which make a codec's message shorter without loss. */
+/* Internal to the library: second stages, which make a codec's message shorter without loss. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_STAGE_H
 #define FEDCODEC_STAGE_H
@@ -8,7 +8,7 @@
 
 #include "fedcodec/codec.h"
 
-/* A stage's permanent id: FEDCODEC_STAGE_ID_runs. */
+/* Each stage's permanent id, such as FEDCODEC_STAGE_ID_runs. */
 enum {
     FEDCODEC_STAGE_NONE = 0,
 #define FEDCODEC_STAGE(id, folder) FEDCODEC_STAGE_ID_##folder = (id),
@@ -16,25 +16,25 @@ enum {
 #undef FEDCODEC_STAGE
 };
 
-/** What a stage's folder provides. */
+/** The interface of a second stage, which its folder defines. */
 typedef struct fedcodec_stage {
-    uint8_t id; /* stages.def */
+    uint8_t id; /* permanent id, from stages.def */
     const char *name;
 
-    /** Pack src[len], len > 0, into dst. Returns the number of bytes; 0: they are more than cap, or
+    /** Pack src[len], len > 0, into dst. Returns the number of bytes, or 0 if they exceed cap or
      * memory ran out. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
 
-    /** Unpack src[len] into dst[plain_len]. FED_EFORMAT: it is not the packed form of exactly
-     * plain_len bytes. FED_ENOMEM. Reads nothing past len, writes nothing past plain_len. An error
-     * leaves dst arbitrary. */
+    /** Unpack src[len] into dst[plain_len]. FED_EFORMAT: src is not the packed form of exactly
+     * plain_len bytes. FED_ENOMEM. Reads nothing past len, writes nothing past plain_len. An
+     * error leaves dst arbitrary. */
     fed_status (*unpack)(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len);
 } fedcodec_stage;
 
 /** The k-th stage that this build has, or NULL past the last. */
 const fedcodec_stage *fedcodec_stage_at(size_t k);
 
-/** The stage with that id, or NULL: there is none, or not in this build. */
+/** The stage with this id, or NULL if this build has none. */
 const fedcodec_stage *fedcodec_stage_by_id(uint8_t id);
 
 #endif

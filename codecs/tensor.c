@@ -1,4 +1,4 @@
-/* The public calls on one tensor: they check everything, then the codec's folder does the work. */
+/* The public calls on one tensor: they check all arguments, then call the codec's functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/tensor.h"
 
@@ -30,11 +30,11 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
     return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
-/* The search for a tensor's largest magnitude, part by part. */
+/* The search for a tensor's largest magnitude, in parts. */
 typedef struct search {
     const fedcodec_vtable *vtable;
     const float *residual, *x;
-    float *absorbing; /* not NULL: the residual, to which x is added */
+    float *absorbing; /* not NULL: the residual, and x is added to it */
     size_t n, parts;
     float found[FEDCODEC_PARTS_MAX];
 } search;
@@ -48,8 +48,8 @@ static void search_part(void *job, size_t k) {
                                        : s->vtable->scan(s->residual + first, x, count);
 }
 
-/* Compares bits, since NaN must count as the largest. FED_ENONFINITE for NaN and infinity: either
- * in x makes the sum not finite. */
+/* Run the search. Magnitudes are compared as bits, since NaN must count as the largest.
+ * FED_ENONFINITE: a sum is NaN or infinite. */
 static fed_status search_all(search *s, const fed_pool *pool, float *max) {
     s->parts = fedcodec_parts(pool, s->n);
     fedcodec_run_parts(pool, s->parts, search_part, s);
@@ -67,7 +67,7 @@ fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const flo
     const bool needed = fedcodec_needs_residual(codec->vtable) || x == NULL;
     FED_REQUIRE(n == 0 || residual != NULL || !needed, FED_EINVAL);
     *max = 0.0f;
-    if (residual == NULL || codec->unguarded) { /* nothing to protect: encode finds out by itself */
+    if (residual == NULL || codec->unguarded) { /* encode itself finds NaN and infinity */
         return FED_OK;
     }
     search s = {.vtable = codec->vtable, .residual = residual, .x = x, .n = n};

@@ -1,24 +1,25 @@
-/* The vector instructions that a file of codecs is compiled for, and the names that it then has. */
+/* The vector unit that a file of codecs is compiled for, and the names that its functions then
+ * have. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_UNIT_H
 #define FEDCODEC_UNIT_H
 
 /*
- * CMakeLists.txt compiles the codecs' folders and prim/ once for each unit of vector instructions:
- * the same sources with other options, and with FEDCODEC_UNIT defined as the unit's name. When the
+ * CMakeLists.txt compiles the codecs' folders and prim/ once for each vector unit: the same
+ * sources with other compiler options, and with FEDCODEC_UNIT defined as the unit's name. When the
  * program runs, registry.c picks the best unit that the machine has.
  *
- * So that the units can be linked together, each name that one file shares with another ends in the
- * unit's name: the macros below rename it. The unit "plain" has no FEDCODEC_UNIT and no renaming. A
- * name that is missing below does not link.
+ * All units are linked into one library. So each name that one file shares with another ends in
+ * the unit's name: the macros below rename it. The unit plain has no FEDCODEC_UNIT and no
+ * renaming. A shared name that is missing below causes a link error.
  *
- * Most loops are left to the compiler. If it finds no vector code, the file has intrinsics under
- * the macros FEDCODEC_AVX512, FEDCODEC_AVX2 and FEDCODEC_NEON. These also hold if a user compiles
- * the library for one machine (-march=native).
+ * Most loops are left to the compiler. Where it finds no vector code, the file has intrinsics
+ * under the macros FEDCODEC_AVX512, FEDCODEC_AVX2 and FEDCODEC_NEON. The macros are also set if a
+ * user compiles the library for one machine (-march=native).
  */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) &&                      \
     defined(__AVX512DQ__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)
-#define FEDCODEC_AVX512 1 /* and AVX2 */
+#define FEDCODEC_AVX512 1 /* AVX2 is set, too */
 #endif
 #if defined(__AVX2__) && defined(__BMI__) && defined(__BMI2__) && defined(__LZCNT__)
 #define FEDCODEC_AVX2 1

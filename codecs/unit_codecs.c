@@ -1,4 +1,4 @@
-/* The table of the codecs as compiled for one unit of vector instructions. */
+/* The table of the codecs as compiled for one vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/registry.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Build the board's program (fedclient/examples/baremetal) and let it train in QEMU, beside a device of this machine, against a real
-# coordinator, while its power fails three times. It must end with the model that a board without cuts ends with, bit by bit.
+# Build the program of a board, fedclient/examples/baremetal, and let the board train in QEMU, with a real coordinator and a second
+# device on this machine. The board's power fails three times. The model must be, bit for bit, that of a board without power cuts.
 #
-#   deploy/baremetal.sh            30 rounds; also says how good the model is, and what the board takes of memory
+#   deploy/baremetal.sh            30 rounds; also prints how good the model is, and how much memory the board takes
 #   deploy/baremetal.sh --quick    5 rounds
 #   deploy/baremetal.sh --sources  only fetch the sources of lwIP and mbedTLS 3.6, Debian 13's, into build/baremetal/source
 #   deploy/baremetal.sh --check    only say whether compiler, emulator and sources are here (exit status 77 if not)
@@ -30,7 +30,8 @@ skip() {
     exit 77
 }
 
-# apt-get with lists of its own, so that no root and no change of this system's lists is needed. It checks Debian's signature.
+# Fetch sources by apt-get with package lists of its own: this needs no root, and leaves the system's lists alone. apt-get checks
+# Debian's signature.
 fetch_sources() {
     local apt=$out/source/apt
     local options=(-qq -o "Dir::Etc::SourceList=$apt/trixie.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$apt/lists"
@@ -38,7 +39,7 @@ fetch_sources() {
     command -v apt-get >/dev/null && command -v dpkg-source >/dev/null ||
         die "to fetch sources, apt-get and dpkg-source are needed: set LWIP_SOURCE and MBEDTLS_SOURCE to folders with lwIP 2.2 and mbedTLS 3.6"
     local mirror=${FED_MIRROR:-}
-    # that of this system's own packages
+    # By default, take the mirror of this system's own packages.
     [ -n "$mirror" ] || mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
     [ -n "$mirror" ] || die "this system's apt has no mirror of Debian: set FED_MIRROR to the address of one"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
@@ -62,7 +63,7 @@ check() {
     [ -f "$mnist/train-images-idx3-ubyte" ] || skip "MNIST is missing: run deploy/fetch-mnist.sh build/data/mnist"
 }
 
-# xxhash.h is this machine's header. A folder with this header alone hides the machine's other headers.
+# The board's build uses this machine's xxhash.h, and must not see its other headers. So xxhash.h is linked into a folder of its own.
 build_board() {
     mkdir -p "$out/include"
     ln -sf "$(echo '#include <xxhash.h>' | cc -E -M - | grep -o '/[^ ]*xxhash.h')" "$out/include/xxhash.h"

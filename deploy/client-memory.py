@@ -27,11 +27,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs", "client-memory.md")
 BUILD = os.path.join(ROOT, "build", "client-memory")
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
-HEADERS = ("xxhash.h", "mbedtls", "curl")  # this machine's serve any other; no more of its headers may be seen
+HEADERS = ("xxhash.h", "mbedtls", "curl")  # headers of this machine that also fit the other one; its other headers must stay hidden
 FLAGS = ["-Os", "-fno-pie", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
-LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # whose stubs take a page or none, as things happen to lie
+LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # no stubs of this workaround: their size depends on where code happens to lie
 LIMIT_KB = 48
-TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
+TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a measured part may differ from the document
 
 # The parts of a program. A source belongs to the first part whose pattern is in the source's path.
 TRAINER = [
@@ -58,7 +58,7 @@ LIBRARIES = {"fedcommon": "common", "fedtrain": "fedclient/train", "fedcodecs": 
 def run(*command, **options):
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     if done.returncode != 0:
-        sys.exit(f"client-memory: {' '.join(command)}:\n{done.stdout}")
+        sys.exit(f"client-memory: this command failed: {' '.join(command)}:\n{done.stdout}")
     return done.stdout
 
 
@@ -84,14 +84,14 @@ def link_options(program):
 
 
 def build_empty():
-    """What a program takes that does nothing: the C library's own."""
+    """Build a program that does nothing. Its size is what the C library takes of any program."""
     program = path_in_build("empty")
     run(COMPILER, *FLAGS, *link_options(program), "-x", "c", "-", input="int main(void) { return 0; }")
     return program
 
 
 def build_trainer():
-    """The small build, as anybody would make it; it must train, too, and refuse what it leaves out."""
+    """Build the small trainer, and run it: it must train, and refuse the features that it leaves out."""
     folder = path_in_build("aarch64")
     run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DFED_ROOMS=portable", "-DFED_SMALL=ON", "-DFED_WERROR=ON",
         "-DCMAKE_BUILD_TYPE=MinSizeRel", "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
@@ -106,7 +106,7 @@ def build_trainer():
 
 
 def build_client(name, codecs):
-    """fedclient/examples/minimal.c with those codecs; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
+    """Build fedclient/examples/minimal.c with these codecs. libcurl and mbedTLS are not linked, so their functions stay unresolved."""
     patterns = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
                 "fedclient/state/*.c", "fedclient/net/*.c", "fedclient/steps/*.c", "fedclient/transports/*.c", "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
     with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
@@ -117,7 +117,7 @@ def build_client(name, codecs):
     os.makedirs(path_in_build(name), exist_ok=True)
     with open(path_in_build(name, "codecs.def"), "w", encoding="utf-8") as file:
         file.writelines(lines[folder] for folder in codecs or lines)
-    includes = [".", "build/client-memory/aarch64/common/include"] + glob.glob("*/include", root_dir=ROOT)  # fed/version.h is made
+    includes = [".", "build/client-memory/aarch64/common/include"] + glob.glob("*/include", root_dir=ROOT)  # CMake makes fed/version.h in the second folder
     flags = FLAGS + ["-std=c11", "-fstack-usage", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffp-contract=off", "-DFED_SMALL=1", "-DFEDCLIENT_HAS_CURL=1",
                      f'-DFEDCODEC_LIST="{path_in_build(name, "codecs.def")}"', f"-I{path_in_build('include')}"] + [f"-I{ROOT}/{folder}" for folder in includes]
 
@@ -137,7 +137,7 @@ def build_client(name, codecs):
 # ---- Measuring ----
 
 def totals(program):
-    """A program's instructions; and its constants, with the first values of variables."""
+    """Return the bytes of a program's instructions, and of its constants and variables' initial values."""
     rows = re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", run("aarch64-linux-gnu-size", "-A", program), re.MULTILINE)
     code = sum(int(size) for name, size in rows if name == ".text")
     constants = sum(int(size) for name, size in rows if name.startswith((".rodata", ".data")))
@@ -145,7 +145,7 @@ def totals(program):
 
 
 def source_of(path, sources):
-    """The source of what a map names: lib.a(x.c.o), or a path to x.c.o."""
+    """Return the source of an object that a linker's map names: lib.a(x.c.o), or a path to x.c.o."""
     member = re.search(r"lib(fed\w+)\.a\((\w+\.c)\.o\)$", path)
     if member:
         return sources.get(member.groups(), path)
@@ -153,8 +153,8 @@ def source_of(path, sources):
 
 
 def measure(program, empty, parts):
-    """Rows (part, instructions, constants) of what a program takes beyond an empty one, the last one their sum. The linker
-    merges texts of all parts and of the C library, so they are a row of their own: what is left of the sum."""
+    """Return rows (part, instructions, constants) of what a program takes beyond an empty one; the last row is the sum. The linker
+    merges texts of all parts and of the C library. So texts have a row of their own, with what is left of the sum."""
     with open(f"{program}.map", encoding="utf-8") as file:
         listed = file.read().split("Linker script and memory map", 1)[1]
     sources = {(library, os.path.basename(path)): path for library, room in LIBRARIES.items()
@@ -178,7 +178,7 @@ def measure(program, empty, parts):
 
 
 def largest_frames(name, count=8):
-    """Rows (function, file, bytes of stack) of the functions in the program that take most of it."""
+    """Return rows (function, file, bytes) of the program's functions with the largest stack frames."""
     rows, linked = [], set(run("aarch64-linux-gnu-nm", path_in_build(name, "minimal")).split())
     for path in glob.glob(path_in_build(name, "objects", "**", "*.su"), recursive=True):
         with open(path, encoding="utf-8") as file:
@@ -294,7 +294,7 @@ def memory_section(program):
 
 
 def same_sizes(old, new, tolerance, slack):
-    """Equal but for the numbers, and these nearly. (That goes for the compiler's version, too.)"""
+    """Return whether the texts are equal, except that numbers may differ a little. The compiler's version is such a number, too."""
     number = re.compile(r"\b\d[\d,]*\b")
     old_sizes, new_sizes = ([int(n.replace(",", "")) for n in number.findall(text)] for text in (old, new))
     return number.sub("", old) == number.sub("", new) and all(
@@ -306,18 +306,18 @@ def same_code(old, new):
 
 
 def same_nearly(old, new):
-    """But for what Debian's libraries, or its compiler, are in this version."""
+    """Return whether the texts are equal, except for sizes that change with the versions of Debian's libraries and compiler."""
     return same_sizes(old, new, 0.1, 4)
 
 
 def written():
-    """The document's sections: code, memory, transports, board."""
+    """Return the document's sections as they are written: code, memory, transports, board."""
     with open(DOCUMENT, encoding="utf-8") as file:
         return re.split(r"^(?=## (?:Memory|Transports|A board)$)", file.read(), flags=re.MULTILINE)
 
 
 def measured(program, transports):
-    """The same sections as they are now; None: this machine can't tell."""
+    """Measure the same sections. A section that this machine can't measure is None."""
     return [code_section() if which(COMPILER) is not None else None, memory_section(program), client_transports.section(transports),
             client_board.section()]
 

@@ -54,7 +54,7 @@ def run(*command):
 
 
 def sections(listed):
-    """(section, bytes, file) of all that the linker has placed."""
+    """Return (section, bytes, file) for each section of an object file that the linker's map lists."""
     entry = re.compile(r"^ (\.[\w.$]+|COMMON)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+)$", re.MULTILINE)
     return [(section, int(size, 16), path) for section, size, path in entry.findall(listed)]
 
@@ -66,7 +66,7 @@ def part_of(path, sources):
 
 
 def measure():
-    """Bytes of each part, in flash, and of lwIP in RAM."""
+    """Return the bytes of each part in flash, and of lwIP's variables in RAM."""
     with open(f"{BUILD}/board/board.map", encoding="utf-8") as file:
         listed = file.read().split("Linker script and memory map", 1)[1].split("/DISCARD/", 1)[0]
     sources = {os.path.basename(path): path for room in ("common", "codecs", "fedclient")
@@ -74,7 +74,7 @@ def measure():
     flash, lwip_ram = Counter(), 0
     for section, size, path in sections(listed):
         if re.search(r"\.str\d", section):
-            continue  # the linker merges texts, so they are a row of their own
+            continue  # the linker merges texts of all parts, so texts are a row of their own
         if section.startswith((".text", ".rodata", ".data", ".tdata", ".vectors", ".ARM.ex")):
             sample = section.startswith(".rodata.board_sample")
             flash["the samples, 300 pictures of 14x14" if sample else part_of(path, sources)] += size
@@ -84,7 +84,7 @@ def measure():
 
 
 def memory_rows():
-    """The board's own last line: what it used of its RAM."""
+    """Return the table's rows of RAM that the board used, by the last line that the board printed."""
     with open(f"{BUILD}/memory.txt", encoding="utf-8") as file:
         fixed, heap, heap_limit, stack, stack_limit = (int(n) for n in re.findall(r"\d+", file.read()))
     rows = [("fixed", fixed, fixed), ("heap", heap, heap_limit), ("stack", stack, stack_limit)]
@@ -98,7 +98,7 @@ def version_of(name):
 
 
 def section():
-    """The section's text; None where no board has run here."""
+    """Return the section's text; None: deploy/baremetal.sh has not run on this machine."""
     made = ("board/board.map", "memory.txt", "source/lwip", "source/mbedtls")
     if shutil.which("arm-none-eabi-size") is None or not all(os.path.exists(f"{BUILD}/{path}") for path in made):
         return None

@@ -11,10 +11,10 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = ["-Os", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffunction-sections", "-fdata-sections",
          f"-I{ROOT}", f"-I{ROOT}/common/include", f"-I{ROOT}/fedclient/include"]
-COMMON = ["base/bytes", "system/clock", "security/crypto", "base/error", "base/hash", "system/hosts", "security/sha256", "base/status"]  # what the two programs below call
-NOT_BENEATH = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # any program has these
+COMMON = ["base/bytes", "system/clock", "security/crypto", "base/error", "base/hash", "system/hosts", "security/sha256", "base/status"]  # sources that the two programs below need
+NOT_BENEATH = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # not counted, as any program loads them
 
-# A device makes keys and certificate requests whatever carries its requests ...
+# A program that makes keys and certificate requests, as a device does with any transport.
 KEYS = r"""
 #include "fed/crypto.h"
 int main(int argc, char **argv) {
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
            fed_cert_validity(csr.text, &from, &until, 0);
 }
 """
-# ... and with this transport it sends them, too.
+# The same program, which also sends a request by this transport.
 REQUESTS = KEYS.replace("int main(", """#include "fedclient/transport.h"
 static int request(const char *ca) {
     fedclient_transport t;
@@ -45,7 +45,7 @@ def in_kb(size):
 
 
 def own_code(name, folder):
-    """Instructions, constants and first values of a transport's own files."""
+    """Return the bytes of instructions, constants and variables' initial values in a transport's own files."""
     total = 0
     sources = sorted(os.listdir(f"{ROOT}/fedclient/transports/{name}"))
     for source in (s for s in sources if s.endswith(".c")):
@@ -57,7 +57,7 @@ def own_code(name, folder):
 
 
 def of_mbedtls(program, sources, folder):
-    """Bytes that a static linker takes of Debian's libmbedtls.a, libmbedx509.a and libmbedcrypto.a for a program."""
+    """Return the bytes that a static linker takes of Debian's libmbedtls.a, libmbedx509.a and libmbedcrypto.a for a program."""
     main = f"{folder}/main.c"
     with open(main, "w", encoding="utf-8") as file:
         file.write(program)
@@ -70,7 +70,7 @@ def of_mbedtls(program, sources, folder):
 
 
 def beneath_curl():
-    """Bytes and number of the libraries that libcurl.so loads, itself included."""
+    """Return the bytes and the number of the libraries that libcurl.so loads, itself included."""
     path = os.path.join(run("pkg-config", "--variable=libdir", "libcurl").strip(), "libcurl.so")
     loaded = [p for p in re.findall(r"=> (/\S+)", run("ldd", path)) if not os.path.basename(p).startswith(NOT_BENEATH)]
     rows = run("size", path, *loaded).splitlines()[1:]
@@ -104,7 +104,7 @@ the size of the buffer in.
 
 
 def section(program):
-    """The section's text; None where this build lacks a transport."""
+    """Return the section's text; None: this build lacks a transport."""
     memory = run(program).strip()
     if "`curl`" not in memory or "`mbedtls`" not in memory:
         return None

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what bash, zsh and fish need to complete the programs' commands and options: completion.py OUT PROGRAM...
 
-It comes from what the programs say with --help (program_help.py), as the manual pages do. OUT gets bash/NAME, zsh/_NAME and
+The options are read from the programs' --help (program_help.py), as for the manual pages. OUT gets bash/NAME, zsh/_NAME and
 fish/NAME.fish for each program.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -14,11 +14,11 @@ from program_help import read_programs
 HEADING = "# Completion of {name} for {shell}, made by deploy/completion.py from what the program says with --help."
 FOLDERS = {"DIR", "DIRECTORY"}
 FILES = {"FILE", "PATH", "IN", "OUT"}
-WORDS = 72  # of a description, so that it stays on a line
+WORDS = 72  # most characters of a description, so that it stays on a line
 
 
 def kind(option):
-    """none, files, folders, choices (words between bars), or other: a value that nobody can guess."""
+    """Return the kind of an option's value: none, files, folders, choices (words between bars), or other, which can't be completed."""
     if not option.value:
         return "none"
     if "|" in option.value:
@@ -28,13 +28,13 @@ def kind(option):
 
 
 def brief(words):
-    """The first clause of a description, cut at a word."""
+    """Return the first clause of a description. If it is too long, it is cut after a word."""
     clause = re.split(r"[;(\[]|: |\. ", words)[0].strip(" ,.")
     return clause if len(clause) <= WORDS else clause[:WORDS].rsplit(" ", 1)[0].rstrip(" ,") + " ..."
 
 
 def named(commands, wanted):
-    """The options of that kind, of all commands, in order."""
+    """Return the names of all commands' options whose values are of this kind, sorted."""
     return sorted({name for command in commands for name, option in command.options.items() if kind(option) == wanted})
 
 

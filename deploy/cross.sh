@@ -30,7 +30,7 @@ is_here() {
     command -v "$compiler" >/dev/null && command -v "$emulator" >/dev/null
 }
 
-# xxhash.h is this machine's header. A folder with this header alone hides the machine's other headers.
+# The build uses this machine's xxhash.h, and must not see its other headers. So xxhash.h is linked into a folder of its own.
 header_folder() {
     local header=
     for folder in $(pkg-config --variable=includedir libxxhash 2>/dev/null) /usr/include /usr/local/include; do
@@ -44,7 +44,7 @@ header_folder() {
 cross() {
     is_here "$1" || die "$compiler or $emulator is missing: run deploy/setup.sh --cross"
     header_folder
-    # pkg-config only knows this machine's libraries.
+    # pkg-config must find nothing, as it only knows this machine's libraries.
     PKG_CONFIG_LIBDIR=$PWD/build/cross/none cmake -S . -B "build/cross/$1" -G Ninja -DFED_ROOMS=portable -DFED_WERROR=ON -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$1" -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_CROSSCOMPILING_EMULATOR="$emulator" -DCMAKE_EXE_LINKER_FLAGS=-static \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in one command: a coordinator and 400 clients train LeNet on MNIST over real TLS connections.
+# Run the demonstration: a coordinator and 400 clients train LeNet on MNIST over real TLS connections.
 #
 #   deploy/demo.sh [key=value ...]     e.g.  deploy/demo.sh split=classes:k=2 rounds=150
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does a test fail by chance? Run each many times on a busy machine; or find what the tests cost.
+# Find tests that fail by chance: run each test many times on a busy machine. Or measure the processor time of the tests.
 #
 #   deploy/flaky.sh [PATTERN] [TIMES]    tests with threads, processes or time whose names fit PATTERN, 50 times each
 #   deploy/flaky.sh --cpu [PATTERN]      every test once, on a quiet machine, sorted by CPU seconds

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 programs=build/clang/tests
 corpora=tests/fuzz/corpus
 work=build/fuzz
-small_bytes=204800 # of all corpora
+small_bytes=204800 # most bytes of all corpora together
 
 die() {
     echo "deploy/fuzz.sh: $*" >&2
@@ -25,7 +25,7 @@ build() {
     cmake --build build/clang --target fedcodec "${files[@]/#/fuzz_}" -- --quiet
 }
 
-# The program of a target, which is also the folder of its corpus.
+# Print the program of a target. The target's corpus lies in a folder of the same name.
 program() {
     [ -f "tests/fuzz/fuzz_$1.c" ] && echo "$1" || echo codec_check
 }
@@ -43,7 +43,7 @@ fuzz() { # TARGET
         "$work/found/$1" "$corpora/$(program "$1")" >"$work/$1.log" 2>&1
 }
 
-# Wait for one of the targets that run.
+# Wait until one of the running targets ends. A finding stops everything.
 declare -A running=()
 await_one() {
     local pid=

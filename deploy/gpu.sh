@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# All that a GPU can show, in one JSON: builds, runs the tests of GPUs on the device, compute-sanitizer where it is, then measures.
+# Test and measure a GPU, with the results in one JSON file: build, run the tests of GPUs on the device, run compute-sanitizer if it
+# is installed, then measure.
 #
 #   deploy/gpu.sh [DEVICE [FILE]]     preset: gpu, the first usable one; and build/gpu.json
 #
-# It needs no network, and less than 8 minutes on a card: a part that takes longer is stopped, and the JSON says so. Where no
-# device is, it says what each lacks. "opencl:0" runs the same on PoCL, on a processor, with smaller sizes. GPU_MOST is the
+# It needs no network, and less than 8 minutes on a card: a part that takes longer is stopped, and the JSON says so. Without a usable
+# device it prints what each device lacks. "opencl:0" runs the same on PoCL, on a processor, with smaller sizes. GPU_MOST is the
 # log2 of the most values (26 on CUDA, 20 on OpenCL), GPU_BATCH the nets' batch, GPU_SECONDS what the bench may take.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -24,7 +25,7 @@ die() {
 build_all() {
     cmake --preset release >/dev/null
     names=$(ctest --test-dir $build -N -L '^device$' | sed -n 's/^ *Test *#[0-9]*: //p')
-    # shellcheck disable=SC2086 # each is a target
+    # shellcheck disable=SC2086 # each word is a target
     cmake --build $build --target $names fedclientd fedserver fedsim fedtrain_program fedworker bench_gpu -- --quiet >&2
 }
 
@@ -38,7 +39,7 @@ run_tests() {
     done | paste -sd, | sed 's/,/,\n/g'
 }
 
-# Small: it is some hundred times slower.
+# Run one small test only, as compute-sanitizer makes it some hundred times slower.
 run_sanitizer() {
     if [[ $device != cuda* ]] || ! command -v compute-sanitizer >/dev/null; then
         echo '"left out: it needs CUDA and compute-sanitizer"'

@@ -31,7 +31,7 @@ build_image() { # NAME
     python3 -B deploy/oci/image.py "$spec" "$build" "$build/stage" "$archive"
 }
 
-# Nothing of the machine may be in an image but its packages: clones of this commit make the same.
+# Build the image in two clones of this commit, and compare the bits: an image may depend on the machine's packages only.
 twice() { # NAME
     local first second
     [ -z "$(git status --porcelain)" ] || die "--twice compares clones of the last commit, so commit or remove your changes first"

@@ -12,7 +12,7 @@ from program_help import read_program, say
 
 
 def literal(text):
-    """Text as it is: roff's backslash, hyphens, and a dot or quote that begins a line."""
+    """Escape a text for roff, so that it is printed as it is: backslashes, hyphens, quotes, and a dot that begins a line."""
     lines = [line.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga") for line in text.rstrip("\n").split("\n")]
     return "\n".join(["\\&" + line if line.startswith(".") else line for line in lines])
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Do the tests see a fault? Plants faults in product code, one at a time, runs the tests of that code, and prints what survived.
+# Find out which faults the tests would miss: plant faults in product code, one at a time, run the tests of that code, and print the
+# faults that no test caught.
 #
 #   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files, or in those that changed since the last tag
-#   deploy/mutate.sh --only FILE:LINE:KIND       that fault, or those, once more: does a new test catch it?
+#   deploy/mutate.sh --only FILE:LINE:KIND       plant this fault again, to try a new test; FILE or FILE:LINE: all of theirs
 #   deploy/mutate.sh --list [FILE|FOLDER...]     print every fault that could be planted
 #
 # --goal P: status 0 if at least P percent are caught; preset 90. The same SEED plants the same faults. All happens in a copy of the

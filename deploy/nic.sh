@@ -18,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lab=${NIC_LAB:-nic}
-case ${1:-train} in train) lab=t$$ ;; esac # of this run alone
+case ${1:-train} in train) lab=t$$ ;; esac # a name of this run's own
 bin=${FED_BIN:-$PWD/build/release/bin}
 folder=${TMPDIR:-/tmp}/fednic-$lab
 
@@ -29,7 +29,7 @@ die() {
 
 host() { echo "$lab-h$1"; }
 
-# limit NAMESPACE DEVICE: small bursts, or a message within the burst would pass for free.
+# limit NAMESPACE DEVICE: limit the device's rate. Bursts are small, as a message within a burst would not be slowed.
 limit() {
     local burst=80000
     case $rate in
@@ -42,7 +42,7 @@ limit() {
     ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$rate" burst $burst limit 500000
 }
 
-# line NAMESPACE DEVICE NAMESPACE DEVICE
+# line NAMESPACE DEVICE NAMESPACE DEVICE: connect two devices by a line with the limited rate.
 line() {
     ip link add "$2" netns "$1" type veth peer name "$4" netns "$3"
     limit "$1" "$2"
@@ -55,20 +55,20 @@ add_switch() {
     ip -n "$lab-s$1" link set br0 up
 }
 
-# plug SWITCH DEVICE
+# plug SWITCH DEVICE: connect the device to the switch.
 plug() {
     ip -n "$lab-s$1" link set "$2" master br0
     ip -n "$lab-s$1" link set "$2" up
 }
 
-# start_nic K: and wait until it says that it is ready.
+# start_nic K: start host K's NIC, and wait until it says that it is ready.
 start_nic() {
     local log=$folder/h$1.log
     : >"$log"
     ip netns exec "$(host "$1")" "$bin/fednic" --tun nic0 --wire eth0 --bound "${NIC_BOUND:-2^-10}" \
         --control "$folder/h$1.sock" ${NIC_OPTIONS:-} >"$log" 2>&1 </dev/null &
     echo $! >"$folder/h$1.pid"
-    disown # its end is no news
+    disown # so that bash does not report its end
     for _ in $(seq 100); do
         grep -q ready "$log" && return
         kill -0 "$!" 2>/dev/null || break
@@ -77,7 +77,7 @@ start_nic() {
     die "host $1's NIC did not start: $(cat "$log")"
 }
 
-# add_host K SWITCH
+# add_host K SWITCH: make host K, with a line to the switch.
 add_host() {
     local name device=eth0
     name=$(host "$1")
@@ -116,7 +116,7 @@ up() {
     done
 }
 
-# Also after an "up" that failed.
+# Remove the lab, also after an "up" that failed.
 down() {
     local pid
     for file in "$folder"/h*.pid; do
@@ -138,7 +138,7 @@ bytes() {
     done
 }
 
-# value KEY FILE: of a summary, a JSON object with a key a line.
+# value KEY FILE: print a key's value from a summary, a JSON object with one key a line.
 value() { sed -n "s/^  \"$1\": \"\?\([^\",]*\)\"\?,\?\$/\1/p" "$2"; }
 
 # Train on four hosts, and keep in $results the summary and the bytes of each line.
@@ -152,7 +152,7 @@ train_on_hosts() {
         ip netns exec "$(host "$k")" timeout -k 5 900 "$bin/fedworker" train "${training[@]}" --link tcp --here 1 $meet 10.78.0.1:7000 \
             --secret-file "$secret" --nic "packet:e=${NIC_BOUND#2^-}" --summary "$results/$1.$k.json" >"$results/$1.$k.log" 2>&1 &
         pids+=($!)
-        for _ in $(seq 100); do # the first makes the secret
+        for _ in $(seq 100); do # host 1 makes the file of the secret
             [ -s "$secret" ] && break
             sleep 0.05
         done

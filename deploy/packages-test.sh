@@ -25,7 +25,7 @@ esac
 command -v debootstrap >/dev/null || die "debootstrap is not here: deploy/setup.sh --packages installs it"
 [ -e build/data/mnist/train-images-idx3-ubyte ] || die "MNIST is not here: deploy/fetch-mnist.sh build/data/mnist"
 
-# Mounts and processes of a namespace end with it, however this script ends.
+# The script runs in namespaces of its own, so that its mounts and processes end with it, however it ends.
 if [ "${FED_PACKAGES_TEST:-}" != inside ]; then
     FED_PACKAGES_TEST=inside exec unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
@@ -40,11 +40,11 @@ begin() {
 folder=$PWD/build/packages-test/$release
 builder=$folder/builder # a minimal Debian with what the source package needs to be built
 minimal=$folder/minimal # a minimal Debian with systemd
-system=$folder/system   # a copy of that, in which the operator lives
+system=$folder/system   # a copy of minimal, in which the packages are installed and used
 services="fedserver fedclient"
 others="fed-tools python3-fed libfedclient-dev fed-doc"
 
-in_system() { # ROOT COMMAND...: in a system that is not booted
+in_system() { # ROOT COMMAND...: run a command in a system that is not booted
     chroot "$1" env -i HOME=/tmp LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         PATH="${build_path:-}/usr/sbin:/usr/bin:/sbin:/bin" "${@:2}"
 }
@@ -60,7 +60,7 @@ make_minimal() {
     mkdir -p "$minimal.new"
     debootstrap --variant=minbase --include=systemd-sysv,ca-certificates "$release" "$minimal.new" ${FED_MIRROR:+"$FED_MIRROR"} || return 1
     apt-config dump --format '%f "%v";%n' Acquire::http::Proxy Acquire::https::Proxy >"$minimal.new/etc/apt/apt.conf.d/80proxy"
-    echo force-unsafe-io >"$minimal.new/etc/dpkg/dpkg.cfg.d/unsafe-io" # a system that nobody keeps
+    echo force-unsafe-io >"$minimal.new/etc/dpkg/dpkg.cfg.d/unsafe-io" # dpkg need not sync, as nobody keeps the system
     mv "$minimal.new" "$minimal"
 }
 
@@ -69,13 +69,13 @@ make_builder() {
     cp -a "$minimal" "$builder"
 }
 
-install_tools() { # quick when all of it is here
+install_tools() { # quick if everything is installed
     in_system "$builder" apt-get update -qq
     in_system "$builder" apt-get install -y -qq --no-install-recommends build-essential ccache git lintian man-db
 }
 
-# Both from the same clean clone, in folders, at times and with a umask of their own.
-build_once() { # FOLDER
+# Build the packages from a clean clone of the last commit. The second build has another folder, time, time zone and umask.
+build_once() { # FOLDER [TIME ZONE]
     mkdir -p "$builder$1"
     git clone -q --no-local . "$builder$1/fed"
     [ "$1" != /srv/second ] || umask 077
@@ -106,7 +106,7 @@ check_by_lintian() {
     in_system "$builder" sh -c 'lintian --allow-root --fail-on error,warning --display-info /srv/first/packages/*.changes'
 }
 
-# The same source, as an earlier version: another changelog, and programs that say so.
+# Build the same source as an earlier version: the changelog names it, and so do the programs with --version.
 build_old() {
     local tree=/srv/first/packages/fed-$upstream
     mkdir -p "$folder/new"
@@ -122,13 +122,13 @@ make_system() {
     rm -rf "$system"
     cp -a "$minimal" "$system"
     mount_what_programs_need "$system"
-    echo "127.0.0.1 localhost" >"$system/etc/hosts" # which Debian's installer writes
+    echo "127.0.0.1 localhost" >"$system/etc/hosts" # as Debian's installer writes it
     mkdir -p "$system/srv/packages"
     cp -r build/data/mnist "$system/srv/mnist"
     cp tests/deploy/packages/service.sh "$system/srv/"
     echo "deb [trusted=yes] file:/srv/packages ./" >"$system/etc/apt/sources.list.d/fed.list"
     offer new
-    # The booted system reaches no network: what the packages need waits in apt's cache.
+    # The booted system reaches no network, so what the packages need is downloaded into apt's cache before.
     in_system "$system" apt-get update -qq
     in_system "$system" apt-get install -y -qq --download-only $services
     in_system "$system" apt-get install -y -qq --download-only --no-install-recommends $services $others
@@ -138,7 +138,7 @@ make_system() {
     ln -sf /dev/null "$system/etc/systemd/system/systemd-modules-load.service"
 }
 
-offer() { # the old or the new packages to apt
+offer() { # old|new: put these packages where apt looks for them
     rm -f "$system"/srv/packages/*
     cp "$folder/$1"/*.deb "$system/srv/packages/"
     (cd "$system/srv/packages" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
@@ -152,14 +152,14 @@ boot() {
     machine=$!
     for _ in $(seq 120); do
         inner=$(cat "/proc/$machine/task/$machine/children" 2>/dev/null || true)
-        inner=${inner%% *} # systemd, once it runs
+        inner=${inner%% *} # the process id of systemd, once it runs
         case $(inside systemctl is-system-running 2>/dev/null || true) in running | degraded) return ;; esac
         sleep 1
     done
     die "systemd did not come up"
 }
 
-inside() { # COMMAND...: in the booted system
+inside() { # COMMAND...: run a command in the booted system
     nsenter --target "$inner" --all --root --wd env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
@@ -168,7 +168,7 @@ apt() {
     inside apt-get -q -y "$@" >"$folder/apt.log" 2>&1 || { cat "$folder/apt.log" && return 1; }
 }
 
-read_index() { # of our packages alone: the others' can't be reached
+read_index() { # let apt read the index of our packages only, as the network can't be reached
     apt update -o Dir::Etc::sourcelist=sources.list.d/fed.list -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0
 }
 

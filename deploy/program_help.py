@@ -1,4 +1,4 @@
-"""What a program says of itself with --help, as a table: its commands, and the options of each. man.py and completion.py share it.
+"""Read a program's --help as a table of its commands and the options of each. man.py and completion.py share this.
 
 An option stands in a usage line, "[--out DIR]", or begins a line of its own, "  --out DIR   where results go". A command is a
 line "  name  words" of a help that ends with "COMMAND --help says more", or the word after the program's name in a usage line.
@@ -13,14 +13,14 @@ HAS_COMMANDS = re.compile(r"COMMAND --help says more")
 LISTED = re.compile(r"^  ([a-z]+)  +(\S.*)", re.MULTILINE)
 VALUE = r"(?: ([A-Z0-9][A-Z0-9^:/,.\[\]-]*|[a-z0-9]+(?:\|[a-z0-9]+)+)(?![a-z]))?"
 NAMED = re.compile(r"(--[a-z][a-z-]*)" + VALUE)
-LINE = re.compile(r"^(  --.*)((?:\n {8,}(?!fed).*)*)", re.MULTILINE)  # of an option, and the lines that go on with it
+LINE = re.compile(r"^(  --.*)((?:\n {8,}(?!fed).*)*)", re.MULTILINE)  # the line of an option, and the lines that continue it
 USAGE = re.compile(r"usage: .*\n(?: {7,}.*\n)*", re.IGNORECASE)
 
 
 @dataclass
 class Option:
     name: str  # with its dashes
-    value: str = ""  # what the help calls the value; empty: the option takes none, or the help says so elsewhere
+    value: str = ""  # what the help calls the value; empty: the option takes none, or this help does not name it
     words: str = ""
 
 
@@ -42,7 +42,7 @@ def say(*words):
 
 
 def value_of(text):
-    """A value without what a usage line has around it: "N]..." is N."""
+    """Remove from a value what a usage line has around it: "N]..." becomes N."""
     text = text.rstrip(".,")
     while text.count("]") > text.count("["):
         text = text[:-1]
@@ -59,14 +59,14 @@ def read_options(command):
             found.append((match[1], value_of(match[2] or "")))
             at = match.end() - (match[2] or "").endswith(",")
             at += 2 * line.startswith(", ", at)
-        found += [(name, value_of(value)) for name, value in NAMED.findall(line[at:] + more) if value]  # "or each --every N steps"
+        found += [(name, value_of(value)) for name, value in NAMED.findall(line[at:] + more) if value]  # options named among the words: "or each --every N steps"
         words = " ".join((line[at:] + more).lstrip(" ,").split())
         for name, value in found:
             command.add(name, value, words)
 
 
 def read_program(path):
-    """(name, [Command of the program itself, each of its commands])."""
+    """Return (name, [Command of the program itself, each of its commands])."""
     name = os.path.basename(path)
     own = Command("", text=say(path, "--help"))
     read_options(own)
@@ -83,7 +83,7 @@ def read_program(path):
 
 
 def read_programs(paths):
-    """{name: commands}. A value that one help leaves out ("--bind, --page  as of run") is as another help has it."""
+    """Return {name: commands}. If a help leaves out an option's value ("--bind, --page  as of run"), another help's value is taken."""
     programs = dict(map(read_program, paths))
     options = [option for commands in programs.values() for command in commands for option in command.options.values()]
     values = {option.name: option.value for option in options if option.value}

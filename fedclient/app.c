@@ -7,12 +7,12 @@
 #include <string.h>
 
 struct fedclient_app {
-    fedclient_options given; /* by the program */
+    fedclient_options given; /* the program's options, with its callbacks and user pointer */
     fed_log log;
-    char *texts[4]; /* copies of the options' */
+    char *texts[4]; /* copies of the options' texts */
     fedclient_platform platform;
     fedclient_transport transport;
-    fedclient *client; /* NULL: not open yet, and the platform is not either */
+    fedclient *client; /* NULL: neither client nor platform is open yet */
     atomic_bool stopped;
 };
 
@@ -20,8 +20,9 @@ static bool is_stopped(void *user) {
     return fedclient_app_stopped(user);
 }
 
-/* The client's callbacks get the app, and hand the program its own user: each callback of
- * fedclient_options has a function here, and a line in options_of. */
+/* The client calls these functions with the app as user. Each calls the program's callback with
+ * the program's own user pointer. A new callback of fedclient_options needs a function here and a
+ * line in options_of. */
 
 static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     const fedclient_app *app = user;
@@ -46,7 +47,7 @@ static void *on_room(void *user, size_t len) {
     return app->given.room(app->given.user, len);
 }
 
-/** Copy a text of the options in place. */
+/** Replace *text, a text of the options, by a copy that the app owns. */
 static fed_status keep_text(fedclient_app *app, unsigned k, const char **text) {
     if (*text != NULL) {
         app->texts[k] = strdup(*text);

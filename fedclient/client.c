@@ -1,5 +1,5 @@
-/* The client: reads its stored state, then runs one step after the other. The only state
- * machine. */
+/* The client: reads its stored state, then runs one step after the other. The library has no other
+ * state machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/steps/steps.h"
 
@@ -15,7 +15,9 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     fed_error local = {0};
     err = err != NULL ? err : &local;
     if (options->platform == NULL || options->transport == NULL || options->train == NULL) {
-        return fed_fail(err, FED_EINVAL, "a client needs a platform, a transport and a callback");
+        return fed_fail(err, FED_EINVAL,
+                        "a client needs a platform, a transport and a train callback: one of them "
+                        "is missing in its options");
     }
     const unsigned slots = options->slots > 0 ? options->slots : 1;
     if (slots > FED_SLOTS) {
@@ -72,7 +74,7 @@ typedef enum step_state {
     STATE_OVER
 } step_state;
 
-/** The first state: where an earlier step was interrupted, continue there. */
+/** The first state of a step: where an earlier step was interrupted, else a check-in. */
 static step_state resume(fedclient *client) {
     fedclient_slot *sending = fedclient_slots_sending(client);
     if (sending != NULL) {
@@ -112,19 +114,19 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             at = after_checkin(client, job);
             break;
         case STATE_DOWNLOAD:
-            FED_TRY(fedclient_download(client, job, err)); /* puts "model" */
+            FED_TRY(fedclient_download(client, job, err)); /* stores the record "model" */
             at = after_download(job);
             break;
         case STATE_TRAIN:
-            FED_TRY(fedclient_train(client, job, err)); /* puts "residual" */
+            FED_TRY(fedclient_train(client, job, err)); /* stores the record "residual" */
             at = STATE_ENCODE;
             break;
         case STATE_ENCODE:
-            FED_TRY(fedclient_encode(client, job, err)); /* puts "pending" */
+            FED_TRY(fedclient_encode(client, job, err)); /* stores the record "pending" */
             at = STATE_SEND;
             break;
         case STATE_SEND:
-            FED_TRY(fedclient_send(client, job, err)); /* puts "pending" */
+            FED_TRY(fedclient_send(client, job, err)); /* stores "pending" with its fate */
             at = STATE_OVER;
             break;
         case STATE_EVALUATE:
@@ -146,7 +148,7 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
 static fed_status step_declined(fedclient *client, const fedclient_job *job, fed_error *why) {
     const fed_assignment *assignment = &job->assignment;
     fedclient_event *event = job->event;
-    client->failures++; /* do not loop if the coordinator assigns the same task again */
+    client->failures++; /* so the wait grows if the coordinator assigns the same task again */
     event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     if (assignment->action == FED_ACTION_DONE) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -184,7 +186,7 @@ static fed_status give_back(fedclient *client, const fedclient_job *job, fed_err
     return FED_OK;
 }
 
-/** The training is no longer wanted, or the program does not allow it now. */
+/** End a step whose training is no longer wanted, or which the program does not allow now. */
 static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed_error *why) {
     enum { LOOK_AGAIN_MS = 10000 };
     fedclient_event *event = job->event;
@@ -207,11 +209,12 @@ static void step_free(fedclient_job *job) {
     free(job);
 }
 
-/** The next address is tried soon; once all have failed, the wait grows. What one address asks for
- * is not asked of the others. */
+/** The wait after a failed step. While some addresses of the coordinator have not been tried, the
+ * next one is tried soon. Once all have failed equally often, the wait grows. A wait that one
+ * address asked for (asked_ms) does not hold for another address. */
 static uint32_t wait_after_failure(fedclient *client) {
     const unsigned rounds = (client->failures - 1) / client->addresses + 1;
-    const bool all_failed = client->failures % client->addresses == 0; /* equally often */
+    const bool all_failed = client->failures % client->addresses == 0;
     const bool again = !client->unreached || all_failed;
     const uint32_t wait_ms = fedclient_backoff_ms(client->device, rounds, client->told_ms);
     if (client->unreached) {
@@ -220,7 +223,8 @@ static uint32_t wait_after_failure(fedclient *client) {
     return again ? client->asked_ms + wait_ms : wait_ms;
 }
 
-/** After a failed step: make an event if the failure will pass, else return the error. */
+/** After a failed step: make the event FEDCLIENT_RETRY if the failure may pass, else return the
+ * error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
@@ -251,13 +255,14 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-/** A whole step, up to an event. *why may be set although the status is FED_OK. */
+/** Run a whole step, up to its event. *why may be set although the status is FED_OK: it is then
+ * the reason of a pause. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
         return step_unwanted(client, job, why);
     }
     FED_TRY(client->known ? FED_OK : fedclient_slot_reload(client, why));
-    FED_TRY(fedclient_identity_renew(client, why)); /* may put "identity" */
+    FED_TRY(fedclient_identity_renew(client, why)); /* may store the record "identity" */
     fed_status status = step_run(client, job, why);
     if (client->watch.over.status != FED_OK) {
         return step_unwanted(client, job, why);

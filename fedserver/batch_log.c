@@ -1,4 +1,4 @@
-/* Keeps the log lines of a batch until the batch ends. */
+/* Keeps the log lines of a batch of requests until its transaction has ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/batch_log.h"
 
@@ -10,7 +10,8 @@ static void keep(void *user, fed_log_level level, const char *line) {
         fed_write_u8(&b->lines, (uint8_t)level);
         fed_write_bytes(&b->lines, (const uint8_t *)line, strlen(line) + 1);
     }
-    /* write at once without memory: a line that is too early is better than a lost one */
+    /* Without memory to keep the line, write it at once: a line that is too early is better than a
+     * lost one. */
     if (!b->open || b->lines.status != FED_OK) {
         b->to->write(b->to->user, level, line);
     }

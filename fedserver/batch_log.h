@@ -1,4 +1,5 @@
-/* A log whose lines are true: the lines of a batch are written after the batch is committed. */
+/* A log that writes the lines of a batch of requests only after its transaction is committed, so
+ * that each line is true. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BATCH_LOG_H
 #define FEDSERVER_BATCH_LOG_H
@@ -9,10 +10,10 @@
 #include "fed/log.h"
 
 /*
- * A line such as "round 7 committed" is true only after its transaction has been committed. While a
- * batch is open, its lines are kept in memory. When the batch ends, the lines are written in their
- * order. If the batch failed, only its warnings and errors are written. Outside a batch every line
- * is written at once.
+ * A line such as "round 7 committed" is true only after its transaction has been committed. While
+ * a batch of requests is open, its lines are kept in memory. When the batch ends, the lines are
+ * written in their order. If the batch failed, its lines of the levels warning and error are
+ * written, and the others are dropped. Outside a batch every line is written at once.
  */
 typedef struct fedserver_batch_log {
     fed_log log; /* the log that the rest of the coordinator writes to */
@@ -25,7 +26,7 @@ typedef struct fedserver_batch_log {
 void fedserver_batch_log_init(fedserver_batch_log *b, const fed_log *to);
 void fedserver_batch_log_begin(fedserver_batch_log *b);
 void fedserver_batch_log_end(fedserver_batch_log *b, bool committed);
-/** Free the log. An open batch ends as a failed one. */
+/** Free the log. A batch of requests that is still open counts as failed. */
 void fedserver_batch_log_free(fedserver_batch_log *b);
 
 #endif

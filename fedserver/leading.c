@@ -1,4 +1,5 @@
-/* What the adapter of sockets asks of a coordinator that has others beside it. */
+/* Functions for an adapter of sockets where several coordinators share a store: who leads, the
+ * limit of an update, and questions of the front. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
 #include "fedserver/rounds/intake.h"

@@ -1,4 +1,4 @@
-/* The memory limit of the tasks, noted in the directory for processes that do not serve. */
+/* Keeps the memory limit of all tasks in the directory, for processes that do not serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_MEMORY_NOTE_H
 #define FEDSERVER_MEMORY_NOTE_H
@@ -7,11 +7,12 @@
 
 #include "fed/error.h"
 
-/** Read the limit that the process that serves noted last. *bytes is 0 if there is none. */
+/** Read the limit in bytes that the process that serves has written last. *bytes is 0 if there is
+ * none. */
 fed_status fedserver_memory_note_read(const char *directory, uint64_t *bytes,
                                       fed_error *err) FED_CHECKED;
 
-/** Note the limit. 0: there is none. */
+/** Write the limit in bytes to the directory; 0: there is no limit. */
 fed_status fedserver_memory_note_write(const char *directory, uint64_t bytes,
                                        fed_error *err) FED_CHECKED;
 

@@ -7,8 +7,8 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/stores/store.h"
 
-/** As fedserver_open, but with the functions of `store`, on the rows of the directory's store.
- * Tests inject faults this way. NULL: the directory's own store. */
+/** Open a coordinator like fedserver_open. `store`, if not NULL, replaces the functions of the
+ * directory's store and works on the same data. Tests inject faults this way. */
 fed_status fedserver_open_store(const char *directory, const fedserver_store *store,
                                 const fed_log *log, fedserver **server, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Names of files in a coordinator's directory. */
+/* Makes the paths of files in a coordinator's directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/paths.h"
 

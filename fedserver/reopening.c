@@ -1,4 +1,4 @@
-/* Opens the store again in a thread. */
+/* Closes a connection to the store and opens a new one in a thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/reopening.h"
 

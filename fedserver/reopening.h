@@ -1,5 +1,5 @@
-/* A new connection to the store, made in a thread: with a database that is silent it takes half a
- * minute. */
+/* Opens a new connection to the store in a thread, because that can take half a minute if the
+ * database does not answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_REOPENING_H
 #define FEDSERVER_REOPENING_H
@@ -10,17 +10,18 @@
 
 typedef struct fedserver_reopening fedserver_reopening;
 
-/** Close the handle `old`, also after an error, then open another one. directory, where: as of the
- * store's open; they must outlive the thread. Errors: FED_ENOMEM, FED_EIO (no thread). */
+/** Start a thread that closes the handle `old` and opens another one. directory, where: the
+ * arguments of the store's open; they must outlive the thread. `old` is closed after an error,
+ * too. Errors: FED_ENOMEM, FED_EIO (no thread). */
 fed_status fedserver_reopening_begin(const fedserver_store *store, const char *directory,
                                      const char *where, void *old, fedserver_reopening **reopening,
                                      fed_error *err) FED_CHECKED;
 
-/** May fedserver_reopening_end be called without a wait? */
+/** Has the thread ended, so that fedserver_reopening_end returns at once? */
 bool fedserver_reopening_ended(const fedserver_reopening *reopening);
 
-/** Wait for the thread, and free all but the handle, which is then the caller's. Errors: those of
- * the store's open. */
+/** Wait for the thread, and free everything but the new handle *db, which the caller then owns.
+ * Errors: those of the store's open. */
 fed_status fedserver_reopening_end(fedserver_reopening *reopening, void **db,
                                    fed_error *err) FED_CHECKED;
 

@@ -26,7 +26,7 @@
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
-/* -- open and close -- */
+/* -- opening and closing -- */
 
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
@@ -75,8 +75,8 @@ void fedserver_close(fedserver *server) {
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
-    fedserver_let_go(server);               /* the threads may take a while */
-    fedserver_rounds_free(&server->rounds); /* ends the threads that ring the bell */
+    fedserver_let_go(server); /* before the threads are ended, which may take a while */
+    fedserver_rounds_free(&server->rounds); /* ends the threads that write to the eventfd `bell` */
     if (server->rounds.bell >= 0) {
         close(server->rounds.bell);
     }
@@ -123,7 +123,7 @@ uint32_t fedserver_version(const fedserver *server, bool *running) {
     return t != NULL ? t->versions.version : 0;
 }
 
-/* -- start to serve -- */
+/* -- starting to serve -- */
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
                              fed_error *err) {
@@ -170,11 +170,12 @@ static bool shares(const fedserver *server) {
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    if (server->setup.part == FEDSERVER_GATE) { /* this process keeps nothing about a device */
+    if (server->setup.part == FEDSERVER_GATE) { /* a front keeps no devices or rounds in memory */
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
-        if (!shares(server)) { /* whoever leads has the lock */
+        if (!shares(server)) {
+            /* where coordinators share a store, the leader has the lock already */
             FED_TRY(server->store->lock(server->db, err));
         }
         FED_TRY(server->store->recover(server->db, err));
@@ -189,7 +190,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
-        /* A thread that has made a version rings. */
+        /* A thread that has made a version writes to this eventfd, to wake the serving thread. */
         const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (bell < 0) {
             return fed_fail(
@@ -205,7 +206,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
-/* -- who leads -- */
+/* -- leading and following -- */
 
 static fed_status fail_alone(const fedserver *server, fed_error *err) {
     const fedserver_store *sharing = NULL;
@@ -213,20 +214,22 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
         sharing = fedserver_store_at(k)->lead != NULL ? fedserver_store_at(k) : NULL;
     }
     return fed_fail(err, FED_EINVAL,
-                    "several coordinators can't share the store %s%s%s; serve alone, without an "
-                    "address for the others",
+                    "several coordinators can't share the store %s%s%s; serve alone, without "
+                    "--cluster",
                     server->store->name, sharing != NULL ? "; make one on " : "",
                     sharing != NULL ? sharing->name : "");
 }
 
-/* A follower has nothing in memory, so where its connection breaks it makes a new one: the database
- * may have failed over. It keeps its devices' connections meanwhile, and its link to the leader. */
+/* Ask the store who leads. If a follower's connection to the store is broken, perhaps because the
+ * database has failed over, the follower opens a new one. It has no rounds in memory that could be
+ * lost. Its devices' connections and its link to the leader stay open. */
 static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     fed_error why = {0};
     fedserver_lead lead = {.mine = false};
     const fed_status status = server->store->lead(server->db, server->setup.address, &lead, &why);
     if (status == FED_EIO && !server->serving) {
-        fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects again", why.text);
+        fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects to the store again",
+                 why.text);
         void *old = server->db;
         server->db = server->rounds.db = NULL;
         return fedserver_reopening_begin(server->store, server->directory, server->where, old,
@@ -237,7 +240,7 @@ static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
-/* Ask the store, unless it was asked a moment ago. */
+/* Ask the store who leads, but not more often than every LEAD_LOOK_MS. */
 static fed_status look_who_leads(fedserver *server, fed_error *err) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     if (server->lead_ms != 0 && now_ms - server->lead_ms < LEAD_LOOK_MS) {
@@ -259,7 +262,7 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
     return ask_who_leads(server, err);
 }
 
-/* Follow until this process leads; then it serves. */
+/* Act as a follower. If this process has become the leader, start to serve. */
 static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
     server->following = true;
@@ -285,7 +288,7 @@ static fed_status follow(fedserver *server, fed_error *err) {
 
 static fed_status go_on_leading(fedserver *server, fed_error *err) {
     FED_TRY(look_who_leads(server, err));
-    if (!server->lead.mine) { /* S6 */
+    if (!server->lead.mine) { /* S6 in docs/durability.md: one process does the rounds */
         return fed_fail(err, FED_ESTATE,
                         "another coordinator leads now, because this one did not renew its lead "
                         "in time; this process ends, and its next start follows");
@@ -301,15 +304,16 @@ void fedserver_let_go(fedserver *server) {
     }
 }
 
-/* Has this process rounds, or is it a front? */
+/* Does this process handle requests itself, as the leader, as the only coordinator or as a front?
+ */
 static bool acts(const fedserver *server) {
     return server->serving && !server->parted;
 }
 
-/* -- a batch -- */
+/* -- batches of requests -- */
 
-/* Note a failure. Then the cache may differ from the store, and only a reopened server is right
- * again. */
+/* Mark the server as broken if status is an error: the rounds in memory may then differ from the
+ * store, until the server is closed and opened again. */
 static fed_status note(fedserver *server, fed_status status) {
     server->broken = server->broken || status != FED_OK;
     return status;
@@ -317,7 +321,8 @@ static fed_status note(fedserver *server, fed_status status) {
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
-        return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
+        return fed_fail(err, FED_ESTATE,
+                        "the coordinator has failed before: close it and open it again");
     }
     if (shares(server) && !server->parted) {
         FED_TRY(note(server, server->serving ? go_on_leading(server, err) : follow(server, err)));
@@ -372,7 +377,8 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* The next time at which the rounds act without a request: a deadline of a round or of a lease. */
+/* The next time at which something is due without a request: the deadline of a round or of a lease,
+ * or a wait of IDLE_TICK_MS or BUSY_TICK_MS. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
     int64_t next_ms = now_ms + (fedserver_rounds_busy(rounds) ? BUSY_TICK_MS : IDLE_TICK_MS);
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -381,7 +387,8 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
             continue;
         }
         const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
-        if (closing && t->closing == NULL) { /* a task goes on with a round that closes */
+        if (closing && t->closing == NULL) {
+            /* the round is to be closed, but nothing has begun to close it */
             return now_ms;
         }
         if (closing && now_ms + IDLE_TICK_MS < next_ms) {
@@ -406,8 +413,8 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         server->rounds.epoch += fedserver_relay_receive(server->relay);
         return FED_OK;
     }
-    /* The bell only wakes: the rounds look which threads have ended. Silence it before the look:
-     * who rings after it wakes the next batch. */
+    /* The eventfd only wakes this thread; fedserver_rounds_advance looks which threads have ended.
+     * Read the eventfd before: a thread that ends after the look then wakes this thread again. */
     uint64_t rung;
     const ssize_t got =
         server->rounds.bell >= 0 ? read(server->rounds.bell, &rung, sizeof rung) : 0;
@@ -440,7 +447,7 @@ bool fedserver_settled(const fedserver *server) {
     return !acts(server) || !server->store->writing(server->db);
 }
 
-/* -- for the command line -- */
+/* -- functions for the command line -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     return fedserver_store_finish(server->store, server->db, status, err);

@@ -21,22 +21,23 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** Devices in memory by state, then by what they compute on; routes/get_metrics.c counts them, a
- * part at a time. */
+/** Numbers of devices in memory: by state, and behind these by what they compute on.
+ * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
-    size_t next; /* the device at which counting goes on */
+    size_t next; /* index of the device at which counting goes on */
     uint64_t counting[FEDSERVER_CENSUS];
-    uint64_t counted[FEDSERVER_CENSUS]; /* as of the last time that all were counted */
+    uint64_t counted[FEDSERVER_CENSUS]; /* numbers when all devices had last been counted */
 } fedserver_census;
 
-/** How requests are answered. The caller hands in the routing, since the routes include the
- * server, and the server must not include the routes. */
+/** The functions that answer requests. They are pointers because routes/ depends on the server,
+ * and the server must not depend on routes/. */
 typedef struct fedserver_routing {
     /** Find the request's route, and answer the request by it. */
     fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response, fed_error *err);
-    /** Does the rounds process answer the request, even if the front is another process? */
+    /** Does the rounds' process answer the request, even if it was sent to a front in another
+     * process? */
     bool (*relayed)(const fedserver_request *request);
 } fedserver_routing;
 
@@ -46,47 +47,52 @@ typedef struct fedserver_routing {
  */
 struct fedserver {
     char *directory;
-    const fed_log *log; /* the lines of a batch are written after the batch is committed */
+    const fed_log *log; /* the lines of a batch of requests are written after its commit */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
-    void *db;                       /* NULL: it is being reopened, or that has failed */
-    fedserver_reopening *reopening; /* of a follower's store; NULL: it is open */
-    char where[512];                /* of the store */
+    void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */
+    fedserver_reopening *reopening; /* a follower opens its store again; NULL: the store is open */
+    char where[512]; /* where the store's data are, in the words of the directory's file `store` */
     const fedserver_routing *routing;
     fedserver_setup setup;
-    bool serving; /* the lock is held and the cache is filled */
-    /* another coordinator leads, or none yet: this one has no rounds, and answers nothing itself */
+    bool serving; /* this process holds the lock, and has filled `rounds` */
+    /* Another coordinator leads, or none does yet. This one has no rounds, and answers no request
+     * itself. */
     bool following;
-    bool parted;          /* this process has let go of the lead, and is about to end */
-    fedserver_lead lead;  /* who leads, where the setup has an address */
-    int64_t lead_ms;      /* when the store was asked last, by the monotonic clock */
-    uint32_t followers;   /* coordinators that pass requests on to this one; the adapter counts */
-    uint64_t heard_limit; /* a follower: most bytes of an update, its leader says; 0: not known */
+    bool parted;         /* this process has given up the lead, and is about to end */
+    fedserver_lead lead; /* who leads; only set if the setup has an address */
+    int64_t lead_ms;     /* when the store was last asked who leads, by the monotonic clock */
+    /* how many coordinators pass requests on to this one, as the adapter of sockets tells */
+    uint32_t followers;
+    /* at a follower: the leader's limit of an update's bytes; 0: not known */
+    uint64_t heard_limit;
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
-    /* fedserver_ca_id of the CA that issues certificates; 0: not known. Not in GATE */
+    /* fedserver_ca_id of the CA that issues certificates; 0: not known, as always in the front's
+     * process */
     uint64_t authority;
     struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
-    uint64_t refusals;  /* refusals that the audit log does not have yet */
-    int64_t refusal_ms; /* time when the audit log last had refusals */
+    uint64_t refusals;  /* number of refusals that are not yet in the audit log */
+    int64_t refusal_ms; /* when the audit log last got a line of refusals */
     fedserver_rounds rounds;
     fedserver_worker_groups groups;
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
-    uint64_t blobs; /* sealed downloads that caches have asked for */
+    uint64_t blobs; /* how many requests for sealed downloads were answered */
 };
 
-/** Open a coordinator that answers by `routing`, which must outlive the coordinator. store:
- * tests inject faults with it; NULL: the store that the directory names. */
+/** Open a coordinator that answers by `routing`, which must outlive it. store: replaces the
+ * functions of the directory's store, so that tests can inject faults; NULL: the store that the
+ * directory names. */
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
 
-/** Open what enrolment needs. Reads the CA's key, so a process without the front never calls
- * this. */
+/** Prepare what enrolment needs. Reads the CA's key, so a process without the front must not call
+ * it. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
 /** Commit what a command has written, or roll it back if the command failed. */

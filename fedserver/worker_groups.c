@@ -1,4 +1,4 @@
-/* The worker groups of workers behind devices, as these told them last. */
+/* Keeps the last report of each worker group that trains behind a device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/worker_groups.h"
 
@@ -15,8 +15,8 @@ void fedserver_worker_groups_free(fedserver_worker_groups *groups) {
     *groups = (fedserver_worker_groups){0};
 }
 
-/* The device's worker group, or a new one; NULL: there is no room for so many workers, or no
- * memory. */
+/* Find the device's worker group, or add one. NULL: there is no room for so many workers, or out
+ * of memory. */
 static fedserver_worker_group *place(fedserver_worker_groups *groups, const uint8_t *fingerprint,
                                      uint32_t workers) {
     fedserver_worker_group *own = NULL;
@@ -49,7 +49,7 @@ void fedserver_worker_groups_take(fedserver_worker_groups *groups, const fedserv
     if (own != NULL) {
         own->heard_ms = now_ms;
         own->told = *told;
-        /* The texts come from outside. */
+        /* The texts come from the network, and may hold anything. */
         fed_utf8_clean(own->told.link);
         fed_utf8_clean(own->told.collective);
         fed_utf8_clean(own->told.sync);

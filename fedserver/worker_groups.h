@@ -1,4 +1,5 @@
-/* The worker groups of workers behind devices, as these told them last: in memory only. */
+/* The worker groups that train behind devices, as the devices last reported them. They are kept in
+ * memory only. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WORKER_GROUPS_H
 #define FEDSERVER_WORKER_GROUPS_H
@@ -9,13 +10,13 @@
 #include "fed/worker_group.h"
 #include "fedserver/identity/device_table.h"
 
-/** All worker groups together list at most so many workers, so that a status stays small. A device
- * whose worker group finds no room is not told so: its worker group is not shown. */
+/** Limits, so that a status stays small: of worker groups, and of workers in all of them together.
+ * A worker group beyond a limit is not shown, and its device is not told so. */
 enum { FEDSERVER_WORKER_GROUPS = 64, FEDSERVER_WORKER_GROUP_WORKERS = 1024 };
 
-/** A worker group is forgotten so long after its device told of it last. */
+/** A worker group is forgotten when its device has not reported it for this time. */
 #define FEDSERVER_WORKER_GROUP_KEPT_MS (INT64_C(3600) * 1000)
-/** A worker group that was told so lately is one that trains. */
+/** A worker group counts as training if its last report is younger than this. */
 #define FEDSERVER_WORKER_GROUP_FRESH_MS INT64_C(30000)
 
 typedef struct fedserver_worker_group {
@@ -26,19 +27,19 @@ typedef struct fedserver_worker_group {
 
 typedef struct fedserver_worker_groups {
     fedserver_worker_group
-        *items[FEDSERVER_WORKER_GROUPS]; /* in the order in which they came first */
+        *items[FEDSERVER_WORKER_GROUPS]; /* in the order of their first reports */
     size_t count;
-    uint64_t reports; /* since this process started to serve */
+    uint64_t reports; /* number of reports since this process started to serve */
 } fedserver_worker_groups;
 
 void fedserver_worker_groups_free(fedserver_worker_groups *groups);
 
-/** Take what a device tells of its own worker group, and make its texts fit for people. */
+/** Store a device's report of its worker group. What is not printable in its texts is replaced. */
 void fedserver_worker_groups_take(fedserver_worker_groups *groups, const fedserver_device *device,
                                   const fed_worker_group *told, int64_t now_ms);
 
-/** Forget the worker groups of devices that are gone, revoked or expired, and those that are too
- * old. */
+/** Forget the worker groups of devices that are gone, revoked or expired, and those whose last
+ * report is older than FEDSERVER_WORKER_GROUP_KEPT_MS. */
 void fedserver_worker_groups_forget(fedserver_worker_groups *groups,
                                     const fedserver_devices *devices, int64_t now_ms);
 

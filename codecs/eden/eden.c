@@ -1,5 +1,5 @@
-/* eden: each bucket rotated at random, so that its values are as of a bell curve, and then sent in
- * one to four bits each. Format: docs/codec-formats.md#eden
+/* eden: rotate each bucket at random, so that its values follow a normal distribution, then send
+ * each value in one to four bits. Format: docs/codec-formats.md#eden
  * Papers: DRIVE (Vargaftik et al., NeurIPS 2021), sections 3 to 5; EDEN (ICML 2022), section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
@@ -13,8 +13,9 @@
 #include "codecs/registry.h"
 #include "fed/hash.h"
 
-/* A message is bits, shift, draw, the scales and the codes. A code is a sign and the number of a
- * magnitude. */
+/* A message begins with LEAD bytes: the bits of a code, the binary logarithm of a bucket's size,
+ * and the draw, which seeds the random signs. A float32 scale for each bucket follows, then the
+ * codes. A code is a sign and the index of a magnitude. */
 enum {
     LEAD = 6,
     SCALE = 4,
@@ -23,7 +24,7 @@ enum {
     SHIFT_MIN = 6,
     SHIFT_MAX = 10,
     BUCKET_MAX = 1 << SHIFT_MAX,
-    BUCKET_MIN = EDEN_LANES, /* of the last bucket */
+    BUCKET_MIN = EDEN_LANES, /* values of the last bucket, padded */
     SUMS = 16
 };
 
@@ -52,9 +53,10 @@ static const fedcodec_param eden_params[] = {
     {.key = NULL},
 };
 
-/* The values that a normal distribution is best sent as, in 1 / 1024 of its deviation (Max,
- * "Quantizing for minimum distortion", 1960). As whole numbers, their sums are exact. With one bit
- * the scale says it all. */
+/* The magnitudes for bits = 1 to 4: the best levels for a normal distribution, in 1/1024 of its
+ * standard deviation (Max, "Quantizing for minimum distortion", 1960). They are whole numbers, so
+ * that their sums are exact. With one bit there is only one magnitude, and the scale gives its
+ * size. */
 static const float magnitudes[BITS_MAX][MAGNITUDES] = {
     {1},
     {464, 1546},
@@ -66,10 +68,11 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
 
 typedef struct parts {
     unsigned bits, shift;
-    size_t n, buckets, codes, len; /* values; their buckets; where the codes begin */
+    size_t n, buckets, codes, len; /* n values; buckets; the codes' first byte */
 } parts;
 
-/* Values of a bucket as it is rotated, of which `count` are the tensor's: a power of two. */
+/* Return how many values a bucket has once it is padded for the rotation: a power of two. count:
+ * values of the tensor in it. */
 static size_t padded(size_t count) {
     size_t wide = BUCKET_MIN;
     while (wide < count) {
@@ -91,7 +94,7 @@ static parts parts_for(const double *param, size_t n) {
     return parts_of((unsigned)param[PARAM_BITS], (unsigned)param[PARAM_BUCKET] + SHIFT_MIN, n);
 }
 
-/* Values of bucket k. */
+/* Return how many values of the tensor bucket k has. */
 static size_t count_of(const parts *p, size_t k) {
     const size_t bucket = (size_t)1 << p->shift, left = p->n - (k << p->shift);
     return left < bucket ? left : bucket;
@@ -101,14 +104,15 @@ static size_t eden_bound(const double *param, size_t n) {
     return parts_for(param, n).len;
 }
 
-/* Largest scale: no sum of magnitudes times it is infinite. */
+/* Return the largest scale at which no sum of scaled magnitudes is infinite. */
 static float scale_max(size_t wide) {
     return 0x1p115f / (float)wide;
 }
 
 /* ---- Writing ---- */
 
-/* Sums in SUMS lanes, value i in lane i mod SUMS, so that all units add in the same order. */
+/* Add up the SUMS partial sums. Value i was added to lane i mod SUMS, so that every vector unit
+ * adds in the same order. */
 static double add_lanes(const double lane[SUMS]) {
     double sum = 0.0;
     for (size_t k = 0; k < SUMS; k++) {
@@ -131,7 +135,8 @@ static double sum_squares(const float *v, size_t n) {
     return add_lanes(lane);
 }
 
-/* The limits of a bucket, and how much larger a magnitude is than the one before. */
+/* first: the least magnitude. step[k]: magnitude k minus magnitude k - 1. limit[k]: a larger value
+ * gets at least magnitude k. */
 typedef struct steps {
     float first, step[MAGNITUDES], limit[MAGNITUDES];
 } steps;
@@ -146,8 +151,8 @@ static steps steps_of(unsigned bits, double norm) {
     return s;
 }
 
-/* Make the codes of values; v[i] = |v[i]| * its magnitude. bits is a constant, so that the compiler
- * unrolls the inner loop and keeps a vector of values in registers. */
+/* Write the code of each value, and set v[i] = |v[i]| * its magnitude. bits is a constant at each
+ * call, so that the compiler unrolls the inner loop and keeps a vector of values in registers. */
 static inline void choose_with(float *restrict v, size_t n, unsigned bits, const steps *by,
                                uint8_t *restrict code) {
     for (size_t i = 0; i < n; i++) {
@@ -163,7 +168,7 @@ static inline void choose_with(float *restrict v, size_t n, unsigned bits, const
     }
 }
 
-/* norm: the bucket's 2-norm. */
+/* As choose_with. norm: the Euclidean norm of the bucket. */
 static void choose_codes(float *v, size_t n, unsigned bits, double norm, uint8_t *code) {
     const steps by = steps_of(bits, norm);
     switch (bits) {
@@ -195,25 +200,26 @@ static double sum_all(const float *v, size_t n) {
     return add_lanes(lane);
 }
 
-/* What all buckets share. */
+/* The arguments of an encode that all buckets share. */
 typedef struct writer {
     parts to;
     const float *x;
     uint8_t *dst;
     uint32_t draw;
     size_t parts;
-    bool wrong[FEDCODEC_PARTS_MAX]; /* a value of the part is not finite */
+    bool wrong[FEDCODEC_PARTS_MAX]; /* part k has a NaN or an infinity */
 } writer;
 
-/* Rotate a bucket, whose largest magnitude has these bits, into `wide` codes. Returns its scale.
- * Values are multiplied by a power of two first, so that no sum is infinite. */
+/* Rotate bucket k and choose a code for each of its values. wide: the number of values with
+ * padding. largest: the bits of the largest magnitude. Returns the bucket's scale. Values are
+ * first multiplied by a power of two, so that no sum is infinite. */
 static float encode_bucket(const writer *w, size_t k, int32_t largest, size_t wide, uint8_t *code) {
     const size_t count = count_of(&w->to, k);
     const float *x = w->x + (k << w->to.shift);
     const int32_t exponent = largest >> 23;
     float v[BUCKET_MAX];
     if (exponent == 0) {
-        return 0.0f; /* zeros, or all but zeros */
+        return 0.0f; /* all values are 0 or denormal */
     }
     const float up = fedcodec_float((uint32_t)(255 - exponent) << 23);
     for (size_t i = 0; i < count; i++) {
@@ -272,7 +278,7 @@ static fed_status eden_encode(const fedcodec_job *job, size_t *len) {
 
 /* ---- Reading ---- */
 
-/* The values of bucket k, into v[BUCKET_MAX]. Returns their number. */
+/* Decode the values of bucket k into v[BUCKET_MAX]. Returns their number. */
 static size_t decode_bucket(const uint8_t *src, const parts *p, size_t k, float *v) {
     uint8_t code[BUCKET_MAX + FEDCODEC_PACK_MORE],
         packed[BUCKET_MAX / 8 * BITS_MAX + FEDCODEC_PACK_MORE];
@@ -294,7 +300,7 @@ static size_t decode_bucket(const uint8_t *src, const parts *p, size_t k, float 
     eden_rotate(v, wide);
     eden_signs(fedcodec_load_u32(src + 2), first, v, count);
     for (size_t i = 0; i < count; i++) {
-        v[i] = v[i] * scale + 0.0f; /* no -0 */
+        v[i] = v[i] * scale + 0.0f; /* adding 0 turns -0 into +0 */
     }
     return count;
 }

@@ -1,4 +1,4 @@
-/* eden's rotation: signs at random, then a Hadamard transform. */
+/* eden's rotation: negate values at random, then apply a Hadamard transform. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_EDEN_ROTATION_H
 #define FEDCODEC_EDEN_ROTATION_H
@@ -6,7 +6,8 @@
 #include "codecs/prim/floats.h"
 #include "fed/rng.h"
 
-/* Values of a vector, and the fewest that are rotated; signs of a random number. */
+/* EDEN_LANES: values of a vector, and the fewest values that are rotated. EDEN_WORD: values whose
+ * signs one random number gives. */
 enum { EDEN_LANES = 8, EDEN_WORD = 32 };
 
 typedef float eden_floats __attribute__((vector_size(4 * EDEN_LANES)));
@@ -37,7 +38,8 @@ static inline void eden_signs(uint32_t draw, size_t first, float *v, size_t n) {
     }
 }
 
-/* The steps 4, 2 and 1 of eight values: each is added to its partner, the upper one negated. */
+/* Do the steps 4, 2 and 1 of the Hadamard transform on eight values. Each step replaces a pair by
+ * its sum and its difference. */
 static inline void eden_rotate_lanes(float *at) {
     const uint32_t s = UINT32_C(1) << 31;
     const eden_bits four = {0, 0, 0, 0, s, s, s, s}, two = {0, 0, s, s, 0, 0, s, s};

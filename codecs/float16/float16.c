@@ -4,16 +4,16 @@
 #include "codecs/registry.h"
 
 enum {
-    REBIAS = (127 - 15) << 23, /* between the exponents of binary32 and binary16 */
+    REBIAS = (127 - 15) << 23, /* difference of the exponents' biases */
     NORMAL = (127 - 14) << 23, /* bits of 2^-14, the least normal half */
     LARGEST = 0x477fe000,      /* bits of 65504 */
-    INFINITE = 0x7c00          /* half bits */
+    INFINITE = 0x7c00          /* float16 infinity */
 };
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};
 
-/* a if holds, else b. With masks: compilers turn "?:" with floats into branches, and do not
- * vectorise the loop then. */
+/* Return a if holds is true, else b. It uses masks, since compilers turn "?:" with floats into
+ * branches and then do not vectorise the loop. */
 static inline uint32_t choose(bool holds, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0u - (uint32_t)holds));
 }
@@ -22,7 +22,8 @@ static inline uint16_t to_half(float v) {
     uint32_t bits = fedcodec_bits(v), m = bits & FEDCODEC_MAGNITUDE;
     m = m < LARGEST ? m : LARGEST;
     uint32_t normal = (m - REBIAS + 0xfff + (m >> 13 & 1)) >> 13;
-    /* Below, a half's last bit is 2^-24: the sum with 0.5 is rounded to exactly that. */
+    /* Magnitudes below 2^-14 are denormal halves, multiples of 2^-24. Adding 0.5 rounds to such a
+     * multiple, since 2^-24 is the last bit of a float32 near 0.5. */
     uint32_t small = fedcodec_bits(fedcodec_float(m) + 0.5f) - fedcodec_bits(0.5f);
     return (uint16_t)((bits >> 16 & 0x8000) | choose(m < NORMAL, small, normal));
 }

@@ -1,14 +1,14 @@
-/* What the kernels of all codecs share. */
+/* Definitions that the kernels of all codecs share. The FED_ numbers are those of fed/status.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define FED_EFORMAT 2U
 #define FED_ENONFINITE 12U
-#define FED_EVERSION 14U /* what only the processor reads */
+#define FED_EVERSION 14U /* a valid message that only the processor decodes */
 
-/* Does it name values as bfloat16 or int8? */
+/* Does the number name tell that a message's values are bfloat16 or int8? */
 #define IS_NARROW(name) ((name) == 97U || (name) == 98U)
 
-/* fedcodec_gpu_head */
+/* The same struct as fedcodec_gpu_head in fedcodec/gpu_codecs.h. */
 typedef struct head {
     u32 status;
     u32 len;
@@ -19,12 +19,13 @@ FUNC int is_finite(float v) {
     return (BITS_OF(v) & 0x7f800000U) != 0x7f800000U;
 }
 
-/* Of several failures the status of the highest number stays: FED_EVERSION before FED_EFORMAT. */
+/* Set the head's status. Of several failures the highest status stays, so FED_EVERSION wins over
+ * FED_EFORMAT. */
 FUNC void fail(GLOBAL head *h, u32 status) {
     ATOMIC_MAX(&h->status, status);
 }
 
-/* A u32, little-endian, at any address. */
+/* Load a little-endian u32 from any address. */
 FUNC u32 load_u32(GLOBAL const u8 *at) {
     return (u32)at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24;
 }

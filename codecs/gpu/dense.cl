@@ -1,24 +1,24 @@
-/* The kernels of codecs that write the same number of bits for each value. The codec's own text
- * stands before this one and defines, for quads, which are four values:
+/* The kernels of codecs that write the same number of bits for each value. The codec's own source
+ * is placed before this file and defines the functions below. A quad is four values.
  *
  *     DENSE_SKIPS                              1: y stays as it is where the decoded value is 0
- *     void dense_head(n, p, scales, dst, h)    the message's head and its length, at encode
- *     f32x4 quad_put(dst, at, count, v, s)     write count values of quad `at`; what they decode to
- *     int head_bad(src, len, n)                is this no length, or no head, of n values?
- *     u32 quad_seen(src, at, count)            QUAD_BAD, QUAD_FULL or both, if the quad is so
+ *     void dense_head(n, p, scales, dst, h)    encode: write the message's head, set its length
+ *     f32x4 quad_put(dst, at, count, v, s)     write count values of quad at; return them decoded
+ *     int head_bad(src, len, n)                is the length or the head wrong for n values?
+ *     u32 quad_seen(src, at, count)            QUAD_BAD: an invalid code; QUAD_FULL: a full level
  *     f32x4 quad_get(src, at, count, s)        the values; those past count are arbitrary
- *     int dense_missing(len, seen)             does it need a QUAD_FULL that was not seen?
- *     scales dense_scales(src)                 for quad_get */
+ *     int dense_missing(len, seen)             is a QUAD_FULL required that no quad had?
+ *     scales dense_scales(src)                 the scales for quad_get */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One group. */
+/* Launched with one work-group. */
 KERNEL dense_begin(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {
         dense_head(n, p, s, dst, h);
     }
 }
 
-/* Encode a work-item's values; is one of them not finite? */
+/* Encode the values of a work-item. Returns 1 if one of them is not finite. */
 FUNC int encode_quads(GLOBAL float *residual, GLOBAL const float *x, u32 n, scales by,
                       GLOBAL u8 *dst, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
@@ -56,7 +56,7 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
-/* seen: 0 at first. */
+/* *seen must be 0 at the launch; it becomes 1 if a quad has QUAD_FULL. */
 KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBAL head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
     if (len > cap || head_bad(src, len, n)) {
@@ -76,7 +76,7 @@ KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBA
     }
 }
 
-/* y += w v; where v stands for nothing sent, y keeps even its negative zero. */
+/* Return y + w * v. Where v is 0 because the codec sent nothing, y keeps even a negative zero. */
 FUNC float dense_sum(float y, float w, float v) {
     return y + (DENSE_SKIPS && v == 0.0f ? -0.0f : w * v);
 }
@@ -85,7 +85,7 @@ KERNEL dense_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL const u3
                   GLOBAL float *y, GLOBAL head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
     if (dense_missing(len, seen)) {
-        fail(h, FED_EFORMAT); /* nobody reads it then */
+        fail(h, FED_EFORMAT); /* all work-items return here, so none reads the new status */
         return;
     }
     if (h->status != 0) {

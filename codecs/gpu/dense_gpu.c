@@ -1,9 +1,11 @@
-/* Codecs that write the same number of bits for each value, on a GPU: dense.cl in their words. */
+/* Codecs that write the same number of bits for each value, on a GPU: launch dense.cl's
+ * kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"
 
-/* Values of a work-item; bytes of `scales`, or of what a check has seen. */
+/* EACH: values of a work-item. SCALES: bytes of work memory, for the struct scales of quads.cl at
+ * encode, or for the flag of dense_check at decode. */
 enum { EACH = 16, SCALES = 8 };
 
 static size_t work_size(const double *param, size_t n) {
@@ -37,10 +39,11 @@ static fed_status read(const fedcodec_gpu_job *job) {
     return fed_gpu_launch(job->stream, job->module, "dense_read", groups, values, 7);
 }
 
-/* int8 alone knows the largest value first, and needs to have seen a level. */
+/* int8 needs two more steps than the other codecs. Encode first finds the largest value; decode
+ * clears the flag that shows whether a value has the largest level. */
 
 static fed_status int8_encode(const fedcodec_gpu_job *job) {
-    uint8_t *most = (uint8_t *)job->work + sizeof(float); /* scales.two */
+    uint8_t *most = (uint8_t *)job->work + sizeof(float); /* the address of scales.two */
     const fed_gpu_arg largest[] = {FED_GPU_AT(job->residual), FED_GPU_AT(job->x),
                                    FED_GPU_VALUE(job->n), FED_GPU_AT(most)};
     FED_TRY(fed_gpu_fill(job->stream, job->work, 0, SCALES));

@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define DENSE_SKIPS     0
 #define NARROW_INFINITY 0x7c00U
-#define REBIAS          0x38000000U /* between the exponents of binary32 and binary16 */
+#define REBIAS          0x38000000U /* difference of the exponents' biases */
 #define NORMAL          0x38800000U /* bits of 2^-14, the least normal half */
 #define LARGEST         0x477fe000U /* bits of 65504 */
 
 FUNC u32 narrow(float v) {
     const u32 bits = BITS_OF(v), all = bits & 0x7fffffffU, m = all < LARGEST ? all : LARGEST;
     const u32 normal = (m - REBIAS + 0xfffU + (m >> 13 & 1)) >> 13;
-    /* Below, a half's last bit is 2^-24: the sum with 0.5 is rounded to exactly that. */
+    /* Magnitudes below 2^-14 are denormal halves, multiples of 2^-24. Adding 0.5 rounds to such a
+     * multiple, since 2^-24 is the last bit of a float32 near 0.5. */
     const u32 small = BITS_OF(FLOAT_OF(m) + 0.5f) - BITS_OF(0.5f);
     return (bits >> 16 & 0x8000U) | (m < NORMAL ? small : normal);
 }

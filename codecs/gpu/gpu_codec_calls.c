@@ -1,4 +1,5 @@
-/* The codecs that run on GPUs, and the checks that all of them share. */
+/* Create codecs that run on GPUs, check the arguments of all calls, and start each codec's
+ * kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 
@@ -26,7 +27,7 @@ struct fedcodec_gpu {
     const fed_gpu_module *module;
 };
 
-/* ALL: it is not among them. */
+/* Return the codec's index in the table, or ALL if it has no GPU version. */
 static size_t index_of(const fedcodec_vtable *codec) {
     size_t k = 0;
     while (k < ALL && strcmp(all[k]->name, fedcodec_name(codec)) != 0) {
@@ -45,7 +46,8 @@ static fed_status say_missing(const fedcodec *codec, fed_error *err) {
         strncat(names, k > 0 ? ", " : "", sizeof names - strlen(names) - 1);
         strncat(names, all[k]->name, sizeof names - strlen(names) - 1);
     }
-    return fed_fail(err, FED_ENOTFOUND, "%s runs on the processor only; on GPUs run %s",
+    return fed_fail(err, FED_ENOTFOUND,
+                    "%s runs on the processor only; these codecs run on GPUs: %s",
                     fedcodec_name(codec->vtable), names);
 }
 
@@ -58,7 +60,7 @@ static fed_status build(fedcodec_gpu *c, fed_error *err) {
     FED_REQUIRE(source != NULL, FED_ENOMEM);
     source[0] = '\0';
     for (const char *const *text = c->vtable->kernels; *text != NULL; text++) {
-        strcat(source, *text); /* NOLINT: there is room */
+        strcat(source, *text); /* NOLINT: source has room for all texts */
     }
     fed_status status = fed_gpu_build(c->gpu, source, &c->module, err);
     free(source);
@@ -78,7 +80,7 @@ fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **
     }
     fedcodec_gpu *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the kernels of a codec");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the codec's GPU kernels");
     }
     *c = (fedcodec_gpu){.vtable = vtable, .gpu = gpu, .codec = *codec};
     c->codec.pool = NULL;
@@ -96,11 +98,11 @@ void fedcodec_gpu_free(fedcodec_gpu *c) {
 }
 
 size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n) {
-    n = n > 0 ? n : 1; /* reading a message of no values takes a tile too */
+    n = n > 0 ? n : 1; /* reading a message of no values needs work memory too */
     return c->vtable->work_size == NULL ? 0 : c->vtable->work_size(c->codec.param, n);
 }
 
-/* With an empty head, and within what 32 bits count. */
+/* Check the sizes, which kernels count in 32 bits, fill in the job, and clear the head. */
 static fed_status begin_writing(const fedcodec_gpu *c, fedcodec_gpu_job *job, size_t n, size_t cap,
                                 size_t bound) {
     FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);

@@ -1,4 +1,5 @@
-/* What a codec provides to run on a GPU. Callers need fedcodec/gpu_codecs.h alone. */
+/* The interface that a codec implements to run on a GPU. Callers of codecs need only
+ * fedcodec/gpu_codecs.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_GPU_CODEC_VTABLE_H
 #define FEDCODEC_GPU_CODEC_VTABLE_H
@@ -7,55 +8,57 @@
 #include "fedcodec/gpu_codecs.h"
 
 /*
- * A codec is NAME.cl, its kernels, and NAME_gpu.c, the order of their launches, which defines
- * `fedcodec_gpu_NAME`; and a line of gpu_codecs.def. contract.test_gpu_codecs compares each with
- * the processor's. Texts that codecs share stand before NAME.cl, codec.cl first. Codecs that write
- * the same number of bits for each value share dense_gpu.c and dense.cl; sbc, stc and dgc share
- * sparse_gpu.c and sparse.cl.
+ * To add a codec, write NAME.cl with its kernels and NAME_gpu.c, which launches them and defines
+ * fedcodec_gpu_NAME. Add a line to gpu_codecs.def. contract.test_gpu_codecs compares each codec
+ * with the processor's version. Kernel sources that codecs share are placed before NAME.cl,
+ * codec.cl first. Codecs that write the same number of bits for each value share dense_gpu.c and
+ * dense.cl; sbc, stc and dgc share sparse_gpu.c and sparse.cl.
  */
 
-/** A tensor to encode, or a message to read; all pointers are the device's. */
+/** A tensor to encode or a message to decode. All pointers but the first three are addresses on
+ * the GPU. */
 typedef struct fedcodec_gpu_job {
     fed_gpu_stream *stream;
-    const fed_gpu_module *module; /* of this codec's kernels */
-    const double *param;          /* encode: in range */
+    const fed_gpu_module *module; /* the compiled kernels of this codec */
+    const double *param;          /* encode: the parameters, in range */
     float *residual;              /* encode: float32[n], or NULL for a codec without feedback */
     const float *x;               /* encode: float32[n], or NULL */
-    uint8_t *message;             /* encode: where to; else what is read */
+    uint8_t *message;             /* encode: output; decode: input */
     uint32_t cap;                 /* bytes at message */
-    uint32_t n;                   /* 1 to 2^31 */
-    float w, *y;                  /* y += w decoded; or y = decoded, if set */
+    uint32_t n;                   /* 0 to 2^31 */
+    float w, *y;                  /* decode: y = decoded if set, else y += w * decoded */
     bool set;
-    fedcodec_gpu_head *head; /* encode, read: status is FED_OK already; encode: len is 0 */
+    fedcodec_gpu_head *head; /* its status is FED_OK at the start; encode: its len is 0 */
     void *work;
 } fedcodec_gpu_job;
 
 typedef struct fedcodec_gpu_vtable {
-    const char *name;       /* the codec's, as in a spec */
-    const char *kernels[6]; /* texts, joined; the last is NULL */
+    const char *name;       /* the codec's name in a spec */
+    const char *kernels[6]; /* sources to join; the last is NULL */
 
-    /** NULL, or a sentence: what these parameters need that only the processor has. NULL: all
-     * parameters run. */
+    /** Return a sentence if only the processor supports these parameters, else NULL. The function
+     * is NULL if the GPU supports all parameters. */
     const char *(*lacks)(const double *param);
-    /** Bytes of work memory: the most that encode, bursts and read use. NULL: 0. */
+    /** Bytes of work memory: the most that encode, bursts and read need. NULL: 0 bytes. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;
-    /** The same values as bursts, which may be not finite. NULL: a codec without bursts. */
+    /** Encode as bursts (fedcodec/bursts.h). The values may be NaN or infinite. NULL: the codec
+     * has no bursts. */
     fed_status (*bursts)(const fedcodec_gpu_job *job) FED_CHECKED;
-    /** Check the message, then read it. If encode could not have made the message, the check puts
-     * another status into the head, and the kernels after it do nothing. */
+    /** Check the message, then decode it. If encode could not have made the message, the check
+     * sets the head's status to an error, and the later kernels do nothing. */
     fed_status (*read)(const fedcodec_gpu_job *job) FED_CHECKED;
 } fedcodec_gpu_vtable;
 
 enum { FEDCODEC_GPU_ALIGN = 128 };
 
-/** Groups, if each work-item takes `each` of n items. */
+/** The number of work-groups if each work-item handles so many (the argument each) of n items. */
 static inline uint32_t fedcodec_gpu_groups(size_t n, size_t each) {
     const size_t tile = each * FED_GPU_GROUP;
     return (uint32_t)((n + tile - 1) / tile);
 }
 
-/** size up to where the next array may begin. */
+/** Round size up to the offset at which the next array may begin. */
 static inline size_t fedcodec_gpu_round_up(size_t size) {
     return (size + FEDCODEC_GPU_ALIGN - 1) / FEDCODEC_GPU_ALIGN * FEDCODEC_GPU_ALIGN;
 }

@@ -1,26 +1,26 @@
-/* The choice of few values on a GPU: a sample, three histograms, then a count
- * for each tile. */
+/* Choose the few values of largest magnitude on a GPU: look at a sample, build three histograms,
+ * then count the chosen values of each tile. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 
 #include <math.h>
 
-/* As in select.cl. */
+/* The same constants as in select.cl. */
 enum {
-    SIDES = 4 * 32, /* bytes of four `side` */
+    SIDES = 4 * 32, /* bytes of four structs side */
     FIRST_BINS = 2048,
     NEXT_BINS = 1024,
-    BINS = 2 * (3 * FIRST_BINS + 2 * NEXT_BINS), /* of both sides, all levels */
+    BINS = 2 * (3 * FIRST_BINS + 2 * NEXT_BINS), /* counters of both sides and all levels */
     SAMPLE = 0,
     CANDIDATES,
     ALL_VALUES,
     LEVELS = ALL_VALUES + 3,
-    ROOM = 256, /* candidates of a tile */
-    SLAB = 64   /* values of a work-item that counts */
+    ROOM = 256, /* most candidates of a tile */
+    SLAB = 64   /* values that a counting work-item reads */
 };
 
-/* A sample is worth its time from LEAST values on, and if a tile has room for
- * twice what the values chosen make of it: if at most one of FEW is chosen. */
+/* When a sample saves time: from LEAST values on, and if at most one value of FEW is chosen. Then
+ * a tile's room for candidates is twice what it needs on average. */
 enum { LEAST = 1 << 16, FEW = 16, SAMPLE_GROUPS = 8, SAMPLES = SAMPLE_GROUPS * 2048 };
 
 static bool is_sampled(uint32_t sides, size_t k, size_t n) {
@@ -87,7 +87,8 @@ static fed_status absorb_by_sample(const fedcodec_gpu_job *job, const fedcodec_g
                                 FED_GPU_AT(c->found),      FED_GPU_AT(c->index),
                                 FED_GPU_AT(c->flag),       FED_GPU_AT(job->head)};
     const uint32_t groups = fedcodec_gpu_groups(job->n, SLAB);
-    /* The rank in the sample of a key that the k-th of all values hardly ever fails to exceed. */
+    /* Choose a rank in the sample. The key of this rank almost surely lies below the k-th greatest
+     * key of all values, so that enough values exceed it. */
     const double expected = (double)c->k * SAMPLES / (double)job->n;
     const uint32_t rank = (uint32_t)(expected + 4.0 * sqrt(expected) + 4.0);
     FED_TRY(fed_gpu_launch(job->stream, job->module, "select_sample", SAMPLE_GROUPS, sample, 5));

@@ -1,36 +1,39 @@
-/* Launches of select.cl: the k values of largest magnitude, for codecs that send few values. */
+/* Launch select.cl's kernels, which find the k values of largest magnitude. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_GPU_SELECT_H
 #define FEDCODEC_GPU_SELECT_H
 
 #include "codecs/gpu/gpu_codec_vtable.h"
 
-enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in kernels that keep their order */
+enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in ordered kernels */
 
-/** What a codec lacks whose values are to be narrow. */
+/** The reason to refuse a parameter values=bfloat16 or values=int8 on a GPU. */
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
     "GPUs send values with values=float32 only; the processor sends the others"
 
-/** Where things lie in the work memory of a choice; all are the device's. */
+/** Where the arrays of a choice lie in the work memory. All pointers but none of the numbers are
+ * on the GPU. */
 typedef struct fedcodec_gpu_choice {
-    uint32_t k, sides; /* 1: by magnitude; 2: the k of each sign */
-    uint32_t groups;   /* of kernels that keep the order of n values */
-    bool sampled;      /* candidates are listed */
-    void *chosen;      /* `side` of select.cl, four */
+    uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
+    uint32_t groups;   /* work-groups of kernels that work in the values' order */
+    bool sampled;      /* a sample lists candidates first */
+    void *chosen;      /* four structs side, as in select.cl */
     uint32_t *bins, *totals, *flag, *tiles;
-    uint32_t *found, *index; /* candidates */
+    uint32_t *found, *index; /* how many candidates each tile has; their positions */
 } fedcodec_gpu_choice;
 
-/** Bytes of that, a multiple of FEDCODEC_GPU_ALIGN. */
+/** Bytes of work memory that a choice takes, a multiple of FEDCODEC_GPU_ALIGN. */
 size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n);
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n);
 
-/** Add x to the residual, and find the choice; then tiles and totals count what each group of the
- * residual's values holds. */
+/** Add x to the residual and find the k-th greatest key. Then c->tiles tells each work-group how
+ * many values above that key, and equal to it, come before its own; c->totals has the sums over
+ * all. */
 fed_status fedcodec_gpu_choose(const fedcodec_gpu_job *job,
                                const fedcodec_gpu_choice *c) FED_CHECKED;
 
-/** Sums of what is before, in each of `rows` rows of `length` numbers; totals: of whole rows. */
+/** Replace each number of a row by the sum of those before it, in several rows of length numbers.
+ * totals[r] becomes the sum of row r. */
 fed_status fedcodec_gpu_scan(const fedcodec_gpu_job *job, uint32_t rows, uint32_t *at,
                              uint32_t length, uint32_t *totals) FED_CHECKED;
 

@@ -1,9 +1,9 @@
-/* The kernels' texts, which CMake makes of the .cl files. */
+/* The kernels' sources as strings, which CMake generates from the .cl files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_GPU_TEXTS_H
 #define FEDCODEC_GPU_TEXTS_H
 
-extern const char fedcodec_gpu_codec_text[]; /* codec.cl */
+extern const char fedcodec_gpu_codec_text[]; /* the text of codec.cl */
 extern const char fedcodec_gpu_blocks_text[];
 extern const char fedcodec_gpu_quads_text[];
 extern const char fedcodec_gpu_narrow_text[];

@@ -1,16 +1,17 @@
-/* inceptionn: a work-item has a quad of values, which is a byte of tags; a group has a tile of
- * 1,024. Planes and bursts differ in offsets. Format: docs/codec-formats.md#inceptionn */
+/* inceptionn: a work-item handles a quad of four values, whose tags are one byte. A work-group
+ * handles a tile of 1,024 values. The two output forms, planes and bursts, differ only in offsets.
+ * Format: docs/codec-formats.md#inceptionn */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#define ONE  0x3f800000U /* bits of 1 */
+#define ONE  0x3f800000U /* bits of 1.0 */
 #define SIGN 0x80000000U
 
-/* Bytes of tags of n values. */
+/* Return the bytes that the tags of n values take. */
 FUNC u32 tags_of(u32 n) {
     return n / 4 + (n % 4 != 0);
 }
 
-/* Bytes of a value with this tag: 0, 1, 2 or 4. */
+/* Return the bytes that a value with this tag takes: 0, 1, 2 or 4. */
 FUNC u32 tag_size(u32 tag) {
     return 1U << tag >> 1;
 }
@@ -22,7 +23,8 @@ FUNC u32 quad_size(u32 tags) {
 
 /* ---- Encode ---- */
 
-/* low: the least magnitude that is sent at all; middle: in 16 bits. As bits. */
+/* Return the tag of a value. low: bits of the least magnitude that is sent at all. middle: bits of
+ * the least magnitude that is sent in 16 bits. */
 FUNC u32 tag_of(float v, u32 low, u32 middle) {
     const u32 m = magnitude_of(v);
     return (u32)(m >= low) + (u32)(m >= low && m >= middle) + (u32)(m >= ONE);
@@ -33,13 +35,15 @@ FUNC u32 tags_of_quad(f32x4 v, u32 low, u32 middle) {
            tag_of(v.z, low, middle) << 4 | tag_of(v.w, low, middle) << 6;
 }
 
-/* The word whose upper bytes are sent: the sign, and the magnitude times 2^31; or the float. */
+/* Return the word whose upper bytes are sent. Below 1.0 it is the sign and the magnitude times
+ * 2^31, else the float's own bits. */
 FUNC u32 word_of(float v) {
     const u32 m = magnitude_of(v);
     return m >= ONE ? BITS_OF(v) : (BITS_OF(v) & SIGN) | (u32)(i32)(FLOAT_OF(m) * 2147483648.0f);
 }
 
-/* Bytes of each tile to `tiles`. bursts: with the tags of bursts, and any values will do. */
+/* Store each tile's number of bytes in the array tiles. bursts: count the tags too, and accept
+ * values that are not finite. */
 KERNEL inceptionn_sizes(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bursts,
                         GLOBAL u32 *tiles, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
@@ -56,7 +60,7 @@ KERNEL inceptionn_sizes(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 b
     }
 }
 
-/* One group: where each tile begins, and the message's length. */
+/* Launched with one work-group: compute where each tile begins, and the message's length. */
 KERNEL inceptionn_places(u32 n, u32 bursts, GLOBAL u32 *tiles, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 count = tags_of(n) / GROUP_SIZE + (tags_of(n) % GROUP_SIZE != 0);
@@ -118,10 +122,10 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
 
 /* ---- Read ---- */
 
-/* What check finds; 0 at first. most: the largest magnitudes of the classes of 8, 16 and 32 bits,
- * and after each the least, taken from the type's maximum. */
+/* The results of inceptionn_tags and inceptionn_look; 0 at first. For each class of 8, 16 and 32
+ * bits, most[] has the largest magnitude, then the type's maximum minus the least magnitude. */
 typedef struct found {
-    u64 bytes; /* of payload, as the tags say */
+    u64 bytes; /* payload bytes that the tags ask for */
     u32 most[6];
 } found;
 #define IN8     0U
@@ -156,7 +160,8 @@ KERNEL inceptionn_tags(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, 
     }
 }
 
-/* One group: where each tile's payload begins; it must end with the message. */
+/* Launched with one work-group: compute where each tile's payload begins. Fail unless the payload
+ * ends where the message ends. */
 KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 count = tags_of(n) / GROUP_SIZE + (tags_of(n) % GROUP_SIZE != 0);
@@ -166,7 +171,7 @@ KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL
     }
 }
 
-/* A value's word: its bytes are the upper ones, the others 0. */
+/* Load a value's word: the bytes sent are its upper bytes, the others are 0. */
 FUNC u32 load_word(GLOBAL const u8 *src, u32 size) {
     u32 word = 0;
     for (u32 k = 0; k < size; k++) {
@@ -175,7 +180,7 @@ FUNC u32 load_word(GLOBAL const u8 *src, u32 size) {
     return word;
 }
 
-/* The largest and the least magnitude of each class. */
+/* Find the largest and the least magnitude of each class. */
 KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLOBAL found *f,
                        GLOBAL const head *h) {
     LOCAL u32 room[GROUP_SIZE];
@@ -204,7 +209,7 @@ KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLO
         ends[k * GROUP_SIZE + LANE] = end[k];
     }
     BARRIER();
-    if (LANE < ENDS * SIXTEEN) { /* a row of 16 work-items' */
+    if (LANE < ENDS * SIXTEEN) { /* reduce a row of 16 work-items */
         for (u32 k = 1; k < SIXTEEN; k++) {
             ends[SIXTEEN * LANE] = larger(ends[SIXTEEN * LANE], ends[SIXTEEN * LANE + k]);
         }
@@ -219,13 +224,13 @@ KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLO
     }
 }
 
-/* k where 2^-k <= m / 2^15 < 2^(1-k); 16 for 0. */
+/* Return k with 2^-k <= m / 2^15 < 2^(1-k); 16 for m = 0. */
 FUNC i32 exponent_of(u32 m) {
     return (i32)CLZ(m) - 16;
 }
 
-/* No e from 1 to 15 would have put all values into their classes, or one is not what tag 3 takes.
- */
+/* Return 1 if no parameter e from 1 to 15 puts all values into the classes that their tags say.
+ * Also return 1 if a 32-bit value is below 1.0 or not finite. */
 FUNC int classes_bad(GLOBAL const found *f) {
     const u32 least8 = MOST_8 - f->most[IN8 + 1], least16 = MOST_8 - f->most[IN16 + 1];
     const i32 in8 = exponent_of(least8) < 8 ? exponent_of(least8) : 8;
@@ -240,8 +245,8 @@ FUNC float value_of(u32 word, u32 tag) {
     return FLOAT_OF(tag == 3 ? word : BITS_OF(inside) | (word & SIGN));
 }
 
-/* Where all tags of so many quads are 0 the processor's axpy adds nothing; elsewhere it adds zeros
- * too, so that -0 becomes 0. */
+/* Where all tags of BLOCK_QUADS quads are 0, the processor's axpy leaves y as it is. Elsewhere it
+ * adds zeros too, which turns -0 into +0. The GPU must give the same bits. */
 #define BLOCK_QUADS 16U
 
 FUNC u32 has_tags(GLOBAL const u8 *src, u32 at, u32 quads) {

@@ -1,12 +1,13 @@
-/* inceptionn on a GPU: three launches to encode, to planes or to bursts; four to read. */
+/* inceptionn on a GPU: three launches to encode, as planes or as bursts, and four to decode. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"
 
-/* Values of a work-item; bytes of what check finds, which is inceptionn.cl's; of floats. */
+/* EACH: values of a work-item. FOUND: bytes of the struct found of inceptionn.cl. BIAS, MANTISSA:
+ * of float32. */
 enum { EACH = 4, FOUND = 32, BIAS = 127, MANTISSA = 23 };
 
-/* The work memory: what check finds, then a number for each tile. */
+/* The work memory holds the struct found of inceptionn.cl, then a number for each tile. */
 static uint8_t *tiles_of(const fedcodec_gpu_job *job) {
     return (uint8_t *)job->work + FEDCODEC_GPU_ALIGN;
 }

@@ -3,10 +3,10 @@
 #define DENSE_SKIPS 0
 #define DENSE_HEAD  4U
 #define SCALE_MIN   0x00800000U /* bits of 2^-126 */
-#define SCALE_MAX   0x7c010203U /* bits of the largest scale whose multiples are all finite */
+#define SCALE_MAX   0x7c010203U /* the largest scale with finite multiples */
 
-/* The largest magnitude is in s->two. Quotients are computed in binary64, which rounds as binary32
- * does: OpenCL's division of binary32 need not. */
+/* s->two holds the largest magnitude. Divide in binary64 and round to binary32, which gives the
+ * exact binary32 quotient. OpenCL's own binary32 division may be less exact. */
 FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head *h) {
     const float max = s->two;
     u32 scale = is_finite(max) ? BITS_OF((float)((double)max / 127.0)) : 0;
@@ -21,8 +21,8 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
     }
 }
 
-/* The level of a value, as a float. Near 1.5 * 2^23 a float's last bit is worth one, so the sum is
- * rounded to an integer, ties to even. */
+/* Return the level of a value, as a float. Adding 1.5 * 2^23 rounds to an integer, ties to even,
+ * since a float of that size has a last bit of 1. */
 FUNC float int8_level(float v, float inverse) {
     return (v * inverse + 12582912.0f) - 12582912.0f;
 }
@@ -78,7 +78,7 @@ FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
                : scale < SCALE_MIN || scale > SCALE_MAX || n == 0 || len != DENSE_HEAD + (u64)n;
 }
 
-/* -128 is no level, and one of 127 or -127 must be there. */
+/* The level -128 is invalid, and a valid message has a level of 127 or -127. */
 FUNC u32 quad_seen(GLOBAL const u8 *src, u32 at, u32 count) {
     const u32 word = int8_load(src, at, count);
     u32 seen = 0;

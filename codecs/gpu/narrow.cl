@@ -1,5 +1,6 @@
-/* float16 and bfloat16: all but the conversion of a value, which stands before: narrow, widen, and
- * NARROW_INFINITY, from which on magnitudes are infinite or NaN. */
+/* The common part of float16 and bfloat16. The codec's own source comes before it and defines
+ * narrow, widen and NARROW_INFINITY. Codes of a magnitude from NARROW_INFINITY on are infinite or
+ * NaN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define DENSE_HEAD 0U
 

@@ -1,22 +1,22 @@
-/* Quads, which are four values, and the largest magnitude of all. */
+/* Load and store quads, which are four values, and find the largest magnitude of an array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Quads of a work-item, 256 apart. */
+/* Quads of a work-item; from one to the next are 256 quads. */
 #define QUADS 4U
 
-/* For dense.cl: what a codec multiplies by, and what it has seen in a message. */
+/* What a codec multiplies by, for dense.cl. */
 typedef struct scales {
     float one, two;
 } scales;
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
-/* Has the group all of its values? A group that has, asks so once, and not for each quad. */
+/* Is no value of this work-group past the end? Then its loops need no check for each quad. */
 FUNC int group_whole(u32 n) {
     return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
 }
 
-/* How many of the four values of a quad there are. */
+/* Return how many of a quad's four values exist: fewer than 4 at the end of the array. */
 FUNC u32 quad_count(u32 at, u32 n) {
     const u32 first = 4 * at;
     return first >= n ? 0 : n - first < 4 ? n - first : 4;
@@ -47,7 +47,7 @@ FUNC void quad_store(GLOBAL float *to, u32 at, u32 count, f32x4 v) {
     }
 }
 
-/* residual + x; either may be NULL. */
+/* Return residual + x of a quad; one of the two may be NULL. */
 FUNC f32x4 quad_sum(GLOBAL const float *residual, GLOBAL const float *x, u32 at, u32 count) {
     f32x4 v = quad_load(residual != 0 ? residual : x, at, count);
     if (residual != 0 && x != 0) {
@@ -65,7 +65,7 @@ FUNC u32 larger(u32 a, u32 b) {
     return a > b ? a : b;
 }
 
-/* The largest magnitude of a work-item's sums. */
+/* Return the bits of the largest magnitude among a work-item's sums. */
 FUNC u32 largest_of(GLOBAL const float *residual, GLOBAL const float *x, u32 n, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     u32 max = 0;
@@ -79,7 +79,8 @@ FUNC u32 largest_of(GLOBAL const float *residual, GLOBAL const float *x, u32 n, 
     return max;
 }
 
-/* The bits of the largest |residual + x|; NaN's are above infinity's. most: 0 at first. */
+/* Store the bits of the largest |residual + x| in *most, which is 0 at the launch. NaN's bits are
+ * above those of infinity. */
 KERNEL largest_sum(GLOBAL const float *residual, GLOBAL const float *x, u32 n, GLOBAL u32 *most) {
     LOCAL u32 room[GROUP_SIZE];
     u32 max = group_whole(n) ? largest_of(residual, x, n, 1) : largest_of(residual, x, n, 0);

@@ -1,47 +1,52 @@
-/* The k values of largest magnitude, of all or of each sign: exactly, equal ones by position. */
+/* Choose the k values of largest magnitude, of all values or of each sign. The choice is exact:
+ * among equal magnitudes the earlier positions win. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A value's key is its magnitude's 31 bits; zeros do not compete. The k-th greatest key is found
- * in three steps, by histograms of the key's 11, 10 and 10 bits. One side: all values compete.
- * Two sides: side 0 has the positive values, side 1 the negative ones.
+ * A value's key is its magnitude's 31 bits; zeros are never chosen. Three histograms find the k-th
+ * greatest key, by the key's 11, 10 and 10 bits. With one side, all values compete. With two
+ * sides, the positive values of side 0 and the negative values of side 1 compete apart.
  *
- * A sample of the values gives a key that the k-th one almost surely exceeds. While x is added,
- * values above that key are listed, up to ROOM of each tile, and only these candidates are looked
- * at again. If a tile has more, or all have fewer than k, a flag lets the same kernels look at all
- * values. So the sample decides the time, never the choice.
+ * A sample of the values gives a key that is almost surely below the k-th greatest one. While x is
+ * added, values above the sample's key are listed as candidates, up to ROOM of each tile. The
+ * later kernels look only at the candidates. If a tile has more than ROOM, or all tiles together
+ * have fewer than k, a flag makes the same kernels look at all values. So the sample decides the
+ * time, never the choice.
  */
-#define TILE       2048U  /* values of a group that keeps their order */
-#define SLAB       16384U /* values of a group that counts: a bin's count has 16 bits */
-#define ROOM       256U   /* candidates of a tile, one for each work-item */
+#define TILE       2048U  /* values of a group in the values' order */
+#define SLAB       16384U /* values of a counting group: below 2^16, a counter's limit */
+#define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
-#define WORDS      64U /* of a tile's bitmap */
+#define WORDS      64U /* words of a tile's bitmap */
 #define INFINITE   0x7f800000U
 
-/* Histograms, in this order: of the sample, of candidates, of all values; then the next bits. */
+/* The levels of a choice, each with its histogram. The first three count the key's upper 11 bits:
+ * of the sample, of the candidates, of all values. The next two count the lower bits. */
 #define SAMPLE     0U
 #define CANDIDATES 1U
 #define ALL_VALUES 2U
 
 /* The choice of one side. */
 typedef struct side {
-    u32 low;      /* the least key that may be chosen; at last the k-th greatest key */
+    u32 low;      /* the least key that may be chosen; in the end the k-th greatest */
     u32 ties;     /* how many of the values with this key are chosen */
-    u32 all;      /* fewer than k values compete: all of them are chosen */
-    u32 exponent; /* of the least value chosen */
+    u32 all;      /* true if fewer than k values compete: all are chosen */
+    u32 exponent; /* exponent bits of the least chosen value */
     u32 reserved[2];
-    double mean; /* of the magnitudes */
+    double mean; /* mean of the chosen magnitudes */
 } side;
 
-/* chosen[0] and [1]; what the sample says is in [2] and [3]. */
+/* chosen[0] and chosen[1] are the result of side 0 and 1. From index GUESS on follow the estimates
+ * from the sample. */
 #define GUESS 2
 
 FUNC u32 side_of(u32 bits, u32 sides) {
     return sides == 2 ? bits >> 31 : 0;
 }
 
-/* Of a level: which bits of a key its bin is, how many bins a side has, where they begin. */
+/* For each level: the lowest bit of a key that selects its bin, the number of bins of a side, and
+ * where the bins begin. */
 FUNC u32 level_shift(u32 level) {
     return level <= ALL_VALUES ? 20 : level == ALL_VALUES + 1 ? 10 : 0;
 }
@@ -59,7 +64,8 @@ FUNC void clear_bins(LOCALP u32 *mine, u32 count) {
     }
 }
 
-/* A group's bins: side 0 in the low 16 bits. */
+/* Count a key in a work-group's own histogram: side 0 in the low 16 bits of a bin, side 1 in the
+ * high ones. */
 FUNC void count_key(LOCALP u32 *mine, u32 bin, u32 s) {
     ATOMIC_ADD(&mine[bin], 1U << 16 * s);
 }
@@ -83,10 +89,11 @@ FUNC u32 slab_end(u32 n) {
     return left < SLAB ? left : SLAB;
 }
 
-/* ---- A first look ---- */
+/* ---- Add x, and list candidates ---- */
 
-/* One value from each of GROUPS * TILE equal ranges, at a scattered place: a fixed stride could
- * meet the same column of a matrix each time. */
+/* Histogram of the sample: one value from each of GROUPS * TILE equal ranges, at a random-like
+ * offset in the range. With a fixed stride the sample could take all values from one column of a
+ * matrix. */
 KERNEL select_sample(GLOBAL const float *residual, GLOBAL const float *x, u32 n, u32 sides,
                      GLOBAL u32 *bins) {
     LOCAL u32 mine[FIRST_BINS];
@@ -133,19 +140,20 @@ KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 s
     flush_bins(mine, ALL_VALUES, bins);
 }
 
-/* The place in a tile of value j of a work-item: two quads, each four values side by side. */
+/* Return the place in the tile of a work-item's value j. The eight values are two quads of
+ * neighbouring values. */
 FUNC u32 place_in_tile(u32 j) {
     return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
 }
 
-/* A quad with x added. */
+/* Return a quad of residual + x, stored in the residual. */
 FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
     f32x4 a = LOAD4(residual + at), b = LOAD4(x + at);
     return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* The 8 values of a work-item in the tile that begins at `first`, with x added; zeros after the
- * n-th. */
+/* Load the 8 values of a work-item in the tile that begins at index first, with x added. Past the
+ * n-th value they are 0. */
 FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 first, float v[8]) {
     if (first + TILE <= n && x != 0) {
         u32 at = first + place_in_tile(0), next = first + place_in_tile(4);
@@ -172,7 +180,7 @@ FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 firs
     }
 }
 
-/* residual += x; list the candidates of each tile, in any order, and make their histogram. */
+/* residual += x. List the candidates of each tile, in any order, and make their histogram. */
 KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 sides,
                               GLOBAL const side *chosen, GLOBAL u32 *bins, GLOBAL u32 *found,
                               GLOBAL u32 *index, GLOBAL u32 *flag, GLOBAL head *h) {
@@ -218,8 +226,8 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
 
 /* ---- The k-th key ---- */
 
-/* The histogram of a level from ALL_VALUES on, of the keys in the bin that the level before chose:
- * of the candidates, or of all values if the flag is set. */
+/* Make the histogram of a level from ALL_VALUES on. It counts only keys in the bin that the last
+ * level chose: keys of the candidates, or of all values if the flag is set. */
 KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
                    GLOBAL const side *chosen, GLOBAL const u32 *found, GLOBAL const u32 *index,
                    GLOBAL const u32 *flag, GLOBAL u32 *bins) {
@@ -250,12 +258,12 @@ KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
     flush_bins(mine, level, bins);
 }
 
-/* Does select_pick begin a choice at this level? */
+/* Does a choice start at this level, with no bin chosen before? */
 FUNC u32 is_first(u32 level) {
     return level <= ALL_VALUES;
 }
 
-/* A group for each side: the bin that holds the k-th greatest key. */
+/* Launched with one work-group for each side: find the bin that holds the k-th greatest key. */
 KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen,
                    GLOBAL u32 *flag) {
     LOCAL u32 room[GROUP_SIZE];
@@ -266,7 +274,7 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
     if (level == ALL_VALUES ? *flag == 0 : all != 0) {
         return;
     }
-    /* Work-item 0 has the highest bins. */
+    /* Bins are searched from the top: work-item 0 has the highest bins. */
     u32 top = count - 1 - LANE * each;
     for (u32 j = 0; j < each; j++) {
         u32 more = mine[top - j];
@@ -306,7 +314,8 @@ FUNC void mark(LOCALP u32 *more, LOCALP u32 *equal, u32 bits, u32 at, u32 sides,
     }
 }
 
-/* Bitmaps of a tile's values of one side: with a greater key than the k-th, and with this key. */
+/* Make two bitmaps of a tile's values of one side: those with a key above the k-th greatest key,
+ * and those with the k-th greatest key itself. */
 FUNC void mark_tile(LOCALP u32 *more, LOCALP u32 *equal, GLOBAL const float *residual, u32 n,
                     u32 sides, u32 which, u32 low, GLOBAL const u32 *found,
                     GLOBAL const u32 *index, u32 listed) {
@@ -324,13 +333,14 @@ FUNC void mark_tile(LOCALP u32 *more, LOCALP u32 *equal, GLOBAL const float *res
     BARRIER();
 }
 
-/* Ones of a work-item's word: of `more` in the low half, of `equal` in the high half. */
+/* Count the ones of a work-item's word in two bitmaps. The count for the bitmap more is in the low
+ * half of the result, that for the bitmap equal in the high half. */
 FUNC u32 marked(LOCALP const u32 *more, LOCALP const u32 *equal) {
     return LANE < WORDS ? POPCOUNT(more[LANE]) | POPCOUNT(equal[LANE]) << 16 : 0;
 }
 
-/* One value of this tile: its side's count, above the k-th key in the low half, with this key in the
- * high half. */
+/* Count one value for its side. The low half of counts[side] counts keys above the k-th greatest
+ * key, the high half counts keys equal to it. */
 FUNC void count_value(LOCALP u32 *counts, float v, u32 sides, u32 low0, u32 low1) {
     u32 bits = BITS_OF(v), key = bits & 0x7fffffffU, s = side_of(bits, sides);
     u32 low = s == 0 ? low0 : low1;
@@ -339,7 +349,8 @@ FUNC void count_value(LOCALP u32 *counts, float v, u32 sides, u32 low0, u32 low1
     }
 }
 
-/* Row 2s of the tiles: values of side s above its k-th key; row 2s + 1: values with that key. */
+/* Fill the rows of the array tiles for each side s. Row 2s counts the tile's values above the k-th
+ * greatest key, row 2s + 1 the values with this key. */
 KERNEL select_count(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
                     GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
                     GLOBAL u32 *tiles) {
@@ -362,7 +373,8 @@ KERNEL select_count(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const
     }
 }
 
-/* A group for each row: sums of what is before; the sum of all goes into totals. */
+/* Launched with one work-group for each row: replace each number by the sum of those before it.
+ * totals[row] becomes the sum of the row. */
 KERNEL scan_rows(GLOBAL u32 *rows, u32 length, GLOBAL u32 *totals) {
     LOCAL u32 room[GROUP_SIZE];
     GLOBAL u32 *row = rows + (u64)GROUP * length;
@@ -391,13 +403,13 @@ KERNEL scan_rows(GLOBAL u32 *rows, u32 length, GLOBAL u32 *totals) {
     }
 }
 
-/* How many values of a side are chosen. */
+/* Return how many values of side s are chosen. */
 FUNC u32 chosen_count(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 s) {
     u32 ties = chosen[s].ties, equal = totals[2 * s + 1];
     return totals[2 * s] + (equal < ties ? equal : ties);
 }
 
-/* The first `count` ones of a word. */
+/* Return the word with only its lowest ones, as many as count. */
 FUNC u32 first_ones(u32 word, u32 count) {
     u32 kept = 0;
     for (; count > 0 && word != 0; count--) {
@@ -407,8 +419,8 @@ FUNC u32 first_ones(u32 word, u32 count) {
     return kept;
 }
 
-/* Make `more` the bitmap of the values chosen; from[word] is the number of its first one among all
- * that are chosen. */
+/* Turn the bitmap more into that of all chosen values. from[word] becomes the index, among all
+ * chosen values, of the first one in that word. */
 FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equal, LOCALP u32 *from,
                       GLOBAL const u32 *tiles, u32 s, u32 ties) {
     u32 total, before = wg_scan(room, marked(more, equal), &total);
@@ -421,8 +433,8 @@ FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equa
     BARRIER();
 }
 
-/* Positions and values of those chosen, in their order; side s has its lists at s * k. A work-item
- * has 8 values. */
+/* List positions and values of the chosen values, in order of position. The list of side s begins
+ * at s * k. A work-item handles 8 values. */
 KERNEL select_list(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
                    GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
                    GLOBAL const u32 *tiles, u32 k, GLOBAL u32 *place, GLOBAL float *value) {

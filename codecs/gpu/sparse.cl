@@ -1,31 +1,32 @@
-/* sbc, stc and dgc: means of the values chosen, and their positions in Golomb's code. Formats:
- * docs/codec-formats.md#positions */
+/* sbc, stc and dgc: write the mean or the values of the chosen elements, and their positions in
+ * Golomb's code. Formats: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a message holds of the values, as fedcodec_sparse. */
+/* What a message holds of the chosen values: the same numbers as the enum fedcodec_sparse. */
 #define MEAN   0U
 #define SIGNS  1U
 #define VALUES 2U
 
-#define RICE 32U /* parameters b */
+#define RICE 32U /* b may be 0 to 31 */
 
 /* A message that is being written or read. */
 typedef struct message {
     u32 count;
-    u32 which;  /* write: the side that is sent */
-    float mu;   /* not for VALUES */
-    u32 values; /* the byte where signs or values begin */
-    u32 at;     /* the byte where the positions begin */
+    u32 which;  /* encode: the side that is sent */
+    float mu;   /* the mean; unused for VALUES */
+    u32 values; /* offset of the signs or values */
+    u32 at;     /* offset of the positions */
     u32 b;
-    u32 chunks; /* read: of the positions' bytes */
+    u32 chunks; /* decode: chunks of the positions' bytes */
     u32 reserved;
 } message;
 
 /* ---- Means ---- */
 
 /*
- * Each magnitude is a multiple of the least one's ulp. If the sum is at most 2^53 of these, no
- * partial sum is rounded, and any order gives the processor's. Else a work-item adds in order.
+ * The mean must have the processor's bits. Each magnitude is a multiple of the ulp of the least
+ * magnitude. If the sum is at most 2^53 ulps, no partial sum is rounded, so any order of additions
+ * gives the same bits. Otherwise one work-item adds in the processor's order.
  */
 #define MOST_ULPS ((u64)1 << 53)
 #define TOO_MANY  ((u64)1 << 54)
@@ -34,7 +35,7 @@ FUNC u64 at_most(u64 sum) {
     return sum < TOO_MANY ? sum : TOO_MANY;
 }
 
-/* A magnitude in ulps of the exponent. */
+/* Return a magnitude as a multiple of the ulp of this exponent. */
 FUNC u64 in_ulps(u32 key, u32 exponent) {
     u32 mine = key >> 23, least = exponent > 0 ? exponent : 1;
     u64 mantissa = (key & 0x7fffffU) | (mine > 0 ? 0x800000U : 0);
@@ -42,13 +43,14 @@ FUNC u64 in_ulps(u32 key, u32 exponent) {
     return shift > 30 ? TOO_MANY : at_most(mantissa << shift);
 }
 
-/* An ulp of the exponent: 2^(exponent - 150). */
+/* Return the ulp of this exponent: 2^(exponent - 150). */
 FUNC double ulp_of(u32 exponent) {
     u32 e = exponent > 0 ? exponent : 1;
     return (double)FLOAT_OF(e > 23 ? (e - 23) << 23 : 1U << (e - 1));
 }
 
-/* The sum of the work-items' values, each at most TOO_MANY; at most TOO_MANY. */
+/* Sum a number of each work-item. Each is at most TOO_MANY, and the result is capped at
+ * TOO_MANY. */
 FUNC u64 wg_sum64(LOCALP u64 *room, u64 value) {
     room[LANE] = value;
     BARRIER();
@@ -63,7 +65,7 @@ FUNC u64 wg_sum64(LOCALP u64 *room, u64 value) {
     return sum;
 }
 
-/* A part of each side's sum, 2,048 values a group: side 0 first. */
+/* Sum each side's chosen magnitudes in parts: 2,048 values a work-group, side 0 first. */
 KERNEL sparse_sums(GLOBAL const side *chosen, GLOBAL const u32 *totals, GLOBAL const float *value,
                    u32 k, u32 each, GLOBAL u64 *parts) {
     LOCAL u64 room[GROUP_SIZE];
@@ -82,7 +84,7 @@ KERNEL sparse_sums(GLOBAL const side *chosen, GLOBAL const u32 *totals, GLOBAL c
     }
 }
 
-/* A group for each side. */
+/* Launched with one work-group for each side. */
 KERNEL sparse_means(GLOBAL side *chosen, GLOBAL const u32 *totals, GLOBAL const float *value, u32 k,
                     u32 each, GLOBAL const u64 *parts) {
     LOCAL u64 room[GROUP_SIZE];
@@ -101,7 +103,7 @@ KERNEL sparse_means(GLOBAL side *chosen, GLOBAL const u32 *totals, GLOBAL const 
         if (LANE == 0) {
             sum = base == 0 ? 0.0 : sum;
             for (u32 j = 0; j < GROUP_SIZE; j++) {
-                sum += (double)next[j]; /* adding 0 after the last one changes nothing */
+                sum += (double)next[j]; /* past the last value, next[j] is 0 */
             }
         }
         BARRIER();
@@ -117,7 +119,8 @@ FUNC u64 values_size(u32 kind, u32 count) {
     return kind == VALUES ? 4 * (u64)count : kind == SIGNS ? 4 + count / 8 + (count % 8 != 0) : 4;
 }
 
-/* One group: the side that is sent, and all up to the values. */
+/* Launched with one work-group: choose the side that is sent, and write the message up to its
+ * values. */
 KERNEL sparse_begin(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 kind, u32 sides, u32 b,
                     GLOBAL u8 *dst, GLOBAL message *m) {
     if (LANE == 0) {
@@ -149,7 +152,8 @@ FUNC u32 gap_of(GLOBAL const u32 *index, u32 q) {
     return index[q] - (q > 0 ? index[q - 1] + 1 : 0);
 }
 
-/* pos=rice: sums[b] is the number of ones in codes with that b. 8 codes a work-item. */
+/* For pos=rice: add to sums[b] the number of one bits in the codes if b is the parameter. A
+ * work-item handles 8 codes. */
 KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOBAL u32 *sums) {
     LOCAL u32 mine[RICE];
     u32 first = GROUP * TILE + 8 * LANE;
@@ -170,7 +174,7 @@ KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOB
     }
 }
 
-/* One group: the b that makes the fewest bits; of equal ones the least. */
+/* Launched with one work-group: choose the b with the fewest bits; of equal ones the least. */
 KERNEL sparse_best(u32 kind, GLOBAL const u32 *sums, GLOBAL u8 *dst, GLOBAL message *m) {
     if (LANE == 0 && m->count > 0) {
         u64 least = m->count + (u64)sums[0];
@@ -184,14 +188,14 @@ KERNEL sparse_best(u32 kind, GLOBAL const u32 *sums, GLOBAL u8 *dst, GLOBAL mess
     }
 }
 
-/* The bits of code q. */
+/* Return the number of ones in the unary part of code q. *low becomes its b low bits. */
 FUNC u32 code_ones(GLOBAL const u32 *index, u32 q, u32 b, u32 *low) {
     u32 gap = gap_of(index, q);
     *low = gap & ((1U << b) - 1);
     return gap >> b;
 }
 
-/* Of the 8 codes of a work-item. */
+/* Return the number of bits of a work-item's 8 codes. */
 FUNC u32 code_bits(GLOBAL const message *m, GLOBAL const u32 *index) {
     u32 first = GROUP * TILE + 8 * LANE, bits = 0, low;
     for (u32 j = 0; j < 8 && first + j < m->count; j++) {
@@ -209,21 +213,22 @@ KERNEL sparse_lengths(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, G
     }
 }
 
-/* Clear bits of a word, whose first byte has the high ones. */
+/* Clear the bits of a word that are set in v. The high byte of v stands for the word's first byte
+ * in memory. */
 FUNC void clear_word(GLOBAL u32 *word, u32 v) {
     if (v != 0) {
         ATOMIC_AND(word, ~(v >> 24 | (v >> 8 & 0xff00U) | (v << 8 & 0xff0000U) | v << 24));
     }
 }
 
-/* Clear the zeros of a code's last b + 1 bits, from bit `pos` on. */
+/* Clear the zero bits of a code's last b + 1 bits, from bit pos on. */
 FUNC void clear_bits(GLOBAL u32 *words, u32 pos, u32 low, u32 b) {
     u64 zeros = (~(u64)low & (((u64)2 << b) - 1)) << (63 - pos % 32 - b);
     clear_word(words + pos / 32, (u32)(zeros >> 32));
     clear_word(words + pos / 32 + 1, (u32)zeros);
 }
 
-/* One value: into the message, and out of the residual. */
+/* Write one value into the message, and subtract what is sent from the residual. */
 FUNC void put_value(u32 kind, GLOBAL const message *m, u32 q, float v, GLOBAL u8 *dst,
                     GLOBAL float *residual) {
     float sent = m->mu;
@@ -236,7 +241,8 @@ FUNC void put_value(u32 kind, GLOBAL const message *m, u32 q, float v, GLOBAL u8
     *residual = v - sent;
 }
 
-/* 8 codes a work-item; words are all ones before. */
+/* Write the codes and values of 8 positions a work-item. All words must be all ones at the
+ * launch. */
 KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const float *value, u32 k,
                   u32 kind, GLOBAL const u32 *tiles, GLOBAL u32 *words, GLOBAL u8 *dst,
                   GLOBAL float *residual) {
@@ -257,7 +263,7 @@ KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const
     }
 }
 
-/* The positions' bytes into the message; 4 a work-item. */
+/* Copy the positions' bytes into the message, 4 bytes a work-item. */
 KERNEL sparse_finish(GLOBAL const message *m, GLOBAL const u32 *words, GLOBAL const u32 *bits,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     u32 word = GROUP * GROUP_SIZE + LANE, bytes = *bits / 8 + (*bits % 8 != 0);

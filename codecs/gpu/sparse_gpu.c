@@ -1,4 +1,4 @@
-/* sbc, stc and dgc on a GPU: the order of launches, which they share. */
+/* sbc, stc and dgc on a GPU: launch the kernels of select.cl, sparse.cl and sparse_read.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 #include "codecs/gpu/gpu_texts.h"
@@ -6,13 +6,14 @@
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"
 
-enum { CHUNK = 64, HEAD = 32 }; /* bytes of a chunk of positions; of `message` in sparse.cl */
+enum { CHUNK = 64, HEAD = 32 }; /* bytes: a chunk of positions; the struct message */
 
 static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* The next array of `size` bytes. at NULL: only its end counts. */
+/* Hands out arrays of the work memory one after the other. With work NULL it only adds up their
+ * sizes. */
 typedef struct room {
     char *work;
     size_t used;
@@ -28,11 +29,11 @@ static void *take(room *r, size_t size) {
 
 typedef struct writing {
     fedcodec_gpu_choice choice;
-    uint32_t k, b, each; /* each: groups for k values */
+    uint32_t k, b, each; /* each: work-groups for k values */
     void *message;
     uint32_t *index;
     float *value;
-    uint64_t *parts; /* of sums; then the codes' lengths, for each group */
+    uint64_t *parts; /* partial sums; then lengths of the codes */
     uint32_t *tiles, *bits, *words;
     size_t word_bytes;
 } writing;
@@ -41,7 +42,7 @@ static uint32_t sides_of(fedcodec_sparse kind) {
     return kind == FEDCODEC_SPARSE_MEAN ? 2 : 1;
 }
 
-/* The places in the work memory; returns how much of it they take. */
+/* Set the arrays' places in the work memory. Returns the bytes that they take. */
 static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t n, void *work,
                               writing *w) {
     const uint32_t sides = sides_of(kind);
@@ -101,7 +102,7 @@ static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, cons
     return fed_gpu_launch(job->stream, job->module, "sparse_finish", finishers, finish, 5);
 }
 
-/* pos=rice. The sums lie where the bits will. */
+/* Find the parameter b for pos=rice. The sums use memory that the codes' bits use later. */
 static fed_status find_best_b(const fedcodec_gpu_job *job, uint32_t kind, const writing *w) {
     uint32_t *sums = w->words;
     const fed_gpu_arg ones[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->index), FED_GPU_VALUE(w->k),
@@ -135,14 +136,15 @@ static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
 /* ---- Read ---- */
 
 typedef struct reading {
-    uint32_t chunks; /* groups of 256 of them, at most */
+    uint32_t chunks; /* work-groups of 256 chunks, at most */
     void *message;
     uint8_t *lows, *ends;
     uint32_t *codes;
     uint64_t *moved;
 } reading;
 
-/* Positions of n values take at most 32 bits each, and n bits together. */
+/* Bound the positions' bytes: the positions of n values take at most 32 bits each, and n bits
+ * together. */
 static size_t lay_out_reading(size_t n, size_t cap, void *work, reading *read) {
     const size_t most = 4 * n + n / 8 + CHUNK, bytes = cap < most ? cap : most;
     room r = {work, 0};
@@ -161,7 +163,8 @@ static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind, const r
                                 FED_GPU_AT(r->message),   FED_GPU_AT(job->head)};
     const fed_gpu_arg values[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(kind),
                                   FED_GPU_AT(r->message), FED_GPU_AT(job->head)};
-    const size_t most = job->n < job->cap ? job->n : job->cap; /* values that fit in the message */
+    /* No more values fit into the message. */
+    const size_t most = job->n < job->cap ? job->n : job->cap;
     const uint32_t groups =
         kind == FEDCODEC_SPARSE_MEAN ? 0 : fedcodec_gpu_groups(most, FEDCODEC_GPU_EACH);
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_open", 1, open, 6));

@@ -1,12 +1,14 @@
-/* sbc, stc and dgc: messages checked and read, 512 bits of positions a work-item. Formats:
- * docs/codec-formats.md#golomb */
+/* sbc, stc and dgc: check and decode messages. A work-item reads a chunk of 512 bits of positions.
+ * Formats: docs/codec-formats.md#golomb */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Golomb's code has no index. What a decoder must know at the first bit of a chunk is how many low
- * bits of a code are to come, 0 to 31. Each work-item first assumes 0, then what the chunk before
- * ends with, until nothing changes. All else is a sum over bits: a one of a unary part moves on by
- * 2^b positions, its zero by one, a low bit by its value. So a code may span any number of chunks.
+ * Golomb's code has no index of where codes begin. To decode a chunk, a work-item must know how
+ * many low bits of a code are still to come at the chunk's first bit: 0 to 31. Each work-item
+ * first assumes 0. It then takes over what the chunk before ends with, until nothing changes.
+ *
+ * A position is a sum over bits: a one of a unary part adds 2^b, its zero adds 1, low bits add
+ * their value. So a code may span any number of chunks.
  */
 #define CHUNK_BITS  512U
 #define CHUNK_BYTES 64U
@@ -14,18 +16,18 @@
 
 #define FED_OK       0U
 
-/* A chunk being read. */
+/* The state of reading a chunk. */
 typedef struct walk {
-    GLOBAL const u8 *src; /* its first byte */
-    u32 left;             /* bytes from there to the message's end, at most 2^31 */
-    u32 end;              /* its bits */
+    GLOBAL const u8 *src; /* the chunk's first byte */
+    u32 left;             /* bytes from src to the message's end, at most 2^31 */
+    u32 end;              /* bits of the chunk */
     u32 pos;              /* bits read */
     u32 low;              /* low bits of a code still to come */
-    u32 codes;            /* that ended */
-    u64 moved;            /* positions passed */
+    u32 codes;            /* codes that ended in the chunk */
+    u64 moved;            /* by how many positions the bits read move on */
 } walk;
 
-/* The next 32 bits; zeros after the message. */
+/* Return the next 32 bits, with zeros after the message. */
 FUNC u32 peek(GLOBAL const u8 *src, u32 left, u32 pos) {
     u32 at = pos / 8, shift = pos % 8;
     if (at + 5 <= left) {
@@ -39,7 +41,7 @@ FUNC u32 peek(GLOBAL const u8 *src, u32 left, u32 pos) {
     return (u32)(bits >> (8 - shift));
 }
 
-/* Up to the end of the next code, or of the chunk. 1: a code ended. */
+/* Read up to the end of the next code or of the chunk. Returns 1 if a code ended. */
 FUNC u32 next_code(walk *c, u32 b) {
     u32 low = c->low;
     while (low == 0 && c->pos < c->end) {
@@ -52,7 +54,7 @@ FUNC u32 next_code(walk *c, u32 b) {
         } else {
             c->moved += ((u64)ones << b) + 1;
             c->pos += ones + 1;
-            low = b + 1; /* and 1 for the zero, which is read */
+            low = b + 1; /* 1 more than b, for the zero just read */
         }
     }
     if (low == 0) {
@@ -70,7 +72,7 @@ FUNC u32 next_code(walk *c, u32 b) {
     return c->low == 0;
 }
 
-/* Chunk number `chunk` of the positions; beyond them it has no bits. */
+/* Start to read a chunk of the positions, by its number. A chunk beyond them has no bits. */
 FUNC walk walk_from(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
     walk c;
     u64 first = m->at + (u64)chunk * CHUNK_BYTES;
@@ -90,7 +92,7 @@ FUNC void walk_all(walk *c, u32 b) {
     }
 }
 
-/* The low bits to come at the chunk's end. */
+/* Return how many low bits are still to come at the chunk's end. */
 FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
     walk c = walk_from(src, m, len, chunk, low);
     walk_all(&c, m->b);
@@ -99,7 +101,7 @@ FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 c
 
 /* ---- The head ---- */
 
-/* A varint of at most 2^32 - 1; refused ones, and larger ones, are NO_NUMBER. */
+/* Read a varint. Returns NO_NUMBER if it is malformed or above 2^32 - 2. */
 FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     u64 v = 0;
     for (u32 j = 0; j < 5; j++) {
@@ -116,7 +118,7 @@ FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     return NO_NUMBER;
 }
 
-/* Returns a status. */
+/* Check and read the head of a message into *m. Returns a status. */
 FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL message *m) {
     u32 at = 0, count = read_varint(src, len, &at);
     m->count = 0;
@@ -131,7 +133,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    if (how >= 32) { /* before the length, which narrow values make less */
+    /* Checked before the length, since messages with narrow values are shorter. */
+    if (how >= 32) {
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
     }
@@ -150,7 +153,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
             return FED_EFORMAT;
         }
     }
-    /* What encode can write of n values: each gap's code has at most b + 1 bits besides ones. */
+    /* Limit the positions' bytes to what encode can write: each gap's code has a zero and b low
+     * bits, and all codes together have at most n >> b ones. */
     u64 most = ((u64)count * (how + 1) + (n >> how)) / 8 + 1;
     if (len - positions > most) {
         return FED_EFORMAT;
@@ -159,7 +163,7 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
     return FED_OK;
 }
 
-/* One group. */
+/* Launched with one work-group. */
 KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL message *m,
                    GLOBAL head *h) {
     if (LANE == 0) {
@@ -172,7 +176,7 @@ KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL messag
     }
 }
 
-/* 8 values or signs a work-item. */
+/* Check the values or the signs' padding, 8 of them a work-item. */
 KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m,
                            GLOBAL head *h) {
     u32 first = GROUP * TILE + 8 * LANE, count = m->count, bad = 0;
@@ -189,9 +193,10 @@ KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message 
     }
 }
 
-/* ---- Where the codes of a chunk begin ---- */
+/* ---- How many low bits of a code each chunk begins with ---- */
 
-/* 256 chunks a group: right, if the group begins with a code. */
+/* Settle 256 chunks a work-group. The result is right if the work-group's first chunk begins with
+ * a whole code; golomb_settle corrects the others. */
 KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                     GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -221,8 +226,8 @@ KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const 
     }
 }
 
-/* Give a group's chunks their right starts, up to one that has it. Returns what the group ends
- * with. */
+/* Correct the start of a group's chunks, up to the first chunk whose start is right. Returns how
+ * many low bits are to come at the group's end. */
 FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 group, u32 low,
                       GLOBAL u8 *lows, u32 end) {
     u32 chunk = group * GROUP_SIZE;
@@ -236,7 +241,8 @@ FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u3
     return low;
 }
 
-/* One group, which joins those of golomb_guess: rounds until no group's start changes. */
+/* Launched with one work-group: correct the groups of golomb_guess, in rounds, until no group's
+ * start changes. */
 KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                      GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -260,7 +266,7 @@ KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const
 
 /* ---- Positions ---- */
 
-/* Sums of two numbers of each work-item before this one, and of all. */
+/* Two numbers that are summed over work-items: codes that ended, and positions moved on. */
 typedef struct sums {
     u32 codes;
     u64 moved;
@@ -283,7 +289,7 @@ FUNC sums wg_scan_sums(LOCALP u32 *room, LOCALP u64 *wide, sums mine, sums *tota
     return before;
 }
 
-/* The chunk of this work-item, walked: its sums. */
+/* Read this work-item's chunk. Returns its sums. */
 FUNC sums chunk_sums(GLOBAL const u8 *src, GLOBAL const message *m, u32 len,
                      GLOBAL const u8 *lows) {
     u32 chunk = GROUP * GROUP_SIZE + LANE;
@@ -310,7 +316,8 @@ KERNEL golomb_count(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const 
     }
 }
 
-/* One group: what is before each group; and are there as many codes as the head says? */
+/* Launched with one work-group: replace each group's sums by those of the groups before it. Fail
+ * unless there are as many codes as the head states. */
 KERNEL golomb_sum(GLOBAL const message *m, GLOBAL u32 *codes, GLOBAL u64 *moved, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     LOCAL u64 wide[GROUP_SIZE];
@@ -335,7 +342,8 @@ KERNEL golomb_sum(GLOBAL const message *m, GLOBAL u32 *codes, GLOBAL u64 *moved,
     }
 }
 
-/* The last code: its position is below n, and after it come fewer than 8 bits, all ones. */
+/* Check the last code: its position must be below n, and after it come fewer than 8 bits, all
+ * ones. */
 KERNEL golomb_check(GLOBAL const u8 *src, u32 n, GLOBAL const message *m, GLOBAL const u8 *lows,
                     GLOBAL const u32 *codes, GLOBAL const u64 *moved, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
@@ -372,7 +380,7 @@ FUNC float value_of(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, u32
     return m->mu;
 }
 
-/* y = 0, 8 values a work-item. */
+/* Set y to 0, 8 values a work-item. */
 KERNEL sparse_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     u32 first = GROUP * TILE + LANE;
     for (u32 j = 0; j < 8 && first + j * GROUP_SIZE < n && h->status == 0; j++) {
@@ -380,7 +388,7 @@ KERNEL sparse_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     }
 }
 
-/* y += w * value; positions differ, so no two work-items meet. */
+/* y += w * value. Positions differ, so no two work-items write the same element. */
 KERNEL golomb_add(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, GLOBAL const u8 *lows,
                   GLOBAL const u32 *codes, GLOBAL const u64 *moved, float w, GLOBAL float *y,
                   GLOBAL const head *h) {

@@ -1,34 +1,37 @@
-/* 3lc: five digits a byte, runs of zeros shortened. Format: docs/codec-formats.md#3lc
+/* 3lc: five digits a byte, runs of zero bytes shortened. Format: docs/codec-formats.md#3lc
  *
- * Encode: the largest sum; m; digits, and what each tile of bytes looks like; where each tile's
- * output begins; the output. Read: what each tile of a message stands for, and what can't be; where
- * each tile begins; the values that are not 0. */
+ * The kernels of encode find the largest sum, compute the scale m, write digits as bytes and
+ * describe each tile of bytes. Then they compute where each tile's output begins, and write it.
+ *
+ * The kernels of decode check the message and count the positions that each tile stands for. Then
+ * they compute where each tile begins, and add the values that are not 0. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD         4U
-#define TILE         1024U /* bytes */
+#define TILE         1024U /* bytes of a tile */
 #define ZERO         121U
 #define RUN_MAX      14U
 #define FLT_MAX_BITS 0x7f7fffffU
 
-/* How many positions hold n values. */
+/* Return how many bytes the digits of n values take: value i is a digit of byte i mod that
+ * number. */
 FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
 
-/* Bytes that a run of this length makes. */
+/* Return how many output bytes a run of so many zero bytes takes. */
 FUNC u32 run_bytes(u32 run) {
     return run / RUN_MAX + (run % RUN_MAX != 0);
 }
 
 /* ---- Encode ---- */
 
-/* What is known of a stretch of bytes. Without any but zeros, `lead` is their number, and the rest
- * is 0. */
+/* A description of consecutive bytes. A zero is a byte of five zero digits, ZERO. If all bytes are
+ * zeros, lead is their number and the other members are 0. */
 typedef struct stretch {
     u32 lead;  /* zeros before the first other byte */
     u32 trail; /* zeros after the last other byte */
-    u32 out;   /* what the bytes between make, the first and the last other byte among them */
+    u32 out;   /* output bytes from the first to the last other byte */
     u32 others;
 } stretch;
 
@@ -48,7 +51,8 @@ FUNC stretch join(stretch a, stretch b) {
     return s;
 }
 
-/* One group. most: the bits of the largest sum. zre 0: runs stay as they are. */
+/* Launched with one work-group: compute m. most: the bits of the largest sum. zre: 0 if runs are
+ * not shortened. */
 KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL float *m,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {
@@ -68,8 +72,8 @@ KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL fl
     }
 }
 
-/* The byte of a position; its values leave the rest in the residual. All are loaded before the
- * first is stored. whole: all of them are there, else some may be padding. */
+/* Return the byte of a position, and keep in the residual what its digits leave out. All values
+ * are loaded before the first is stored. whole: no value of the byte is padding. */
 FUNC u32 push_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 packed, u32 position,
                      float m, int whole) {
     const float half_m = 0.5f * m;
@@ -95,8 +99,8 @@ FUNC u32 push_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 p
     return made;
 }
 
-/* The four bytes of a work-item in a tile in local memory. Zeros run since `start`: the end of the
- * last other byte before. */
+/* Return the end of the last byte that is not ZERO among a work-item's four bytes of the tile, or
+ * 0 if there is none. count: bytes of the tile. */
 FUNC u32 last_other(LOCALP const u8 *byte, u32 count) {
     u32 last = 0;
     for (u32 k = 0; k < 4; k++) {
@@ -106,7 +110,8 @@ FUNC u32 last_other(LOCALP const u8 *byte, u32 count) {
     return last;
 }
 
-/* A tile of bytes to `bytes`; zre 0: to the message. */
+/* Write a tile of bytes and its description. bytes: memory for them; the message itself if runs
+ * are not shortened. */
 KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL const float *m,
                       GLOBAL u8 *bytes, GLOBAL stretch *tiles) {
     LOCAL u8 byte[TILE];
@@ -157,7 +162,7 @@ KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOB
     }
 }
 
-/* One group: each tile's stretch becomes that of all tiles before it. */
+/* Launched with one work-group: replace each tile's description by that of all tiles before it. */
 KERNEL threelc_offsets(u32 n, GLOBAL const float *m, GLOBAL stretch *tiles, GLOBAL head *h) {
     LOCAL stretch part[GROUP_SIZE];
     const u32 packed = positions_of(n), count = packed / TILE + (packed % TILE != 0);
@@ -197,7 +202,8 @@ KERNEL threelc_offsets(u32 n, GLOBAL const float *m, GLOBAL stretch *tiles, GLOB
     }
 }
 
-/* What position `at` of the tile writes: a byte, or TILE for none. run: zeros up to and with it. */
+/* Return the output byte for a byte of the tile, or TILE if it has none. run: the number of zeros
+ * up to it and with it. ends: is it the run's last zero? */
 FUNC u32 output_of(u32 byte, u32 run, int ends) {
     if (byte != ZERO) {
         return byte;
@@ -206,7 +212,7 @@ FUNC u32 output_of(u32 byte, u32 run, int ends) {
     return rest == 0 ? 255 : !ends ? TILE : rest == 1 ? ZERO : 241 + rest;
 }
 
-/* The output of a tile of bytes. */
+/* Write the output of a tile of bytes. */
 KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
                     GLOBAL const stretch *tiles, GLOBAL u8 *dst) {
     LOCAL u8 byte[TILE + 4];
@@ -217,7 +223,7 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     if (!(*m > 0.0f)) {
         return;
     }
-    for (u32 at = LANE; at <= TILE; at += GROUP_SIZE) { /* with the first byte of the next tile */
+    for (u32 at = LANE; at <= TILE; at += GROUP_SIZE) { /* also loads the next tile's first byte */
         byte[at] = tile + at < packed ? bytes[tile + at] : (u8)0;
     }
     BARRIER();
@@ -244,8 +250,8 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
         }
     }
     BARRIER();
-    /* Of a run that the tile continues, the bytes 255 are written already; of one that ended just
-     * before, all. */
+    /* Where this tile's output begins. If a run of zeros goes on into the tile, only its full
+     * bytes 255 are written before. If it ended just before the tile, its rest is written too. */
     u64 offset = before.others != 0 ? run_bytes(before.lead) + before.out : 0;
     offset += byte[0] == ZERO ? carried / RUN_MAX : run_bytes(carried);
     for (u32 k = LANE; k < total; k += GROUP_SIZE) {
@@ -255,19 +261,19 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
 
 /* ---- Read ---- */
 
-/* What check finds; 0 at first. */
+/* What threelc_sizes finds in a message; 0 at first. */
 typedef struct found {
-    u64 positions; /* of all bytes */
-    u32 others;    /* is any byte not a run? */
+    u64 positions; /* positions that all bytes stand for */
+    u32 others;    /* 1 if some byte is not a run of zeros */
     u32 reserved;
 } found;
 
-/* How many positions a byte stands for. */
+/* Return how many positions a byte of the message stands for. */
 FUNC u32 size_of(u32 byte) {
     return byte > 242 ? byte - 241 : 1;
 }
 
-/* The four bytes of a work-item, from byte `at` of the payload on; 0 past the end. */
+/* Load the four bytes of a work-item, from offset at of the payload on; 0 past the end. */
 FUNC u32 load_four(GLOBAL const u8 *payload, u32 at, u32 len) {
     if (at + 4 <= len) {
         return *(GLOBAL const u32 *)(payload + at);
@@ -279,7 +285,7 @@ FUNC u32 load_four(GLOBAL const u8 *payload, u32 at, u32 len) {
     return word;
 }
 
-/* Bytes of the payload, if they can be one; else 0, and *bad. */
+/* Return the payload's length. If the head or the length is invalid, return 0 and set *bad. */
 FUNC u32 payload_of(GLOBAL const u8 *src, u32 cap, u32 n, u32 len, int *bad) {
     *bad = 1;
     if (len < HEAD || len > cap) {
@@ -290,7 +296,8 @@ FUNC u32 payload_of(GLOBAL const u8 *src, u32 cap, u32 n, u32 len, int *bad) {
     return *bad ? 0 : len - HEAD;
 }
 
-/* Sizes of tiles to `tiles`. With as many bytes as positions, none is a run. */
+/* Store in the array tiles how many positions each tile of the message stands for, and check its
+ * bytes. If the message has as many bytes as positions, its runs are not shortened. */
 KERNEL threelc_sizes(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBAL found *f,
                      GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
@@ -324,7 +331,7 @@ KERNEL threelc_sizes(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GL
     }
 }
 
-/* Are the digits after the n-th value zeros? They are in the last bytes. */
+/* Are the digits after the n-th value other than zero? They are in the last bytes. */
 FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     u32 end = packed;
     while (len > 0 && 4 * (u64)packed + end > n) {
@@ -341,21 +348,23 @@ FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     return 0;
 }
 
-/* One group: each tile's size becomes that of all tiles before it; and the verdict. */
+/* Launched with one work-group: replace each tile's size by the sum of those before it. Then
+ * finish the check, and set the status. */
 KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL const found *f,
                       GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 good = h->status == 0, payload = good ? h->len - HEAD : 0;
     const u32 packed = good && load_u32(src) > 0 ? positions_of(n) : 0;
     const u32 other = good && (f->positions != packed || (payload > 0 && f->others == 0));
-    /* its barriers: all have read the status before one changes it */
+    /* scan_tiles has barriers, so all work-items have read the status before one of them changes
+     * it. */
     (void)scan_tiles(room, tiles, other ? 0 : payload / TILE + (payload % TILE != 0));
     if (LANE == 0 && good && (other || padding_bad(src + HEAD, payload, n, packed))) {
         fail(h, FED_EFORMAT);
     }
 }
 
-/* y = 0, if the message is good. */
+/* Set y to 0 if the message is valid. */
 KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     if (h->status != 0) {
@@ -367,7 +376,7 @@ KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     }
 }
 
-/* y += step, 0 or -step for the five values of a byte. */
+/* Add step, 0 or -step to the values of y that a byte's five digits stand for. */
 FUNC void add_digits(GLOBAL float *y, u32 packed, u32 position, u32 byte, float step) {
 #pragma unroll
     for (u32 k = 5; k-- > 0;) {
@@ -379,8 +388,8 @@ FUNC void add_digits(GLOBAL float *y, u32 packed, u32 position, u32 byte, float 
     }
 }
 
-/* Add a tile of the message. The bytes that are no runs are listed first, so that neighbours in a
- * group write neighbours in y. */
+/* Add a tile of the message to y. Bytes with a non-zero digit are listed first, so that
+ * neighbouring work-items write neighbouring elements of y. */
 KERNEL threelc_add(GLOBAL const u8 *src, u32 n, float w, GLOBAL const u32 *tiles, GLOBAL float *y,
                    GLOBAL const head *h) {
     LOCAL u32 room[GROUP_SIZE];

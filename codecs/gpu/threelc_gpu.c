@@ -3,10 +3,11 @@
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"
 
-/* Values of a work-item of largest_sum and threelc_clear; bytes of a tile; digits of a byte. */
+/* EACH: values of a work-item in largest_sum and threelc_clear. TILE: bytes of a tile. DIGITS:
+ * digits of a byte. */
 enum { EACH = 16, TILE = 1024, DIGITS = 5 };
 
-/* The bytes of a stretch, and of what check finds; they are threelc.cl's. */
+/* Sizes in bytes of the structs stretch and found of threelc.cl. */
 enum { STRETCH = 16, FOUND = 16 };
 
 static uint32_t positions_of(size_t n) {
@@ -17,7 +18,8 @@ static uint32_t tiles_of(size_t n) {
     return (positions_of(n) + TILE - 1) / TILE;
 }
 
-/* The work memory, in this order: encode's largest sum and m, or what check finds; tiles; bytes. */
+/* The arrays of the work memory, in its order. begin and m: the largest sum and the scale at
+ * encode, the struct found at decode. */
 typedef struct work {
     uint8_t *begin, *m, *tiles, *bytes;
 } work;

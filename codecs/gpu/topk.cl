@@ -1,4 +1,5 @@
-/* topk: a work-item has the 8 values of a byte of the bitmap. Format: docs/codec-formats.md#topk */
+/* topk: a work-item handles the 8 values of a byte of the bitmap. Format:
+ * docs/codec-formats.md#topk */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define NAMES 0x7fc00000U
@@ -35,7 +36,7 @@ KERNEL topk_put(GLOBAL float *residual, u32 n, GLOBAL const side *chosen, GLOBAL
     }
 }
 
-/* The bitmap's ones in each tile. */
+/* Count the ones of the bitmap in each tile. */
 KERNEL topk_count(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     u32 at = GROUP * GROUP_SIZE + LANE, map = map_bytes(n), total, byte = 0;
@@ -58,18 +59,19 @@ KERNEL topk_count(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBA
     }
 }
 
-/* Do the values' first four bytes say that they are narrow? */
+/* Do the first four bytes of the values say that the values are bfloat16 or int8? */
 FUNC int names_narrow(GLOBAL const u8 *src, u32 cap, u32 map, u32 len) {
     return len <= cap && len >= map + 4 && IS_NARROW(load_u32(src + map) - NAMES);
 }
 
-/* The length; and each value is finite and not 0. Narrow values are the processor's to read. */
+/* Check that the length is right, and that each value is finite and not 0. Messages with bfloat16
+ * or int8 values get FED_EVERSION: only the processor decodes them. */
 KERNEL topk_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL const u32 *tiles,
                   GLOBAL const u32 *totals, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     u32 at = GROUP * GROUP_SIZE + LANE, map = map_bytes(n), total;
     if (GROUP == 0 && LANE == 0 && names_narrow(src, cap, map, h->len)) {
-        fail(h, FED_EVERSION); /* whatever all others find wrong */
+        fail(h, FED_EVERSION); /* wins over any other status */
     }
     if (h->len > cap || h->len != map + 4 * (u64)totals[0]) {
         fail(h, FED_EFORMAT);

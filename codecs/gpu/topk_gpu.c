@@ -1,4 +1,4 @@
-/* topk on a GPU: the choice, then a kernel that writes bitmap and values. */
+/* topk on a GPU: choose the values, then write bitmap and values with one more kernel. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 #include "codecs/gpu/gpu_texts.h"

@@ -1,22 +1,22 @@
-/* trunc: eight values are as many bytes as one has bits. The kernels are those of dense.cl, by
- * their names and arguments. Format: docs/codec-formats.md#trunc */
+/* trunc: drop the low bits of each value. Eight values of w bits make w bytes. The kernels have
+ * the names and arguments of those in dense.cl. Format: docs/codec-formats.md#trunc */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD   1U
-#define EIGHTS 2U /* of a work-item, 256 apart */
+#define EIGHTS 2U /* runs of eight values of a work-item */
 
-/* Bytes of the message of n values of so many bits. */
+/* Return the bytes of a message of n values of width bits. */
 FUNC u64 trunc_len(u32 n, u32 width) {
     return HEAD + ((u64)n * width + 7) / 8;
 }
 
-/* How many of eight values there are. */
+/* Return how many of eight values exist: fewer than 8 at the end of the array. */
 FUNC u32 eight_count(u32 at, u32 n) {
     const u64 first = 8 * (u64)at;
     return first >= n ? 0 : n - first < 8 ? (u32)(n - first) : 8;
 }
 
-/* One group. */
+/* Launched with one work-group. */
 KERNEL dense_begin(u32 n, float p, GLOBAL float *scale, GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {
         scale[0] = p;
@@ -60,7 +60,7 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
-/* Bits of a stream of bytes. */
+/* Reads a byte array as a stream of bits. */
 typedef struct bit_reader {
     GLOBAL const u8 *at;
     u64 bits;
@@ -75,7 +75,7 @@ FUNC bit_reader bits_at(GLOBAL const u8 *src, u32 eight, u32 width) {
     return r;
 }
 
-/* The next value, of 32 - b bits. */
+/* Read the next value, of 32 - b bits, into v. */
 #define NEXT_VALUE(r, b, v)                                                                        \
     for (; (r).waiting < 32 - (b); (r).waiting += 8) {                                             \
         (r).bits = (r).bits << 8 | *(r).at++;                                                      \

@@ -1,4 +1,4 @@
-/* twobit: a quad of values is a byte. Format: docs/codec-formats.md#twobit */
+/* twobit: a quad of four values is a byte. Format: docs/codec-formats.md#twobit */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define DENSE_SKIPS 1
 #define DENSE_HEAD  4U
@@ -9,12 +9,13 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
     h->len = DENSE_HEAD + n / 4 + (n % 4 != 0);
 }
 
-/* The two bits of a value: 3 for t, 2 for -t, else 0. */
+/* Return the code of a value: 3 for t, 2 for -t, else 0. */
 FUNC u32 twobit_code(float v, float t) {
     return (0U - (u32)(v >= t) & 3U) | (u32)(v <= -t) << 1;
 }
 
-/* t, -t or 0, without a branch: bit 1 says that there is a value, bit 0 that it is positive. */
+/* Return t, -t or 0, without a branch. Bit 1 of a code is set if the value is not 0, bit 0 if it
+ * is positive. */
 FUNC float twobit_value(u32 code, float t) {
     return FLOAT_OF((BITS_OF(t) | (~code & 1U) << 31) & (0U - (code >> 1)));
 }
@@ -33,7 +34,7 @@ FUNC f32x4 quad_get(GLOBAL const u8 *src, u32 at, u32 count, scales s) {
                  twobit_value(byte >> 2 & 3, s.one), twobit_value(byte & 3, s.one));
 }
 
-/* t is finite and above 0. */
+/* Return 1 if the length is wrong or the threshold t is not finite and above 0. */
 FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
     if (len != DENSE_HEAD + n / 4 + (n % 4 != 0)) {
         return 1;
@@ -42,7 +43,7 @@ FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
     return !(t > 0.0f && is_finite(t));
 }
 
-/* Code 01 is none, the padding is 0. */
+/* The code 01 is invalid, and the padding must be 0. */
 FUNC u32 quad_seen(GLOBAL const u8 *src, u32 at, u32 count) {
     const u32 byte = src[DENSE_HEAD + at], padding = byte & 0xffU >> 2 * count;
     return (byte & ~(byte >> 1) & 0x55U) != 0 || padding != 0 ? QUAD_BAD : 0;

@@ -1,4 +1,4 @@
-/* inceptionn's inner loops over 64 values: classify the values, and pack their bytes. */
+/* inceptionn's inner loops over blocks of 64 values: classify the values, and pack their bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_H
 #define FEDCODEC_INCEPTIONN_BLOCK_H
@@ -8,20 +8,22 @@
 
 enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 
-/* A network card's bursts that are coded together, and the most bytes of them. */
+/* BURSTS: a network card's bursts that are coded together. BURSTS_MOST: the most bytes they
+ * take. */
 enum { BURST = FEDCODEC_BURST, BURSTS = BLOCK / BURST, BURST_TAGS = FEDCODEC_BURST_TAGS };
 enum { BURSTS_MOST = BURSTS * FEDCODEC_BURST_MOST };
 
-/* The bits of 1.0. */
+/* ONE: the bits of 1.0. */
 enum { ONE = 0x3f800000 };
 #define SIGN UINT32_C(0x80000000)
 
-/* The least magnitude that is sent at all, and the least that is sent in 16 bits; as bits. */
+/* Bits of the least magnitude that is sent at all (low), and in 16 bits (middle). */
 typedef struct classes {
     int32_t low, middle;
 } classes;
 
-/* Choose by masks: a branch would be unpredictable, and keep the loop from being vectorised. */
+/* A mask for choosing without a branch. A branch would be unpredictable, and would keep the
+ * compiler from vectorising the loop. */
 
 static inline uint32_t when(bool holds) {
     return 0u - (uint32_t)holds;
@@ -31,16 +33,18 @@ static inline uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
     return (yes & mask) | (no & ~mask);
 }
 
-/* A magnitude as a float, in units of 2^31, with the sign of `like`; but a zero is +0. */
+/* Convert a magnitude in units of 2^-31 to a float with the sign bit of the argument like; a zero
+ * becomes +0. */
 static inline float signed_value(int32_t m, uint32_t like) {
     const int32_t sign = 0 - (int32_t)(like >> 31);
     return (float)((m ^ sign) - sign) * 0x1p-31f;
 }
 
 /*
- * What check needs of a message's words: the least and the largest magnitude of each class. The
- * classes of 8 and 16 bits are in units of 2^-15, the class of 32 bits is the float's bits. least16
- * may lack its 8 low bits. In an empty class the largest is 0, and the least is the type's maximum.
+ * The least and the largest magnitude of each class, by which check judges a message. Classes of 8
+ * and 16 bits are in units of 2^-15; for the class of 32 bits these are the float's bits. The 8
+ * low bits of least16 may be missing. In an empty class the largest is 0, and the least is the
+ * type's maximum.
  */
 typedef struct ranges {
     int16_t least8, most8, least16, most16;
@@ -49,14 +53,17 @@ typedef struct ranges {
 
 /*
  * Each value first becomes a word: the sign, and the magnitude times 2^31. The word's most
- * significant bytes are sent. So the byte of the 8-bit class is the upper byte of the 16-bit class.
+ * significant bytes are sent. So the byte of the 8-bit class is the upper byte of the 16-bit
+ * class.
  *
- * A unit defines the functions below, which return where the next block's payload is. It also
- * defines the types `largest` and `seen`, which collect over blocks, with largest_of, nothing_seen
- * and ranges_seen. 4 bytes a value are writable at `out`, FEDCODEC_TAGS_AHEAD bytes are readable at
- * `src`. The functions for bursts have values as bytes, which need not be aligned. encode_bursts
- * reads a whole block, and needs FEDCODEC_BURST_MOST bytes a burst at `out`. Each zero that
- * decode_bursts computes is +0, so that a second encoding changes nothing.
+ * Each vector unit defines the functions below, which return where the next block's payload is. It
+ * also defines the types largest and seen, which collect results over blocks, with largest_of,
+ * nothing_seen and ranges_seen.
+ *
+ * The buffer out has room for 4 bytes a value; FEDCODEC_TAGS_AHEAD bytes of src are readable. The
+ * functions for bursts take values as bytes, which need not be aligned. encode_bursts reads a
+ * whole block, and needs room for FEDCODEC_BURST_MOST bytes a burst. decode_bursts gives each zero
+ * that it computes as +0, so that a second encoding changes nothing.
  *
  *     uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out, largest *max)
  *     const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y)

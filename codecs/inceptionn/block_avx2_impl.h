@@ -11,7 +11,7 @@ enum { LANES = 8 };
 
 typedef __m256i largest;
 
-/* The largest of eight. */
+/* Return the largest of eight integers. */
 static inline int32_t largest_of(__m256i max) {
     int32_t m[LANES], most = 0;
     _mm256_storeu_si256((__m256i *)m, max);
@@ -41,8 +41,8 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* For check each of the two short classes has a half of the word: 8 bits are in byte 1, 16 bits in
- * bytes 2 and 3. */
+/* A shuffle for check_block. It puts the payload of the two short classes into different halves of
+ * a word: 8 bits into byte 1, 16 bits into bytes 2 and 3. */
 #define GET_APART(b, i, j)                                                                         \
     (FEDCODEC_TAG_BYTES(b, i) == 1 ? ((j) == 1 ? FEDCODEC_TAGS_BYTES_##i(b) : NOWHERE)             \
                                    : GET(b, i, j))
@@ -50,8 +50,8 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
 static const uint8_t get_apart_rows[256][16] = {FEDCODEC_TAGS_ROWS(GET_APART_ROW)};
 
 typedef struct seen {
-    __m256i most;  /* of such halves, of 16 bits */
-    __m256i least; /* bytes: in byte 1 the 8 bits, in byte 3 the upper ones of 16 */
+    __m256i most;  /* the largest magnitudes, by 16-bit halves */
+    __m256i least; /* by bytes: 8-bit class in byte 1, upper byte of 16 in byte 3 */
     __m256i least32, most32;
 } seen;
 
@@ -60,7 +60,7 @@ static inline seen nothing_seen(void) {
                   _mm256_setzero_si256()};
 }
 
-/* Has one of 64 values the tag 3? */
+/* Does any of 64 values have the tag 3, for 32 bits? */
 static inline bool any_large(__m128i tags) {
     __m128i both = _mm_and_si128(tags, _mm_srli_epi16(tags, 1));
     return !_mm_testz_si128(both, _mm_set1_epi8(0x55));
@@ -86,7 +86,7 @@ static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* The least is the farthest from the most. */
+/* Return the least of eight values. most: an upper bound of all of them. */
 static inline int32_t least_of(__m256i values, int32_t most) {
     return most - largest_of(_mm256_sub_epi32(_mm256_set1_epi32(most), values));
 }

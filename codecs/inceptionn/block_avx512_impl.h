@@ -9,14 +9,15 @@
 
 enum { LANES = 16, GROUPS = BLOCK / LANES };
 
-/* Each nibble of a mask over bytes is a value's word. */
+/* A mask over the 64 bytes of 16 words: the same four bits, nibble, for each word. */
 #define EACH_WORD(nibble) (UINT64_C(0x1111111111111111) * (nibble))
 
-/* A nibble of two tags, as masks of the upper bytes of two words. */
+/* The byte masks of two words, for a nibble that has two tags. A tag selects a word's upper
+ * bytes. */
 #define PAIRS_OF(t)                                                                                \
     (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
-/* The masks of a block's words. */
+/* Make the byte masks of a block's words from its tags. */
 static inline void masks_of_tags(__m128i tags, uint64_t masks[GROUPS]) {
     const __m128i nibble = _mm_set1_epi8(15);
     const __m128i pairs = _mm_setr_epi8(PAIRS_OF(0), PAIRS_OF(8), PAIRS_OF(12), PAIRS_OF(15));
@@ -43,9 +44,9 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
         __mmask16 middling = _mm512_cmpge_epi32_mask(m, middle);
         __mmask16 large = _mm512_cmpge_epi32_mask(m, _mm512_set1_epi32(ONE));
         *max = _mm512_max_epi32(*max, m);
-        /* Denormals would be slow to multiply. */
+        /* Multiply only values that are sent: multiplying denormals would be slow. */
         __m512 scaled = _mm512_maskz_mul_ps(sent, _mm512_castsi512_ps(m), _mm512_set1_ps(0x1p31f));
-        /* bits & SIGN | fixed; but bits, if they are sent unchanged */
+        /* Each word is bits & SIGN | fixed; values from 1.0 on stay as their bits. */
         __m512i word =
             _mm512_mask_ternarylogic_epi32(bits, (__mmask16)~large, _mm512_set1_epi32(INT32_MIN),
                                            _mm512_cvttps_epi32(scaled), 0xea);
@@ -60,7 +61,7 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
     return out;
 }
 
-/* Has one of 64 values the tag 3? */
+/* Does any of 64 values have the tag 3, for 32 bits? */
 static inline bool any_large(__m128i tags) {
     __m128i both = _mm_and_si128(tags, _mm_srli_epi16(tags, 1));
     return !_mm_testz_si128(both, _mm_set1_epi8(0x55));
@@ -77,7 +78,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
         src += _mm_popcnt_u64(masks[k]);
         __m512 fixed = _mm512_cvtepi32_ps(_mm512_and_si512(word, magnitude));
         __m512i value = _mm512_castps_si512(_mm512_mul_ps(fixed, _mm512_set1_ps(0x1p-31f)));
-        /* value, but the sign of word; magnitude ? value : word */
+        /* Select bits: those of value, and the sign bit of word. */
         value = _mm512_ternarylogic_epi32(magnitude, value, word, 0xca);
         if (large_too) {
             __mmask16 large = (__mmask16)_pext_u64(masks[k], EACH_WORD(1));
@@ -88,7 +89,8 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* Magnitudes of the two short classes, 16 bits each; then of the long one. */
+/* The least and largest magnitudes: 16-bit lanes for the two short classes, then 32-bit lanes for
+ * the long class. */
 typedef struct seen {
     __m512i least8, most8, least16, most16;
     __m512i least32, most32;
@@ -106,11 +108,11 @@ static inline void see_short(seen *s, __m512i m, __mmask32 in8, __mmask32 in16) 
     s->most16 = _mm512_mask_max_epu16(s->most16, in16, s->most16, m);
 }
 
-/* The lower bits of each tag, and the upper ones. */
+/* The lower bits of all tags, and the upper bits. */
 #define LOWER UINT64_C(0x5555555555555555)
 #define UPPER UINT64_C(0xaaaaaaaaaaaaaaaa)
 
-/* A block of words, some of which may be long. */
+/* Collect the magnitudes of a block in which values of 32 bits may occur. */
 static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src, seen *s) {
     uint64_t masks[GROUPS];
     masks_of_tags(_mm_loadu_si128((const __m128i *)tags), masks);
@@ -129,7 +131,8 @@ static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* Mostly no word is long, and half a word holds a value. */
+/* Collect the magnitudes of a block. Usually no value has 32 bits, so that 16 bits are enough for
+ * each value. */
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
     if (any_large(_mm_loadu_si128((const __m128i *)tags))) {
         return check_words(tags, src, s);

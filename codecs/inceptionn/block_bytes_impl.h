@@ -1,4 +1,5 @@
-/* inceptionn's payload from words, and back: a tag says how many upper bytes of a word are sent. */
+/* inceptionn: convert words to a payload and back. A tag says how many upper bytes of a word are
+ * sent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
@@ -12,7 +13,7 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-/* Four words fill one vector. */
+/* Shuffle four words, which fill one vector. */
 static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_t *to) {
     vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(row)));
 }
@@ -37,7 +38,8 @@ static inline const uint8_t *get_words(const uint8_t *tags, size_t tag_bytes, co
 
 #else
 
-/* Two words at a time, in 64 bits. For two tags: the bits of each word, the bytes of both. */
+/* Two words are handled together in 64 bits. For two tags: the bits of the first word and of the
+ * second that are sent, and the bytes of both together. */
 typedef struct pair {
     uint8_t first, second, bytes;
 } pair;

@@ -1,4 +1,5 @@
-/* inceptionn's inner loops for all other units: loops for the compiler, a shuffle for the bytes. */
+/* inceptionn's inner loops for all other vector units: the compiler vectorises the arithmetic, and
+ * block_bytes_impl.h moves the bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H
@@ -19,7 +20,8 @@ static inline int16_t larger16(int16_t a, int16_t b) {
     return a > b ? a : b;
 }
 
-/* Multiply only values that need it: denormals would be slow. */
+/* Compute words and tags. Only values that are sent below 1.0 are multiplied: multiplying
+ * denormals would be slow. */
 static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
                                uint8_t *restrict tag) {
     int32_t max = 0;
@@ -35,7 +37,7 @@ static inline int32_t classify(const float *restrict x, classes c, uint32_t *res
     return max;
 }
 
-/* Move the upper three of four tags down, past the first. */
+/* Pack the tags of four values, one byte each, into one byte. */
 static inline void put_tags(const uint8_t *tag, uint8_t *tags, size_t tag_bytes) {
     for (size_t k = 0; k < tag_bytes; k++) {
         uint32_t four = fedcodec_load_u32(tag + FEDCODEC_TAGS * k);
@@ -127,7 +129,7 @@ static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src
     uint8_t tag[BLOCK], any_large = 0;
     src = words_and_tags(tags, BLOCK_TAGS, src, word, tag);
     seen r = *s;
-    for (size_t i = 0; i < BLOCK; i++) { /* in 16 bits: a vector holds more of these */
+    for (size_t i = 0; i < BLOCK; i++) { /* 16-bit numbers: more of them fit into a vector */
         int16_t m = (int16_t)(word[i] >> 16 & INT16_MAX);
         int16_t in8 = (int16_t) - (tag[i] == 1), in16 = (int16_t) - (tag[i] == 2);
         r.least8 = smaller16(r.least8, (int16_t)(m | (~in8 & INT16_MAX)));

@@ -1,12 +1,12 @@
-/* inceptionn's four words as one vector: for each byte of tags, where the vector's bytes come from.
- */
+/* inceptionn: tables of byte shuffles for four words in one vector. The index is a byte of four
+ * tags. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 #define FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 
 #include "codecs/prim/tags.h"
 
-/* From nowhere: the shuffles of AVX2 and of NEON make this byte a zero. */
+/* The index of no byte: the shuffles of AVX2 and of NEON write 0 for it. */
 enum { NOWHERE = 0x80 };
 
 #define FOUR(byte, b, i)                                                                           \
@@ -15,8 +15,8 @@ enum { NOWHERE = 0x80 };
 #define SIXTEEN(byte, b)                                                                           \
     { FOUR(byte, b, 0), FOUR(byte, b, 1), FOUR(byte, b, 2), FOUR(byte, b, 3) }
 
-/* From words to a payload. A byte of the payload belongs to the last value that begins at or before
- * it; it is one of the upper bytes of that value's word. */
+/* put_rows: from words to a payload. Byte j of word i in the result is the next payload byte. It
+ * comes from the upper bytes of the last value whose bytes begin at or before it. */
 #define OF_WORD(b, k, p) (4 * (k) + 4 - FEDCODEC_TAG_BYTES(b, k) + (p)-FEDCODEC_TAGS_BYTES_##k(b))
 #define PUT(b, i, j)                                                                               \
     (4 * (i) + (j) < FEDCODEC_TAGS_BYTES_1(b)   ? OF_WORD(b, 0, 4 * (i) + (j))                     \
@@ -27,7 +27,7 @@ enum { NOWHERE = 0x80 };
 #define PUT_ROW(b) SIXTEEN(PUT, b)
 static const uint8_t put_rows[256][16] = {FEDCODEC_TAGS_ROWS(PUT_ROW)};
 
-/* From a payload to words. */
+/* get_rows: from a payload to words. */
 #define GET(b, i, j)                                                                               \
     ((j) < 4 - FEDCODEC_TAG_BYTES(b, i)                                                            \
          ? NOWHERE                                                                                 \

@@ -8,7 +8,7 @@
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
-/* The bits of infinity; the width of the mantissa; the exponent's bias. */
+/* INFINITE: the bits of infinity. MANTISSA: bits of the mantissa. BIAS: of the exponent. */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
 
@@ -27,9 +27,9 @@ static size_t inceptionn_bound(const double *param, size_t n) {
     return fedcodec_tags_len(n) + 4 * n;
 }
 
-/* encode */
+/* ---- Encode ---- */
 
-/* Encode the last block, filled up with zeros, which are not sent. */
+/* Encode the last block of n values, filled up with zeros, which take no bytes. */
 static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, uint8_t *out,
                             largest *max) {
     float padded[BLOCK] = {0};
@@ -41,13 +41,14 @@ static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, 
     return out + len;
 }
 
-/* An encode in parts of whole blocks. Each part's payload is first at the offset that it has if all
- * values before take 4 bytes. */
+/* An encode in parts of whole blocks, which may run in parallel. Each part first writes its
+ * payload where it would be if all values before it took 4 bytes. Then the payloads are moved
+ * together. */
 typedef struct encoding {
     const fedcodec_job *job;
     classes c;
     size_t parts;
-    size_t len[FEDCODEC_PARTS_MAX]; /* of their payloads */
+    size_t len[FEDCODEC_PARTS_MAX]; /* bytes of each part's payload */
     int32_t max[FEDCODEC_PARTS_MAX];
 } encoding;
 
@@ -95,7 +96,7 @@ static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* check */
+/* ---- Check ---- */
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
@@ -105,7 +106,7 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
-/* k where 2^-k <= m / 2^15 < 2^(1-k); 16 for 0. */
+/* Return k with 2^-k <= m / 2^15 < 2^(1-k); 16 for m = 0. */
 static int exponent(int m) {
     int k = 16;
     for (; m > 0; m >>= 1) {
@@ -114,16 +115,18 @@ static int exponent(int m) {
     return k;
 }
 
-/* Is there an e with which a sender puts all these words into these classes? */
+/* Is there a parameter e with which an encoder puts all values into the classes that their tags
+ * say? */
 static bool have_an_e(const ranges *r) {
     bool none16 = r->most16 == 0 && r->least16 != 0;
-    int least8 = smaller(exponent(r->least8), 8); /* it has only 7 bits */
+    int least8 = smaller(exponent(r->least8), 8); /* 8 bits keep a magnitude of 7 bits */
     int low = larger(none16 ? 0 : 2 * exponent(r->least16), least8);
     int high = smaller(2 * exponent(r->most8) - 1, E_MAX);
     return low <= high;
 }
 
-/* The tags of a message's next block, of n values. */
+/* Return the tags of a message's next block of n values. padded: memory for those of a last,
+ * shorter block. */
 static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padded) {
     const uint8_t *tags = r->tags;
     r->tags += BLOCK_TAGS;
@@ -156,7 +159,7 @@ static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, flo
     return FED_OK;
 }
 
-/* decode */
+/* ---- Decode ---- */
 
 static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     fedcodec_tags_reader r;
@@ -175,7 +178,7 @@ static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n
     }
 }
 
-/* Decode the next block's values. False: all are 0, and nothing was decoded. */
+/* Decode the next block's values. Returns false if all are 0; then nothing is written. */
 static bool next_values(fedcodec_tags_reader *r, size_t n, float *values) {
     static const uint8_t zeros[BLOCK_TAGS] = {0};
     uint8_t padded[BLOCK_TAGS];
@@ -217,10 +220,10 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-/* bursts */
+/* ---- Bursts ---- */
 
-/* Encode at most a block, where the values could end or dst be full. Return how many values are
- * encoded. *at: the bytes in dst. */
+/* Encode at most one block, where the values may end or dst may be full. Returns how many values
+ * are encoded. *at: the number of bytes in dst so far. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
                                 size_t *at) {
     uint8_t padded[4 * BLOCK] = {0}, bursts[BURSTS_MOST] = {0};
@@ -256,7 +259,7 @@ static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t 
     FED_REQUIRE(len / BURST_TAGS >= fedcodec_bursts(n), FED_EFORMAT);
     uint8_t *value = x;
     fedcodec_tags_reader r;
-    fedcodec_tags_start(&r, src, len, 0); /* the tags are in the bursts */
+    fedcodec_tags_start(&r, src, len, 0); /* n is 0, as the tags are in the bursts */
     while (n >= BURST) {
         const size_t count = n < BLOCK ? n / BURST : BURSTS;
         fedcodec_tags_ahead(&r);
@@ -276,7 +279,8 @@ static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t 
     return FED_OK;
 }
 
-/* What one value becomes: cut to the bits that its class keeps. */
+/* Return what a value becomes by encoding and decoding it: its class keeps only some of its
+ * bits. */
 static inline uint32_t rounded(uint32_t bits, classes c) {
     int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
     uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);

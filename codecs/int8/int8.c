@@ -10,8 +10,9 @@
 #include "codecs/prim/rounding.h"
 #include "codecs/registry.h"
 
-/* A message is the scale, then a byte for each value; if the scale is 0, nothing follows.
- * BLOCK: values that a decode prefetches at once. */
+/* A message is the scale, then a byte for each value. If the scale is 0, it has no other bytes.
+ * UNUSED: the byte of the level -128, which is invalid. BLOCK: values that a decode prefetches at
+ * once. */
 enum { HEAD = 4, LEVELS = FEDCODEC_LEVELS, BLOCK = 256, UNUSED = 0x80 };
 
 static const fedcodec_param int8_params[] = {{.key = NULL}};
@@ -49,7 +50,7 @@ static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* The largest value's level is always 127 or -127, and -128 is no level. */
+/* Is there a level of 127 or -127, which the largest value always gets, and none of -128? */
 static bool levels_valid(const uint8_t *src, size_t n) {
     uint8_t unused = 0, full = 0;
     for (size_t i = 0; i < n; i++) {

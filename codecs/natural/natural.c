@@ -5,15 +5,15 @@
 #include "codecs/prim/buckets.h"
 #include "codecs/registry.h"
 
-/* A bucket's head is the exponent of its highest power, as a float has it. EXPONENT: where a float
- * has it. EXPONENT_MAX: of the largest power. */
+/* A bucket's head is the exponent field of its highest power, as in a float. EXPONENT: the bits
+ * below that field. EXPONENT_MAX: the field of the largest power of two. */
 enum { HEAD = 1, EXPONENT = 23, EXPONENT_MAX = 254 };
 
 static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
 static const fedcodec_param natural_params[] =
     FEDCODEC_BUCKET_PARAMS(8, "of a value, with its sign", bucket_words);
 
-/* The powers of a bucket: level k is the float whose exponent is least + k - 1. */
+/* The powers of a bucket. Level k is the float whose exponent field is least + k - 1. */
 typedef struct powers {
     int32_t least, highest;
 } powers;
@@ -25,9 +25,10 @@ static powers powers_of(int32_t highest, unsigned bits) {
 
 /* ---- Writing ---- */
 
-/* Between two powers of two the fraction is how near the upper one is. A number below 2^23 at
- * random, added to the bits, carries into the exponent with that probability. The number is a lot
- * and half a lot. Below the least power the choice is between it and 0. */
+/* Round at random so that the mean is the value. Between two powers of two, a float's fraction is
+ * the probability of the upper one. Adding a random number below 2^23 to the float's bits carries
+ * into the exponent with that probability. The number is a lot of 16 bits, and a half of the lot's
+ * unit. Below the least power, choose between that power and 0. */
 static void choose_powers(const float *restrict x, const uint32_t *restrict word, size_t n,
                           unsigned half, const void *with, uint8_t *restrict to) {
     enum { LOT = 16, MORE = EXPONENT - LOT };
@@ -60,7 +61,8 @@ static void write_bucket(const fedcodec_bucket *b) {
 
 /* ---- Reading ---- */
 
-/* The largest value of a bucket is at most the highest power, and more than half of it. */
+/* Check a bucket's head. The encoder's largest value was at most the highest power, and more than
+ * half of it. So rounding made it the highest level or the one below. */
 static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float *max) {
     const powers p = powers_of(head[0], bits);
     const int highest = (int)(p.highest - p.least + 1);

@@ -11,11 +11,12 @@
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
-/* A message is the mean of the values that are not negative, the mean of the others, the signs. */
+/* A message is the mean of the values that are not negative, the mean of the negative ones, and
+ * the signs. */
 enum { HEAD = 8, LANES = 16, BLOCK = FEDCODEC_DENSE_BLOCK };
 
 typedef struct means {
-    float up, down; /* 0 if there are no such values */
+    float up, down; /* 0 if there are no values of this sign */
 } means;
 
 static const fedcodec_param onebit_params[] = {{.key = NULL}};
@@ -25,20 +26,20 @@ static size_t onebit_bound(const double *param, size_t n) {
     return HEAD + fedcodec_bitmap_len(n);
 }
 
-/* Clamps: rounding in a long sum could lift a mean above the largest float. */
+/* Return a mean of at most FLT_MAX: rounding in a long sum could give more. */
 static float mean(double sum, size_t count) {
     return count > 0 ? (float)fmin(sum / (double)count, (double)FLT_MAX) : 0.0f;
 }
 
-/* Independent sums, one a lane: value i belongs to lane i mod LANES. For negative values they are
- * sums of magnitudes. */
+/* Independent sums, one for each lane: value i belongs to lane i mod LANES. Sums of negative
+ * values are sums of their magnitudes. */
 typedef struct lanes {
     double up[LANES], down[LANES];
     uint32_t negative[LANES];
 } lanes;
 
-/* Add `whole` values, a multiple of LANES. With masks: compilers turn "?:" with floats into
- * branches. */
+/* Add values to the lanes: the first ones, as many as whole, a multiple of LANES. Masks are used,
+ * since compilers turn "?:" with floats into branches. */
 static void add_lanes(lanes *restrict sum, const float *restrict e, const float *restrict x,
                       size_t whole) {
     for (size_t i = 0; i < whole; i += LANES) {
@@ -109,7 +110,8 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     FED_REQUIRE(fedcodec_bitmap_padded(src + HEAD, n), FED_EFORMAT);
     means m = load_means(src);
     size_t negatives = fedcodec_bitmap_count(src + HEAD, len - HEAD);
-    /* A mean of no values is +0; one of negative values is negative. */
+    /* Where there are no values of a sign, their mean must be +0. A mean of negative values must
+     * be negative. */
     bool up = isfinite(m.up) && !signbit(m.up) && (m.up == 0.0f || negatives < n);
     bool down = isfinite(m.down) && (negatives > 0 ? m.down < 0.0f : fedcodec_bits(m.down) == 0);
     FED_REQUIRE(up && down, FED_EFORMAT);
@@ -117,8 +119,8 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* A byte for each value from `start` on, a multiple of BLOCK; not 0: the value is negative. Returns
- * their number: BLOCK, or fewer at the end. */
+/* Unpack the signs of the values from start on, a multiple of BLOCK. Each gets a byte, which is
+ * not 0 if the value is negative. Returns how many: BLOCK, or fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;

@@ -1,10 +1,11 @@
 /* powersgd: a matrix as the product of two narrow ones. Format: docs/codec-formats.md#powersgd
  * Paper: PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019), algorithms 1 and 2
  *
- * A tensor is a matrix M of rows and columns. A sender draws Q, and makes P = M Q with columns of
- * length 1 at right angles, then Q = M^T P. It sends P and Q; P Q^T is M's projection on P. In the
- * paper the workers add up their P, and then their Q: all have the same P. Devices of a federation
- * meet no others while they encode, so each has its own P, and the coordinator adds up products. */
+ * A tensor is a matrix M of rows and columns. An encoder draws Q at random. It makes P = M Q with
+ * orthonormal columns, then Q = M^T P. It sends P and Q; P Q^T is the projection of M onto P's
+ * columns. In the paper the workers sum up their P and then their Q, so all have the same P.
+ * Devices of a federation do not exchange P while they encode. So each device has its own P, and
+ * the coordinator sums up the products. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
@@ -18,33 +19,35 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-/* A message is one byte, ONLY_VALUES and the values, or the rank. After a rank that is not 0 follow
- * the form of the numbers, the number of rows, P and Q, column by column. */
+/* A message is the byte ONLY_VALUES and the values, or a byte with the rank. After a rank that is
+ * not 0 follow the form of the numbers, the number of rows, P and Q. Both are stored column by
+ * column. */
 enum {
     ONLY_VALUES = 255,
     LEAD = 6,
     RANK_MAX = 32,
     POWER_MAX = 4,
-    WIDE = 1024, /* columns of M whose sums stay in the first cache */
+    WIDE = 1024, /* columns of M whose sums stay in the first-level cache */
     CHUNK = 256  /* values that are decoded at once */
 };
 
-/* With more digits the longest spec, with "+entropy", would not fit into FEDCODEC_SPEC. An envelope
- * may set more. */
+/* The largest value of rows in a spec. With more digits the longest spec, with "+entropy", would
+ * not fit into FEDCODEC_SPEC. An envelope may set a larger number. */
 #define ROWS_MAX 999999999
 
-/* A matrix waits in the residual if its largest magnitude is less than SMALLEST or not less than
- * LIMIT: sums could lose their bits, or be infinite. */
+/* A matrix whose largest magnitude is less than SMALLEST, or is LIMIT or more, is not sent and
+ * stays in the residual. Its sums could lose bits or become infinite. */
 #define SMALLEST 0x1p-100f
 #define LIMIT    0x1p90f
 
-/* A column of P is only rounding errors if without its parts along the columns before no more than
- * this share of its length is left. */
+/* A column of P is left out if removing its components along earlier columns leaves at most this
+ * share of its length. The remainder would be only rounding errors. */
 #define NOTHING_NEW 0x1p-16
 
 enum { PARAM_RANK, PARAM_POWER, PARAM_VALUES, PARAM_ROWS };
 
-static const char *const value_names[] = {"float32", "bfloat16", NULL}; /* by fedcodec_form */
+/* Indexed by fedcodec_form. */
+static const char *const value_names[] = {"float32", "bfloat16", NULL};
 static const fedcodec_param powersgd_params[] = {
     {.key = "rank",
      .preset = 2,
@@ -75,15 +78,15 @@ static const fedcodec_param powersgd_params[] = {
 
 /* ---- The parts of a message ---- */
 
-/* What a message stands for: rank 0 for zeros, ONLY_VALUES for values as they are. */
+/* What a message contains. rank: 0 for all zeros, ONLY_VALUES for the values themselves. */
 typedef struct product {
     unsigned rank;
     fedcodec_form form;
     size_t rows, columns;
-    const uint8_t *p, *q; /* of ONLY_VALUES: p has the values */
+    const uint8_t *p, *q; /* addresses of P and Q; p has the values of ONLY_VALUES */
 } product;
 
-/* Of any rank and rows, so it may not fit into a size_t. */
+/* Return the length of a message with any rank and rows. It may be too large for a size_t. */
 static uint64_t len_of(const product *m) {
     return LEAD + m->rank * (uint64_t)fedcodec_values_len(m->form, m->rows + m->columns);
 }
@@ -96,7 +99,7 @@ static bool is_shorter(const product *m) {
     return len_of(m) < values_len(m->rows * m->columns);
 }
 
-/* The product that is sent, if it is shorter than the values. */
+/* Return the product's form and size for n values. It is sent if it is shorter than the values. */
 static product product_for(const double *param, size_t n) {
     product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
     m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : fedcodec_square_rows(n);
@@ -119,7 +122,7 @@ static size_t powersgd_work_size(const double *param, size_t n) {
 
 /* ---- Reading ---- */
 
-/* FED_EFORMAT: the length or the head is wrong. */
+/* Read and check a message's head. FED_EFORMAT: the length or the head is wrong. */
 static fed_status product_read(const uint8_t *src, size_t len, size_t n, product *m) {
     FED_REQUIRE(len > 0, FED_EFORMAT);
     *m = (product){.rank = src[0], .p = src + 1};
@@ -151,8 +154,9 @@ static inline float load(fedcodec_form form, const uint8_t *src, size_t i) {
                                           : fedcodec_load_f32(src + 4 * i);
 }
 
-/* `count` values of row i, from a column on. form is a constant, so that the compiler makes vectors
- * of the inner loop. 0 times a last column of Q that has no other beside it is added once more. */
+/* Decode count values of row i, from a column on. form is a constant at each call, so that the
+ * compiler vectorises the inner loop. Columns of Q are added in pairs; the last of an odd number
+ * is paired with itself times 0. */
 static inline void multiply_as(fedcodec_form form, const product *m, size_t i, size_t column,
                                size_t count, float *restrict y) {
     const size_t width = form == FEDCODEC_FORM_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
@@ -169,7 +173,8 @@ static inline void multiply_as(fedcodec_form form, const product *m, size_t i, s
     }
 }
 
-/* Values from `at` on, into y[CHUNK]: those left of a row, or CHUNK of them. Returns how many. */
+/* Decode values from index at on into y[CHUNK]: up to the end of a row, at most CHUNK. Returns how
+ * many. */
 static size_t multiply(const product *m, size_t at, float *y) {
     assert(m->columns > 0);
     const size_t i = at / m->columns, column = at % m->columns, left = m->columns - column;
@@ -182,7 +187,7 @@ static size_t multiply(const product *m, size_t at, float *y) {
     return count;
 }
 
-/* The same of any message of n values but that of zeros. */
+/* As multiply, but also for messages of ONLY_VALUES. m->rank is not 0. */
 static size_t some_values(const product *m, size_t n, size_t at, float *y) {
     if (m->rank != ONLY_VALUES) {
         return multiply(m, at, y);
@@ -241,16 +246,16 @@ static void powersgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_
 
 /* ---- Writing ---- */
 
-/* The matrix M, which is the residual, and its factors, column by column. */
+/* The matrix M, which is the residual, and its factors P and Q, stored column by column. */
 typedef struct factors {
-    product to;     /* to.rank: columns of P and Q that are used */
+    product to;     /* to.rank: columns of P and Q in use */
     float *m;       /* float32[rows][columns] */
-    const float *x; /* what the first step adds to M; or NULL */
+    const float *x; /* added to M in the first step, or NULL */
     float *p, *q;   /* float32[rank][rows], float32[rank][columns] */
     size_t parts;
 } factors;
 
-/* P = M Q of the rows i and `next`, which is i again after the last row. */
+/* P = M Q for the rows i and next. next is i if there is no other row. */
 static void make_p_rows(const factors *f, size_t i, size_t next) {
     const size_t rows = f->to.rows, columns = f->to.columns;
     const float *row[POWERSGD_PAIR] = {f->m + i * columns, f->m + next * columns};
@@ -266,7 +271,7 @@ static void make_p_rows(const factors *f, size_t i, size_t next) {
     }
 }
 
-/* P = M Q, a part of the rows. */
+/* P = M Q for a part of the rows. */
 static void make_p(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;
@@ -281,8 +286,8 @@ static void make_p(void *job, size_t part) {
     }
 }
 
-/* The columns of Q = M^T P that belong to columns of M from `column` on. Where no row is left, 0
- * times the last one is added. */
+/* Q = M^T P for count columns of M from column on. Rows are added four at a time. After the last
+ * row, that row is added again, times 0. */
 static void make_q_from(const factors *f, size_t column, size_t count) {
     const size_t rows = f->to.rows, columns = f->to.columns;
     for (size_t k = 0; k < f->to.rank; k++) {
@@ -302,7 +307,7 @@ static void make_q_from(const factors *f, size_t column, size_t count) {
     }
 }
 
-/* Q = M^T P, a part of the columns. */
+/* Q = M^T P for a part of the columns. */
 static void make_q(void *job, size_t part) {
     const factors *f = job;
     const size_t end = fedcodec_part_start(f->to.columns, f->parts, part + 1, POWERSGD_LANES);
@@ -316,8 +321,8 @@ static float rounded(fedcodec_form form, float v) {
     return form == FEDCODEC_FORM_BFLOAT16 ? fedcodec_from_bfloat16(fedcodec_to_bfloat16(v)) : v;
 }
 
-/* Take off column k of P what it has along the columns before it. Twice, since the first time
- * rounding leaves some. */
+/* Subtract from column k of P its components along the columns before it. This is done twice,
+ * since rounding leaves some of them the first time. */
 static void make_square(float *p, size_t k, size_t rows) {
     float *restrict own = p + k * rows;
     for (size_t step = 0; step < 2 * k; step++) {
@@ -329,8 +334,8 @@ static void make_square(float *p, size_t k, size_t rows) {
     }
 }
 
-/* Make P's columns of length 1 and at right angles (modified Gram-Schmidt), and leave out those
- * that are none then. */
+/* Make P's columns orthonormal (modified Gram-Schmidt). Leave out columns of which only rounding
+ * errors remain. */
 static void orthonormalise(factors *f) {
     const size_t rows = f->to.rows;
     unsigned kept = 0;
@@ -351,7 +356,7 @@ static void orthonormalise(factors *f) {
     f->to.rank = kept;
 }
 
-/* A number between -1 and 1 times `up` for each value of Q. */
+/* Set each value of Q to a random number between -1 and 1, multiplied by the argument up. */
 static void draw_q(const factors *f, float max, float up) {
     fed_rng rng;
     fed_rng_init(&rng, fedcodec_bits(max), 0, 0);
@@ -361,7 +366,7 @@ static void draw_q(const factors *f, float max, float up) {
 }
 
 static void find_factors(factors *f, const fedcodec_job *job) {
-    /* The power of two that makes the largest magnitude one from 1 to 2. */
+    /* The power of two that brings the largest magnitude into [1, 2). */
     const float up = fedcodec_float((uint32_t)(254 - (fedcodec_bits(job->max) >> 23)) << 23);
     draw_q(f, job->max, up);
     for (unsigned step = 0; step < (unsigned)job->param[PARAM_POWER]; step++) {
@@ -385,7 +390,7 @@ static void put(fedcodec_form form, const float *v, size_t n, uint8_t *dst) {
     }
 }
 
-/* Subtract the product from M, a part of the rows. */
+/* Subtract the product P Q^T from a part of M's rows. */
 static void subtract(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;

@@ -7,13 +7,14 @@
 #include <string.h>
 
 enum {
-    POWERSGD_PAIR = 2,  /* rows of M, and columns of Q, whose products are made at once */
-    POWERSGD_ROWS = 4,  /* rows of M that are added up at once */
-    POWERSGD_LANES = 16 /* parts of a sum */
+    POWERSGD_PAIR = 2,  /* rows of M, and columns of Q, that are multiplied together */
+    POWERSGD_ROWS = 4,  /* rows of M that are added up together */
+    POWERSGD_LANES = 16 /* partial sums of a sum */
 };
 
-/* The sums of two rows with two columns, in 16 parts each. Part l has the products at l, l + 16 and
- * so on. Two of each, since sums that wait for no other keep the machine busy. */
+/* The dot products of two rows with two columns, each in 16 partial sums. Partial sum l adds the
+ * products at l, l + 16 and so on. Each is kept as two vectors, since additions that need not wait
+ * for each other run in parallel. */
 typedef float powersgd_lanes __attribute__((vector_size(4 * POWERSGD_LANES / 2)));
 typedef struct powersgd_sums {
     powersgd_lanes part[POWERSGD_PAIR][POWERSGD_PAIR][2];
@@ -35,7 +36,7 @@ static inline void powersgd_add_products(powersgd_sums *to, const float *m0, con
     }
 }
 
-/* The parts in pairs: l and l + 8, then l and l + 4, and so on. */
+/* Add up 16 partial sums in a fixed order: l and l + 8, then l and l + 4, and so on. */
 static inline float powersgd_add_parts(const powersgd_lanes part[2]) {
     float sum[POWERSGD_LANES / 2];
     const powersgd_lanes both = part[0] + part[1];
@@ -46,8 +47,8 @@ static inline float powersgd_add_parts(const powersgd_lanes part[2]) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* The products of two rows with two columns of n values. The values at the end are zeros where
- * there are no more. */
+/* The dot products of two rows with two columns of n values. The last values are padded with
+ * zeros. */
 static inline void powersgd_multiply_pairs(const float *const row[POWERSGD_PAIR],
                                            const float *const q[POWERSGD_PAIR], size_t n,
                                            float to[POWERSGD_PAIR][POWERSGD_PAIR]) {
@@ -68,7 +69,7 @@ static inline void powersgd_multiply_pairs(const float *const row[POWERSGD_PAIR]
     }
 }
 
-/* q[j] += p times four rows of M, the sums in the order of the rows. */
+/* q[j] += p times four rows of M, added in the order of the rows. */
 static inline void powersgd_add_rows(const float *const row[POWERSGD_ROWS],
                                      const float p[POWERSGD_ROWS], size_t n, float *restrict q) {
     const float *restrict m0 = row[0], *restrict m1 = row[1];
@@ -78,7 +79,7 @@ static inline void powersgd_add_rows(const float *const row[POWERSGD_ROWS],
     }
 }
 
-/* The sum of a[i] * b[i] in binary64, in 16 parts. */
+/* The sum of a[i] * b[i] in binary64, in 16 partial sums. */
 static inline double powersgd_dot(const float *restrict a, const float *restrict b, size_t n) {
     double lane[POWERSGD_LANES] = {0.0}, sum = 0.0;
     const size_t whole = n / POWERSGD_LANES * POWERSGD_LANES;

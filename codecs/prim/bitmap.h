@@ -1,4 +1,5 @@
-/* One bit a value: the first value has a byte's most significant bit; zeros fill the last byte. */
+/* Bitmaps with one bit a value. The first value is a byte's most significant bit; the last byte is
+ * filled with zeros. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_BITMAP_H
 #define FEDCODEC_PRIM_BITMAP_H
@@ -18,8 +19,8 @@ static inline uint8_t fedcodec_bitmap_byte(const uint8_t flag[8]) {
     uint64_t flags = (uint64_t)flag[0] | (uint64_t)flag[1] << 8 | (uint64_t)flag[2] << 16 |
                      (uint64_t)flag[3] << 24 | (uint64_t)flag[4] << 32 | (uint64_t)flag[5] << 40 |
                      (uint64_t)flag[6] << 48 | (uint64_t)flag[7] << 56;
-    /* The factor's k-th power of two, 2^(63 - 9k), moves bit 8k to bit 63 - k. No two of the other
-     * products meet in one bit. */
+    /* The factor's k-th power of two, 2^(63 - 9k), moves bit 8k to bit 63 - k. The other products
+     * do not overlap. */
     return (uint8_t)(flags * UINT64_C(0x8040201008040201) >> 56);
 }
 
@@ -28,10 +29,10 @@ static inline bool fedcodec_bitmap_padded(const uint8_t *map, size_t n) {
     return n % 8 == 0 || (map[n / 8] & 0xff >> n % 8) == 0;
 }
 
-/** The 64 bits from byte `at` on, the first bit most significant; zeros after the end. */
+/** The 64 bits from byte at on, the first bit most significant; zeros after the end. */
 static inline uint64_t fedcodec_bitmap_word(const uint8_t *map, size_t len, size_t at) {
     uint64_t word = 0;
-    if (at + 8 <= len) { /* one load, to a compiler */
+    if (at + 8 <= len) { /* compilers make one load of these bytes */
         map += at;
         return (uint64_t)map[0] << 56 | (uint64_t)map[1] << 48 | (uint64_t)map[2] << 40 |
                (uint64_t)map[3] << 32 | (uint64_t)map[4] << 24 | (uint64_t)map[5] << 16 |
@@ -52,7 +53,7 @@ static inline size_t fedcodec_bitmap_count(const uint8_t *map, size_t len) {
     return count;
 }
 
-/** The bits in reverse order: value i is bit i then. */
+/** Reverse the order of the bits, so that value i becomes bit i. */
 static inline uint64_t fedcodec_bitmap_reversed(uint64_t word) {
     word = (word & UINT64_C(0x5555555555555555)) << 1 | (word >> 1 & UINT64_C(0x5555555555555555));
     word = (word & UINT64_C(0x3333333333333333)) << 2 | (word >> 2 & UINT64_C(0x3333333333333333));
@@ -71,7 +72,7 @@ static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, u
         word = (at == last ? word : 0) | UINT32_C(0x80000000) >> position[i] % 32;
         last = at;
         uint8_t *dst = map + 4 * (size_t)at;
-        dst[0] = (uint8_t)(word >> 24); /* one store, to a compiler */
+        dst[0] = (uint8_t)(word >> 24); /* compilers make one store of these bytes */
         dst[1] = (uint8_t)(word >> 16);
         dst[2] = (uint8_t)(word >> 8);
         dst[3] = (uint8_t)word;

@@ -1,5 +1,6 @@
-/* Messages of a code of a few bits for each value, whose buckets of neighbouring values have a head
- * each, such as a scale. The codes are drawn at random, so that their mean is the value. */
+/* Messages with a code of a few bits for each value. Neighbouring values form a bucket, which has
+ * a head, such as a scale. Codes are drawn at random, so that the mean of the decoded value is the
+ * value. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_BUCKETS_H
 #define FEDCODEC_PRIM_BUCKETS_H
@@ -12,20 +13,20 @@
 #include "fedcodec/codec_vtable.h"
 
 /*
- * A message is the number of bits of a code, the binary logarithm of the values of a bucket, the
- * heads of all buckets, and the codes. A code is a level in two's complement, whose magnitude is
- * below 2^(bits - 1). FEDCODEC_BUCKET_LEAD: bytes before the heads. FEDCODEC_BUCKET_BLOCK: codes
- * that are handled at once; the least bucket is whole bytes.
+ * A message is: the number of bits of a code; the binary logarithm of a bucket's size; the heads
+ * of all buckets; the codes. A code is a level in two's complement, whose magnitude is below
+ * 2^(bits - 1). FEDCODEC_BUCKET_LEAD: bytes before the heads. FEDCODEC_BUCKET_BLOCK: codes that
+ * are handled at once. Even the smallest bucket fills whole bytes.
  */
 enum {
     FEDCODEC_BUCKET_LEAD = 2,
     FEDCODEC_BUCKET_BLOCK = 256,
-    FEDCODEC_BUCKET_LEAST = 6, /* 2^6 values */
+    FEDCODEC_BUCKET_LEAST = 6, /* a bucket has 2^6 values at least */
     FEDCODEC_BUCKET_MOST = 13
 };
 
-/** The parameters of such a codec, in this order. A bucket is a word, since it is a power of 2: the
- * parameter is the word's index, and its preset 512. */
+/** The parameters of these codecs, in this order. The bucket's size is a power of 2, which a spec
+ * names by a word. The parameter is the index of that word, 512 by default. */
 enum { FEDCODEC_BUCKET_BITS, FEDCODEC_BUCKET_VALUES, FEDCODEC_BUCKET_SEED };
 
 #define FEDCODEC_BUCKET_WORDS                                                                      \
@@ -55,11 +56,11 @@ enum { FEDCODEC_BUCKET_BITS, FEDCODEC_BUCKET_VALUES, FEDCODEC_BUCKET_SEED };
         }                                                                                          \
     }
 
-/** The parts of a message. */
+/** Where the parts of a message are. */
 typedef struct fedcodec_buckets {
-    unsigned bits, shift; /* of a code; values of a bucket: 2^shift */
-    size_t n, head;       /* values; bytes of a head */
-    size_t heads, codes;  /* where they begin */
+    unsigned bits, shift; /* bits of a code; a bucket has 2^shift values */
+    size_t n, head;       /* number of values; bytes of a head */
+    size_t heads, codes;  /* offsets of the heads and of the codes */
     size_t len;
     const uint8_t *message;
 } fedcodec_buckets;
@@ -82,7 +83,7 @@ static inline fedcodec_buckets fedcodec_buckets_for(const double *param, size_t 
     return fedcodec_buckets_of((unsigned)param[FEDCODEC_BUCKET_BITS], shift, n, head);
 }
 
-/** The parts of src[len], whose length and padding are right. */
+/** Find the parts of src[len], and check its length and padding. */
 static inline fed_status fedcodec_buckets_open(const uint8_t *src, size_t len, size_t n,
                                                size_t head, fedcodec_buckets *b) {
     FED_REQUIRE(len >= FEDCODEC_BUCKET_LEAD && src[0] >= 2 && src[0] <= 8, FED_EFORMAT);
@@ -94,14 +95,14 @@ static inline fed_status fedcodec_buckets_open(const uint8_t *src, size_t len, s
     return FED_OK;
 }
 
-/** The same for a message that was found to be right. */
+/** As fedcodec_buckets_open, for a message that was already checked. */
 static inline fedcodec_buckets fedcodec_buckets_reopen(const uint8_t *src, size_t n, size_t head) {
     fedcodec_buckets b = fedcodec_buckets_of(src[0], src[1], n, head);
     b.message = src;
     return b;
 }
 
-/** Levels from a value on, and the head of their bucket. */
+/** Some levels of one bucket, and the bucket's head. */
 typedef struct fedcodec_bucket_levels {
     size_t count;
     const uint8_t *head;
@@ -109,8 +110,8 @@ typedef struct fedcodec_bucket_levels {
     int8_t level[FEDCODEC_BUCKET_BLOCK + FEDCODEC_PACK_MORE];
 } fedcodec_bucket_levels;
 
-/** The levels from value `start` on: up to FEDCODEC_BUCKET_BLOCK, or to the end of the bucket.
- * start is 0, or where the last levels ended. */
+/** Load the levels from value start on: up to FEDCODEC_BUCKET_BLOCK, or to the end of the bucket.
+ * start is 0, or where the last call's levels ended. */
 static inline void fedcodec_bucket_load(const fedcodec_buckets *b, size_t start,
                                         fedcodec_bucket_levels *to) {
     uint8_t packed[FEDCODEC_BUCKET_BLOCK + FEDCODEC_PACK_MORE] = {0};
@@ -130,7 +131,8 @@ static inline void fedcodec_bucket_load(const fedcodec_buckets *b, size_t start,
     to->head = b->message + b->heads + b->head * (start >> b->shift);
 }
 
-/** The largest level's magnitude; 2^(bits - 1), which no level has, for the unused code. */
+/** The largest magnitude of the levels. For the unused code it is 2^(bits - 1), which no valid
+ * level has. */
 static inline int fedcodec_bucket_largest(const fedcodec_bucket_levels *k) {
     int8_t most = 0, least = 0;
     for (size_t i = 0; i < k->count; i++) {
@@ -140,8 +142,8 @@ static inline int fedcodec_bucket_largest(const fedcodec_bucket_levels *k) {
     return most > -least ? most : -least;
 }
 
-/** Could a bucket have this head and this largest level? *max = the largest magnitude of its
- * values, if so. */
+/** Could an encoder write this head for a bucket with this largest level? If so, *max becomes the
+ * largest magnitude of the bucket's values. */
 typedef bool (*fedcodec_bucket_valid_fn)(const uint8_t *head, unsigned bits, int largest,
                                          float *max);
 
@@ -168,10 +170,10 @@ static inline fed_status fedcodec_buckets_check(const uint8_t *src, size_t len, 
     return FED_OK;
 }
 
-/** The values of levels. */
+/** Decode levels to values. */
 typedef void (*fedcodec_bucket_values_fn)(const fedcodec_bucket_levels *k, float *value);
 
-/** The values from value `start` on. Returns their number. */
+/** Decode the values from value start on. Returns how many. */
 static inline size_t fedcodec_bucket_values(const fedcodec_buckets *b, size_t start,
                                             fedcodec_bucket_values_fn values, float *value) {
     fedcodec_bucket_levels k;
@@ -216,29 +218,29 @@ static inline void fedcodec_buckets_fold(const uint8_t *src, size_t n, size_t he
 
 /* ---- Writing ---- */
 
-/** A bucket that is written: its values, all of them finite, and where its bytes go. */
+/** A bucket to write: its values, all of them finite, and where its bytes go. */
 typedef struct fedcodec_bucket {
     const float *x;
-    size_t n, first; /* values; the index of the first one, and its random number's */
-    float largest;   /* magnitude */
+    size_t n, first; /* number of values; index of the first */
+    float largest;   /* largest magnitude */
     unsigned bits;
     const fed_rng *rng;
     uint8_t *head, *codes;
 } fedcodec_bucket;
 
-/** Make the levels of n values; a value's lot is fedcodec_bucket_lot of its word. `level` overlaps
- * none of the others. */
+/** Choose the levels of n values. The random number of a value is fedcodec_bucket_lot(word, half).
+ * level[] overlaps none of the other arrays. */
 typedef void (*fedcodec_level_fn)(const float *x, const uint32_t *word, size_t n, unsigned half,
                                   const void *with, uint8_t *level);
 
-/** A random number below 2^16: one half of a word. Two lots a word, since drawing words is most of
- * the work. */
+/** A random number below 2^16: one half of a word. Each word gives two, since drawing words is
+ * most of the work. */
 static inline int32_t fedcodec_bucket_lot(uint32_t word, unsigned half) {
     return (int32_t)(word >> 16 * half & 0xffff);
 }
 
-/** Write the codes of a bucket. Of the words that 256 values of the tensor share, the first half of
- * the values takes the lower halves. */
+/** Write the codes of a bucket. 256 values of the tensor share 128 words: the first 128 values use
+ * the lower halves, the others the upper halves. */
 static inline void fedcodec_bucket_fill(const fedcodec_bucket *b, fedcodec_level_fn make,
                                         const void *with) {
     enum { BLOCK = FEDCODEC_BUCKET_BLOCK, WORDS = BLOCK / 2 };
@@ -276,7 +278,7 @@ typedef struct fedcodec_bucket_writer {
     fed_rng rng;
     fedcodec_bucket_fn write;
     size_t parts;
-    bool wrong[FEDCODEC_PARTS_MAX]; /* a value of the part is not finite */
+    bool wrong[FEDCODEC_PARTS_MAX]; /* part k has a NaN or an infinity */
 } fedcodec_bucket_writer;
 
 static inline void fedcodec_bucket_part(void *writer, size_t k) {
@@ -300,7 +302,7 @@ static inline void fedcodec_bucket_part(void *writer, size_t k) {
     }
 }
 
-/** Encode a job of a codec without feedback, with heads of `head` bytes. */
+/** Encode the values of a job, for a codec without feedback. head: bytes of a bucket's head. */
 static inline fed_status fedcodec_buckets_encode(const fedcodec_job *job, size_t head,
                                                  fedcodec_bucket_fn write, size_t *len) {
     fedcodec_bucket_writer w = {.to = fedcodec_buckets_for(job->param, job->n, head),
@@ -319,7 +321,7 @@ static inline fed_status fedcodec_buckets_encode(const fedcodec_job *job, size_t
     return FED_OK;
 }
 
-/** Defines all functions of a vtable, given what a codec says of its buckets.
+/** Define all functions of a vtable, from a codec's functions for a bucket.
  * FEDCODEC_BUCKET_MEMBERS puts them into the vtable. */
 // clang-format off
 #define FEDCODEC_BUCKET_FUNCTIONS(head, write, valid, values)                                      \

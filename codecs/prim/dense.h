@@ -1,4 +1,4 @@
-/* Codecs that write the same number of bits for each value. A part of the tensor then has a known
+/* Codecs that write the same number of bits for each value. Each part of a tensor then has a known
  * offset in the message, so parts can be encoded side by side. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_DENSE_H
@@ -9,16 +9,16 @@
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec_vtable.h"
 
-/** Values of a block: they fill whole bytes, and their intermediate results stay in the first
- * cache. */
+/** Values of a block: they fill whole bytes, and their intermediate results stay in the
+ * first-level cache. */
 enum { FEDCODEC_DENSE_BLOCK = 512 };
 
-/** Encode a block of part k. block->residual, x, n (up to FEDCODEC_DENSE_BLOCK) and dst are the
- * block's. */
+/** Encode one block, which belongs to part k. block->residual, x, n (up to FEDCODEC_DENSE_BLOCK)
+ * and dst are those of the block. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
-/** Prefetch for the next block. For an encode whose loop is left to the compiler, which prefetches
- * nothing. */
+/** Prefetch the next block's values. It is for encoders whose loop the compiler vectorises: the
+ * compiler adds no prefetch. */
 static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
     if (block->residual != NULL) {
         fedcodec_fetch_block(block->residual, FEDCODEC_DENSE_BLOCK);
@@ -29,12 +29,12 @@ static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
 }
 
 typedef struct fedcodec_dense {
-    const fedcodec_job *job; /* dst: of the tensor's first value */
+    const fedcodec_job *job; /* its dst is where the tensor's first value goes */
     size_t parts;
-    unsigned bits; /* of one value in the message */
+    unsigned bits; /* bits of one value in the message */
     fedcodec_dense_fn encode;
-    void *with;                          /* encode's last argument */
-    int32_t largest[FEDCODEC_PARTS_MAX]; /* in the residual of each part, as bits */
+    void *with;                          /* the last argument of encode */
+    int32_t largest[FEDCODEC_PARTS_MAX]; /* bits of the largest magnitude left in each part */
 } fedcodec_dense;
 
 static inline void fedcodec_dense_part(void *dense, size_t k) {
@@ -58,9 +58,10 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
     d->largest[k] = largest;
 }
 
-/** Encode the values of a job, after `head` bytes of the message. FED_ENONFINITE: a value is not
- * finite, and job->scanned does not rule that out. It is found in the residual afterwards, since
- * what is subtracted from the value is finite; without a residual it is found in x. */
+/** Encode the values of a job; their bytes begin at offset head of the message. Returns
+ * FED_ENONFINITE if a value is not finite, unless job->scanned rules that out. A value that is
+ * not finite stays so in the residual, since only finite numbers are subtracted. Without a
+ * residual, x is examined. */
 static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
                                                fedcodec_dense_fn encode, void *with) {
     fedcodec_job values = *job;

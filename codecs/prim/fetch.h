@@ -1,5 +1,5 @@
-/* Prefetches farther ahead than processors do by themselves, worth it in a loop that does more than
- * copy or add; and zeros that go past the caches. */
+/* Prefetching, farther ahead than processors do by themselves. It pays in a loop that does more
+ * than copy or add. Also writing zeros without loading them into the caches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FETCH_H
 #define FEDCODEC_PRIM_FETCH_H
@@ -12,27 +12,27 @@
 #include <emmintrin.h>
 #endif
 
-/* In values: how far ahead to prefetch (8 KiB), and the size of a cache line on most machines. */
+/* How many values ahead to prefetch (8 KiB), and how many values a cache line has on most
+ * machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
 
-/** Prefetch the value `ahead` values after `at`, or before it if `ahead` is negative. The address
- * need not be valid. */
+/** Prefetch the value at at[ahead]; ahead may be negative. The address need not be valid. */
 static inline void fedcodec_fetch(const void *at, ptrdiff_t ahead) {
     __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)ahead * sizeof(float)));
 }
 
-/** For a loop that has reached the n values at `block`: prefetch n values, FEDCODEC_FETCH ahead. */
+/** In a loop that now handles n values at block: prefetch n values, FEDCODEC_FETCH values later. */
 static inline void fedcodec_fetch_block(const float *block, size_t n) {
     for (size_t k = 0; k < n; k += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(block + k, FEDCODEC_FETCH);
     }
 }
 
-/** Values that a cache may hold (8 MiB). */
+/** How many values a cache may hold (8 MiB). */
 enum { FEDCODEC_NEAR = 1 << 21 };
 
-/** y = 0. Zeros of a large buffer go past the caches, so the processor does not read first what
- * they replace. */
+/** y = 0. In a large array the zeros are written past the caches, so that the processor does not
+ * first read the values that they replace. */
 static inline void fedcodec_clear(float *y, size_t n) {
     size_t done = 0;
 #ifdef __SSE2__

@@ -1,15 +1,15 @@
-/* Largest magnitudes, found on the bits: a float comparison would overlook NaN. */
+/* Largest magnitudes, found by comparing bits: a float comparison would overlook NaN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/floats.h"
 
 #include "codecs/prim/fetch.h"
 
-/* A finite float plus a magnitude below this is finite: this is half of the last bit of FLT_MAX. */
+/* A finite float plus a magnitude below this is finite: it is half of the last bit of FLT_MAX. */
 static const float HARMLESS = 0x1p103f;
 
 enum { BLOCK = 256 };
 
-/* Prefetch the values that are read next, on the way to the front. */
+/* Prefetch the block that a loop from the end of the array to its start will read later. */
 static void fetch(const float *at) {
     for (ptrdiff_t i = 0; i < BLOCK; i += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(at, i - FEDCODEC_FETCH);
@@ -35,7 +35,7 @@ static int32_t absorb_block(float *restrict residual, const float *restrict x, s
     return max;
 }
 
-/* From the end to the front: encode then finds its first values in the cache. */
+/* Scan from the end to the start, so that the first values are in the cache when encode begins. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     int32_t max = 0;
     for (size_t end = n; end > 0;) {
@@ -52,7 +52,7 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     return fedcodec_float((uint32_t)max);
 }
 
-/* From the end to the front, as above. */
+/* Works from the end to the start, for the same reason as fedcodec_scan_sum. */
 float fedcodec_absorb(float *residual, const float *x, size_t n) {
     if (x == NULL) {
         return fedcodec_scan_sum(residual, NULL, n);

@@ -1,4 +1,4 @@
-/* Floats as bits, as bytes and as fixed-point numbers; scans of whole buffers. */
+/* Convert floats to bits, bytes and fixed-point numbers; scan whole arrays of floats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FLOATS_H
 #define FEDCODEC_PRIM_FLOATS_H
@@ -11,12 +11,14 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/* Client and coordinator must get the same bits from the same sums. */
+/* Client and coordinator must get the same bits from the same sums, so intermediate results must
+ * not have more precision than float. */
 _Static_assert(
     FLT_EVAL_METHOD == 0,
     "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
-/** Bits of magnitudes. Compared as integers they have the order of the floats. */
+/** The magnitude's bits, and the bits of infinity. Magnitudes compared as integers have the order
+ * of the floats. */
 enum { FEDCODEC_MAGNITUDE = 0x7fffffff, FEDCODEC_INFINITY = 0x7f800000 };
 
 static inline uint32_t fedcodec_bits(float v) {
@@ -35,7 +37,7 @@ static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
     return (uint16_t)(src[0] | src[1] << 8);
 }
 
-/* In one piece on a little-endian machine: compilers don't vectorise stores of single bytes. */
+/* Use one store on a little-endian machine: compilers do not vectorise stores of single bytes. */
 static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(dst, &v, sizeof v);
@@ -45,7 +47,8 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/* Little-endian on every machine. In one piece: compilers don't vectorise loops over bytes. */
+/* Return v with its bytes in little-endian order. A byte swap is used, since compilers do not
+ * vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
 }
@@ -70,8 +73,9 @@ static inline void fedcodec_store_f32(uint8_t *dst, float v) {
 }
 
 /**
- * rint(v * 2^30) for |v| <= FEDCODEC_FOLD_LIMIT, ties to even. Near 1.5 * 2^52 a double's last bit
- * is worth one, so the addition rounds, and the integer lies in the low bits: faster than rint.
+ * rint(v * 2^30) for |v| <= FEDCODEC_FOLD_LIMIT, ties to even. Adding 1.5 * 2^52 rounds to an
+ * integer, since a double of that size has a last bit of 1. The integer is then in the double's
+ * low bits. This is faster than rint.
  */
 static inline int64_t fedcodec_fixed(float v) {
     const double shift = 0x1.8p52;
@@ -82,7 +86,8 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
-/* Signed, so that the compiler finds a vector instruction for the maximum. */
+/* Return the bits of a magnitude. They are signed, since compilers find a vector instruction for
+ * the maximum of signed integers. */
 static inline int32_t fedcodec_magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
@@ -91,8 +96,8 @@ static inline int32_t fedcodec_larger(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-/** The bits of the largest magnitude; NaN's are above infinity's. Reads four quarters side
- * by side, since the loop has so little to do for each value. */
+/** Return the bits of the largest magnitude; NaN's are above infinity's. The four quarters of the
+ * array are read side by side, so that their memory accesses overlap. */
 static inline int32_t fedcodec_largest(const float *x, size_t n) {
     const size_t quarter = n / 4;
     const float *second = x + quarter, *third = second + quarter, *fourth = third + quarter;
@@ -108,16 +113,17 @@ static inline int32_t fedcodec_largest(const float *x, size_t n) {
     return max;
 }
 
-/** For a codec's scan: the largest |residual[i] + x[i]|; 0 if n is 0; not finite if any sum is not.
- * x may be NULL. */
+/** For a codec's scan: returns the largest |residual[i] + x[i]|, or 0 if n is 0. The result is not
+ * finite if any sum is not. x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
-/** For a codec's scan, if encode does not use the largest: returns a finite value if all sums are
- * finite, given that the residual is. Mostly reads x alone, half of the memory. */
+/** For a codec's scan, if encode does not use the largest sum. Returns a finite value if all
+ * sums are finite, provided that the residual is finite. It usually reads only x, half of the
+ * memory. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
-/** For a codec's absorb: residual += x, unless x is NULL. Returns the largest |residual[i]|, as
- * fedcodec_scan_sum does. */
+/** For a codec's absorb: residual += x, unless x is NULL. Returns the largest |residual[i]|, which
+ * is not finite if any value is not. */
 float fedcodec_absorb(float *residual, const float *x, size_t n);
 
 static inline void fedcodec_store_values(uint8_t *restrict dst, const float *restrict v,
@@ -131,13 +137,14 @@ static inline void fedcodec_store_values(uint8_t *restrict dst, const float *res
  * magnitude; 0 if count is 0. */
 fed_status fedcodec_check_values(const uint8_t *src, size_t count, float *max_abs) FED_CHECKED;
 
-/** In a loop over `count` positions: the position to prefetch in iteration i. */
+/** In a loop over count positions: return the position to prefetch in iteration i. */
 static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t count) {
     enum { AHEAD = 24 };
     return index[i + AHEAD < count ? i + AHEAD : i];
 }
 
-/** residual[i] + x[i]; x NULL: residual[i]. Compilers move that test out of a loop. */
+/** Return residual[i] + x[i], or residual[i] if x is NULL. Compilers move the test of x out of a
+ * loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
 }

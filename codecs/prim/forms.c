@@ -1,4 +1,4 @@
-/* Values of a sparse codec as float32, bfloat16 or int8. */
+/* Read and write the values of a sparse codec as float32, bfloat16 or int8. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/forms.h"
 
@@ -43,7 +43,7 @@ void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen) {
     chosen->count = kept;
 }
 
-/* What value i leaves in the residual. */
+/* Store in the residual what is left of value i. */
 static inline void leave(fedcodec_chosen chosen, size_t i, float rest, float *residual) {
     if (residual != NULL) {
         __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
@@ -107,7 +107,8 @@ static fed_status check_bfloat16(const uint8_t *src, size_t count, float *max_ab
     return FED_OK;
 }
 
-/* The largest value's level is always 127 or -127; -128 is no level, and 0 is not sent. */
+/* Check int8 values. The largest value's level is always 127 or -127. The level -128 is invalid,
+ * and 0 is never sent. */
 static fed_status check_int8(const uint8_t *src, size_t count, float *max_abs) {
     enum { UNUSED = 0x80, NEGATIVE = 256 - FEDCODEC_LEVELS };
     const float scale = fedcodec_load_f32(src);

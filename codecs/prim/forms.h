@@ -1,5 +1,5 @@
-/* The values that a sparse codec sends: as they are, or narrower. Format:
- * docs/codec-formats.md#values */
+/* The forms in which a sparse codec sends values: float32, or the narrow ones bfloat16 and int8.
+ * Format: docs/codec-formats.md#values */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FORMS_H
 #define FEDCODEC_PRIM_FORMS_H
@@ -8,7 +8,7 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/** A codec's parameter "values". */
+/** The values of a codec's parameter "values". */
 typedef enum fedcodec_form {
     FEDCODEC_FORM_FLOAT32,
     FEDCODEC_FORM_BFLOAT16,
@@ -24,30 +24,30 @@ extern const char *const fedcodec_form_names[FEDCODEC_FORM_COUNT + 1];
         .help = "how a value is sent", .names = fedcodec_form_names                                \
     }
 
-/** The byte that tells a reader of narrow values is this one plus the form. */
+/** A message with narrow values has a byte that names their form: this number plus the form. */
 enum { FEDCODEC_FORM_BYTE = 96 };
 
-/** Is it the byte of a narrow form? */
+/** Does this byte name a narrow form? */
 static inline bool fedcodec_form_is_byte(uint8_t byte) {
     return byte > FEDCODEC_FORM_BYTE && byte < FEDCODEC_FORM_BYTE + FEDCODEC_FORM_COUNT;
 }
 
-/** Bytes of k values, without the byte above. */
+/** Return the bytes of k values, without the byte that names the form. */
 size_t fedcodec_values_len(fedcodec_form form, size_t k);
 
-/** Leave out the values that would arrive as 0: overwrites the lists. */
+/** Drop the values that would be decoded as 0, by overwriting the lists. */
 void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen);
 
-/** Write the values that fedcodec_values_keep has left, and subtract from the residual, which may
- * be NULL, what arrives. */
+/** Write the values that fedcodec_values_keep has left. Subtract what will be decoded from the
+ * residual, which may be NULL. */
 void fedcodec_values_put(fedcodec_form form, fedcodec_chosen chosen, uint8_t *dst, float *residual);
 
-/** FED_EFORMAT: fedcodec_values_put could not have written src, which has the length for `count`
- * values. *max_abs = the largest magnitude; 0 if count is 0. */
+/** Check src, which has the length for count values. FED_EFORMAT: fedcodec_values_put could not
+ * have written it. *max_abs becomes the largest magnitude; 0 if count is 0. */
 fed_status fedcodec_values_check(fedcodec_form form, const uint8_t *src, size_t count,
                                  float *max_abs) FED_CHECKED;
 
-/** value[i] = the value number first + i, for `count` of them. */
+/** Decode count values, from number first on, into value[]. */
 void fedcodec_values_load(fedcodec_form form, const uint8_t *src, size_t first, size_t count,
                           float *value);
 

@@ -1,4 +1,4 @@
-/* Golomb coding: whole lists of positions, some bits at a time. */
+/* Golomb coding of whole lists of positions, many bits at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/golomb.h"
 
@@ -7,7 +7,7 @@
 #endif
 
 static void store_big_endian(uint8_t *dst, uint64_t v) {
-    for (unsigned i = 0; i < 8; i++) { /* one store, to a compiler */
+    for (unsigned i = 0; i < 8; i++) { /* compilers make one store of these bytes */
         dst[i] = (uint8_t)(v >> (56 - 8 * i));
     }
 }
@@ -16,7 +16,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
                                  size_t cap, size_t *len) {
     fed_bit_writer w;
     fed_bit_writer_init(&w, dst, cap);
-    uint64_t acc = w.acc; /* the writer's changing members, in registers */
+    uint64_t acc = w.acc; /* a copy of the writer's members, for registers */
     unsigned pending = w.pending;
     size_t at = w.len;
     uint32_t next = 0;
@@ -30,7 +30,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
             acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
             continue;
         }
-        /* Store all whole bytes, without a test whether there are any. */
+        /* Store all whole bytes, without testing whether there are any. */
         const uint64_t code = (((UINT64_C(1) << ones) - 1) << 1 << b) | (gap - (ones << b));
         acc = acc << size | code;
         pending += (unsigned)size;
@@ -42,17 +42,17 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
     return fed_bit_writer_finish(&w, len);
 }
 
-/* A look loads 64 bits of the stream; at least LOOK_BITS of them are valid. LOOKS: the bytes that
- * must be left for this look and the next one. */
+/* look() loads 64 bits of the stream, of which at least LOOK_BITS are valid. LOOKS: bytes that
+ * must be left in the stream for two calls of it. */
 enum { LOOK_BITS = 57, LOOKS = 16 };
 
-/* The 64 bits from pos on, inverted, since the caller counts leading ones. */
+/* Return 64 bits from pos on, inverted, since the caller counts leading ones. */
 static uint64_t look(const fed_bit_reader *bits, uint64_t pos) {
     const fed_bit_reader at = {.src = bits->src, .pos = pos};
     return ~(fed_bit_window(&at) << (pos & 7));
 }
 
-/* For 0 it returns 64 or 63; callers ignore that. */
+/* Return the number of leading zeros. For 0 it is 64 or 63; callers ignore that result. */
 static unsigned leading_zeros(uint64_t v) {
 #if FEDCODEC_AVX2
     return (unsigned)_lzcnt_u64(v);
@@ -61,8 +61,9 @@ static unsigned leading_zeros(uint64_t v) {
 #endif
 }
 
-/* Read a few positions at a time, as many as one look probably holds, while the next look is being
- * loaded. Returns how many were read, at most `want`; fewer if a look holds less than a few. */
+/* Read positions by groups: as many as the loaded bits probably hold, while the next bits are
+ * being loaded. Returns how many were read, at most want. It stops when the bits of a group do not
+ * suffice. */
 static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
     const fed_bit_reader bits = reader->bits;
     const uint64_t n = reader->n;
@@ -79,7 +80,8 @@ static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, siz
         const uint64_t more = look(&bits, pos + 64);
         uint64_t at = next;
         unsigned size = 0;
-        for (size_t i = 0; i < tries; i++) { /* codes beyond the look are wrong */
+        /* Codes past the loaded bits come out wrong; the test after the loop drops them. */
+        for (size_t i = 0; i < tries; i++) {
             unsigned ones = leading_zeros(zeros), code = ones + 1 + b;
             at += ((uint64_t)ones << b) + (~(zeros << (ones & 63) << 1) >> 1 >> (63 - b));
             position[got + i] = (uint32_t)at++;

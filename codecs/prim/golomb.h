@@ -1,4 +1,4 @@
-/* Golomb coding of ascending positions, as SBC's algorithms 3 and 4. */
+/* Golomb coding of ascending positions, as in SBC's algorithms 3 and 4. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_GOLOMB_H
 #define FEDCODEC_PRIM_GOLOMB_H
@@ -15,16 +15,17 @@
  */
 enum { FEDCODEC_GOLOMB_B_MAX = 31 };
 
-/** The best b for positions that are taken with probability p each, 0 < p < 1: equation 8's b*. */
+/** Return the best b if each position is chosen with probability p, 0 < p < 1: b* of SBC's
+ * equation 8. */
 static inline unsigned fedcodec_golomb_b(double p) {
     const double phi = 1.6180339887498949; /* (sqrt(5) + 1) / 2 */
     double b = 1.0 + floor(log2(log(phi - 1.0) / log1p(-p)));
     return b < 0.0 ? 0 : b > FEDCODEC_GOLOMB_B_MAX ? FEDCODEC_GOLOMB_B_MAX : (unsigned)b;
 }
 
-/** Most bytes of k positions below n. */
+/** The most bytes of k positions below n. */
 static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
-    uint64_t bits = (uint64_t)k * (b + 1) + ((uint64_t)n >> b); /* the gaps' sum is at most n */
+    uint64_t bits = (uint64_t)k * (b + 1) + ((uint64_t)n >> b); /* the gaps add up to at most n */
     return (size_t)((bits + 7) / 8);
 }
 
@@ -32,7 +33,7 @@ static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
 static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned b) {
     uint64_t ones = gap >> b;
     uint32_t low = (uint32_t)(gap & ((UINT64_C(1) << b) - 1));
-    if (ones + 1 + b <= 32) { /* nearly always */
+    if (ones + 1 + b <= 32) { /* the usual case: the code has at most 32 bits */
         fed_put_bits(w, (((UINT32_C(1) << ones) - 1) << 1 << b) | low, (unsigned)ones + 1 + b);
     } else {
         fed_put_unary(w, ones);
@@ -40,15 +41,15 @@ static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned
     }
 }
 
-/** Write `count` ascending positions. FED_ENOSPC: they take more than cap bytes. */
+/** Write count ascending positions. FED_ENOSPC: they take more than cap bytes. */
 fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
                                  size_t cap, size_t *len) FED_CHECKED;
 
-/** Positions being read back. */
+/** The state of reading positions. */
 typedef struct fedcodec_golomb_reader {
     fed_bit_reader bits;
-    uint64_t n;    /* positions are below it */
-    uint64_t next; /* the lowest that the next position can be */
+    uint64_t n;    /* all positions are below n */
+    uint64_t next; /* the lowest possible next position */
     unsigned b;
 } fedcodec_golomb_reader;
 
@@ -60,8 +61,8 @@ static inline void fedcodec_golomb_start(fedcodec_golomb_reader *r, const void *
     r->b = b;
 }
 
-/** The next position. A position that is not below n, or the end of the bytes, sets bits.status;
- * from then on this returns n. */
+/** Read the next position. If it is not below n, or if the bytes end, bits.status is set and n is
+ * returned; all later calls return n, too. */
 static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     if (r->next >= r->n) {
         r->bits.status = FED_EFORMAT;
@@ -77,7 +78,8 @@ static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     return position;
 }
 
-/** Read the next `want` positions. False after a failure: their content is arbitrary. */
+/** Read the next want positions. Returns false after a failure; the positions are then
+ * arbitrary. */
 bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want);
 
 #endif

@@ -1,5 +1,5 @@
-/* Vectors of 32-bit lanes, for loops that keep only some of the values, which no compiler
- * vectorises. Without FEDCODEC_LANES there are none: the loop's plain form does all the work. */
+/* Vectors of 32-bit lanes, for loops that keep only some of the values: compilers do not vectorise
+ * these. Without FEDCODEC_LANES a machine has no such vectors, and plain loops do the work. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_LANES_H
 #define FEDCODEC_PRIM_LANES_H
@@ -10,9 +10,10 @@
 #include "codecs/unit.h"
 
 /*
- * A mask has bit i for lane i. `above` compares signed integers. `pack` moves the lanes of a mask
- * to the front. A full vector is stored then, since packing in memory is slow on some machines: the
- * destination needs room for a vector after the last value.
+ * In a mask, bit i stands for lane i. fedcodec_lanes_above compares signed integers.
+ * fedcodec_lanes_pack moves the lanes of a mask to the front. Then a full vector is stored, since
+ * packing in memory is slow on some machines. So the destination needs room for a vector after the
+ * last value.
  */
 
 #if FEDCODEC_AVX512
@@ -49,8 +50,9 @@ static inline fedcodec_lanes fedcodec_lanes_xor(fedcodec_lanes a, fedcodec_lanes
     return _mm512_xor_si512(a, b);
 }
 
-/* The empty assembly keeps the bits in a general register. Without it gcc 12, where it runs out of
- * registers, stores 16 bits of the mask and reads 32 (narrow at -O1 with a sanitizer). */
+/* The empty assembly keeps the bits in a general register. Without it gcc 12 may run out of
+ * registers, store 16 bits of the mask and read back 32. This happened in rank_impl.h's narrow at
+ * -O1 with a sanitizer. */
 static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) {
     uint32_t bits = _mm512_cmpgt_epi32_mask(a, b);
     __asm__("" : "+r"(bits));
@@ -99,7 +101,7 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)));
 }
 
-/* For each mask the numbers of its lanes, the first one in the lowest byte. */
+/* For each mask, the indices of its lanes, the first one in the lowest byte. */
 #define FEDCODEC_BIT(m, i) ((m) >> (i)&1u)
 #define FEDCODEC_LOW3(m, i)                                                                        \
     (FEDCODEC_BIT(m, i) + FEDCODEC_BIT(m, (i) + 1) + FEDCODEC_BIT(m, (i) + 2))
@@ -170,7 +172,7 @@ static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) 
 }
 
 static inline fedcodec_lanes fedcodec_lanes_pack(uint32_t mask, fedcodec_lanes v) {
-    enum { A = 0x03020100, B = 0x07060504, C = 0x0b0a0908, D = 0x0f0e0d0c }; /* lanes' bytes */
+    enum { A = 0x03020100, B = 0x07060504, C = 0x0b0a0908, D = 0x0f0e0d0c }; /* byte indices */
     static const uint32_t packs[16][4] = {
         {0}, {A},    {B},    {A, B},    {C},    {A, C},    {B, C},    {A, B, C},
         {D}, {A, D}, {B, D}, {A, B, D}, {C, D}, {A, C, D}, {B, C, D}, {A, B, C, D},
@@ -181,13 +183,13 @@ static inline fedcodec_lanes fedcodec_lanes_pack(uint32_t mask, fedcodec_lanes v
 #endif
 
 #ifdef FEDCODEC_LANES
-/** The lanes first, first + 1 and so on. */
+/** Return the numbers first, first + 1 and so on, one in each lane. */
 static inline fedcodec_lanes fedcodec_lanes_from(uint32_t first) {
     static const uint32_t step[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return fedcodec_lanes_add(fedcodec_lanes_load(step), fedcodec_lanes_all(first));
 }
 
-/** Store the lanes of a mask one after another. Returns their number. */
+/** Store the lanes of a mask one after another. Returns how many. */
 static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes v) {
     fedcodec_lanes_store(dst, fedcodec_lanes_pack(mask, v));
     return (size_t)__builtin_popcount(mask);
@@ -195,7 +197,7 @@ static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes
 #endif
 
 #if FEDCODEC_AVX512
-/** A vector's bytes, numbered: 0, 1 and so on. */
+/** Return a vector whose byte i is i. */
 static inline __m512i fedcodec_lanes_numbers(void) {
     static const uint8_t place[64] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
@@ -206,7 +208,7 @@ static inline __m512i fedcodec_lanes_numbers(void) {
 #endif
 
 /** Store first + i for each bit i of a mask, one after another. Overwrites up to 64 numbers.
- * Returns the number of bits. */
+ * Returns how many were stored. */
 static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;
@@ -219,12 +221,12 @@ static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint3
         i += FEDCODEC_LANES;
     } while (i < count);
 #else
-    enum { AT_ONCE = 4 }; /* enough for most masks, so the branch at the end is predicted */
-    const uint64_t last = UINT64_C(1) << 63; /* a bit after all others, so the word is never 0 */
+    enum { AT_ONCE = 4 }; /* enough for most masks, so that the branch is predicted */
+    const uint64_t last = UINT64_C(1) << 63; /* a sentinel: the word is never 0 */
     do {
         for (size_t k = 0; k < AT_ONCE; k++, mask &= mask - 1) {
             dst[i + k] = first + (uint32_t)__builtin_ctzll(mask | last);
-            __asm__("" ::: "memory"); /* keeps the stores single: vectors would be slower */
+            __asm__("" ::: "memory"); /* keeps the stores separate: vectors would be slower */
         }
         i += AT_ONCE;
     } while (i < count);

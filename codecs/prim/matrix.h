@@ -1,4 +1,4 @@
-/* Values without a shape as a matrix. */
+/* Treat values without a shape as a matrix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_MATRIX_H
 #define FEDCODEC_MATRIX_H
@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stddef.h>
 
-/** Rows of the matrix of n values that is as square as it can be: the largest divisor of n that is
- * not above its root. n = 0: 0. */
+/** Return the rows of the matrix of n values that is as square as possible. It is the largest
+ * divisor of n that is not above its square root; 0 for n = 0. */
 static inline size_t fedcodec_square_rows(size_t n) {
     size_t rows = (size_t)sqrt((double)n);
     while (rows > 1 && n % rows != 0) {

@@ -1,5 +1,5 @@
-/* Tensors of two-byte floats: what float16 and bfloat16 share, all but the conversion of a value.
- */
+/* Codecs that send two-byte floats. float16 and bfloat16 share everything here; each adds only the
+ * conversion of one value. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H
@@ -10,12 +10,12 @@
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 
-/* The conversion of one value to the nearest finite two-byte float, and the conversion back. The
- * loops below are inline, so that the compiler inlines the conversion into them. */
+/* Conversions of one value: to the nearest finite two-byte float, and back. The loops below are
+ * inline, so that the compiler inlines the conversions into them. */
 typedef uint16_t (*fedcodec_narrow_fn)(float v);
 typedef float (*fedcodec_widen_fn)(uint16_t v);
 
-/** Encode a block: a fedcodec_dense_fn without its conversions. */
+/** Encode a block, as a fedcodec_dense_fn does, with the conversions given. */
 static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_narrow_fn narrow,
                                           fedcodec_widen_fn widen) {
     assert(block->residual != NULL);
@@ -31,11 +31,11 @@ static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_na
     }
 }
 
-/** infinity: magnitudes from these bits on are infinite or NaN. */
+/** Check a message. infinity: magnitudes from these bits on are infinite or NaN. */
 static inline fed_status fedcodec_narrow_check(const uint8_t *src, size_t len, size_t n,
                                                uint16_t infinity, uint16_t *max) {
     FED_REQUIRE(len % 2 == 0 && len / 2 == n, FED_EFORMAT);
-    int16_t most = 0; /* signed: each vector unit has a maximum of signed words */
+    int16_t most = 0; /* signed: each vector unit has a maximum of signed 16-bit words */
     for (size_t i = 0; i < n; i++) {
         int16_t m = (int16_t)(fedcodec_load_u16(src + 2 * i) & 0x7fff);
         most = m > most ? m : most;
@@ -71,7 +71,7 @@ static inline void fedcodec_narrow_fold(const uint8_t *restrict src, int64_t wei
     }
 }
 
-/** Defines all functions of a vtable, given the two conversions and `infinity` of
+/** Define all functions of a vtable, from the two conversions and the argument infinity of
  * fedcodec_narrow_check. FEDCODEC_NARROW_MEMBERS puts them into the vtable. */
 // clang-format off
 #define FEDCODEC_NARROW_FUNCTIONS(narrow, widen, infinity)                                         \

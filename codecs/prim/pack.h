@@ -1,4 +1,4 @@
-/* Codes of 1 to 8 bits, one a byte, packed into a bit stream and taken out of it. */
+/* Pack codes of 1 to 8 bits, each in a byte, into a bit stream, and unpack them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_PACK_H
 #define FEDCODEC_PRIM_PACK_H
@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Eight codes are as many bytes as a code has bits. FEDCODEC_PACK_MORE: bytes past the end that the
- * functions below read or write. */
+/* Eight codes of b bits fill b bytes. FEDCODEC_PACK_MORE: bytes past the end that the functions
+ * below may read or write. */
 enum { FEDCODEC_PACK_GROUP = 8, FEDCODEC_PACK_MORE = 8 };
 
-/** Bytes of n codes. */
+/** Return the bytes that n codes take. */
 static inline size_t fedcodec_packed_len(size_t n, unsigned bits) {
     return (size_t)(((uint64_t)n * bits + 7) / 8);
 }
@@ -42,7 +42,7 @@ static inline void fedcodec_pack(uint8_t *code, size_t n, unsigned bits, uint8_t
     }
 }
 
-/** The inverse, with as much room. */
+/** Unpack n codes. src and code need as much room as for fedcodec_pack. */
 static inline void fedcodec_unpack(const uint8_t *src, size_t n, unsigned bits, uint8_t *code) {
     const uint64_t fours = UINT32_MAX >> (32 - 4 * bits);
     const uint64_t pairs = UINT64_C(0x0000000100000001) * ((UINT64_C(1) << 2 * bits) - 1);

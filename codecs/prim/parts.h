@@ -1,14 +1,15 @@
-/* A large tensor cut into parts, which a pool encodes side by side. */
+/* Divide a large tensor into parts, which a pool's threads encode side by side. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_PARTS_H
 #define FEDCODEC_PRIM_PARTS_H
 
 #include "fed/pool.h"
 
-/* Fewest values that are worth a part of their own; most parts of a tensor. */
+/* The fewest values that are worth a part of their own, and the most parts of a tensor. */
 enum { FEDCODEC_PART_MIN = 1 << 14, FEDCODEC_PARTS_MAX = 64 };
 
-/** The number of parts for n values: 1 without a pool. The bytes must not depend on it. */
+/** The number of parts for n values: 1 without a pool. An encoder's result must not depend on
+ * it. */
 static inline size_t fedcodec_parts(const fed_pool *pool, size_t n) {
     size_t most = pool == NULL ? 1 : pool->width;
     size_t worth = n / FEDCODEC_PART_MIN;
@@ -16,7 +17,7 @@ static inline size_t fedcodec_parts(const fed_pool *pool, size_t n) {
     return worth < 1 ? 1 : worth < most ? worth : most;
 }
 
-/** Where part k begins, and part k - 1 ends: at a multiple of `unit`. The last part ends at n. */
+/** Return where part k begins and part k - 1 ends: a multiple of unit. The last part ends at n. */
 static inline size_t fedcodec_part_start(size_t n, size_t parts, size_t k, size_t unit) {
     return k == parts ? n : n / parts * k / unit * unit;
 }

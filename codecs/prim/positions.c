@@ -1,8 +1,9 @@
-/* Positions: the choice of a code to write them in, and reading any code. */
+/* Write positions in the code that takes the fewest bytes, and read them in any code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/positions.h"
 
-/* The three high bits of `how`. */
+/* CODE_GOLOMB, CODE_RANS and CODE_RANGE are the values of the three high bits of the byte how.
+ * PARAMETER masks its other bits. */
 enum { CODE_GOLOMB, CODE_RANS, CODE_RANGE, CODE_SHIFT = 5, PARAMETER = (1 << CODE_SHIFT) - 1 };
 
 const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice", "rans",
@@ -20,8 +21,8 @@ static uint64_t golomb_bits(fedcodec_chosen chosen, unsigned b) {
     return bits;
 }
 
-/* The b with the fewest bits; of equals the smallest. The number of bits is convex in b, so
- * descending from any b finds the minimum. */
+/* Return the b with the fewest bits; of equal ones the smallest. The number of bits is convex in
+ * b, so moving from any b to fewer bits finds the minimum. */
 static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     *bits = golomb_bits(chosen, b);
     for (unsigned up = b; up < FEDCODEC_GOLOMB_B_MAX;) {
@@ -43,8 +44,8 @@ static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     return b;
 }
 
-/* Try the other codes; each has room for less than the best length so far. False: none is shorter
- * than *len. */
+/* Try the other codes; each may use fewer bytes than the best one so far. Returns false if none is
+ * shorter than *len. */
 static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint8_t *dst,
                         size_t *len, uint8_t *how) {
     const unsigned detail = fedcodec_rans_detail(chosen.count);
@@ -62,7 +63,7 @@ static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint
         return true;
     }
     return rans && fedcodec_rans_put(chosen.index, chosen.count, detail, dst, rice - 1, len) ==
-                       FED_OK; /* write it again: the attempt has overwritten it */
+                       FED_OK; /* write Golomb's code again, as the attempts have overwritten it */
 }
 
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,

@@ -1,4 +1,5 @@
-/* The positions of the values that a sparse codec sends, as bytes in one of several codes. */
+/* Write and read the positions of the values that a sparse codec sends, in one of several
+ * codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_POSITIONS_H
 #define FEDCODEC_PRIM_POSITIONS_H
@@ -10,14 +11,14 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/** A codec's parameter "pos". rice never takes more bytes than golomb, and the last three never
- * more than rice: each writes the other code if that is shorter. */
+/** The values of a codec's parameter "pos". rice never takes more bytes than golomb. rans, range
+ * and auto never take more than rice: they write that code if it is shorter. */
 typedef enum fedcodec_pos {
-    FEDCODEC_POS_GOLOMB, /* with the paper's b */
-    FEDCODEC_POS_RICE,   /* with the best b */
+    FEDCODEC_POS_GOLOMB, /* Golomb's code with the parameter b of the SBC paper */
+    FEDCODEC_POS_RICE,   /* Golomb's code with the best b */
     FEDCODEC_POS_RANS,
     FEDCODEC_POS_RANGE,
-    FEDCODEC_POS_AUTO, /* the shortest code */
+    FEDCODEC_POS_AUTO, /* the shortest of all codes */
     FEDCODEC_POS_COUNT
 } fedcodec_pos;
 
@@ -29,39 +30,40 @@ extern const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1];
         .help = "how positions are coded", .names = fedcodec_pos_names                             \
     }
 
-/** Most bytes of k positions below n, in any code. */
+/** The most bytes of k positions below n, in any code. */
 static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
     return fedcodec_golomb_bound(n, k, fedcodec_golomb_b(p));
 }
 
 /**
- * Write at least one position; positions ascend and are below n. *how is a byte that the message
- * must hold before them: the code in its three high bits, the code's parameter in the others.
- * FED_ENOSPC: cap is less than the bound.
+ * Write at least one position; positions ascend and are below n. *how becomes a byte that the
+ * message must hold before them: the code in its three high bits, the code's parameter in the
+ * others. FED_ENOSPC: cap is less than fedcodec_positions_bound.
  */
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,
                                   uint8_t *dst, size_t cap, size_t *len, uint8_t *how) FED_CHECKED;
 
-/** Reading positions, a block at a time: the code is looked up once a block. */
+/** The state of reading positions. They are read in blocks, so that the code is looked up only
+ * once for each block. */
 enum { FEDCODEC_POSITIONS_BLOCK = 256 };
 
 typedef struct fedcodec_positions {
-    uint64_t left; /* positions to come */
+    uint64_t left; /* positions not read yet */
     unsigned code;
     union {
         fedcodec_golomb_reader golomb;
         fedcodec_rans_reader rans;
         fedcodec_range_reader range;
     } as;
-    uint32_t index[FEDCODEC_POSITIONS_BLOCK]; /* the block */
+    uint32_t index[FEDCODEC_POSITIONS_BLOCK]; /* the positions of the block */
 } fedcodec_positions;
 
-/** Begin to read `count` positions below n, which fill src[len]. FED_EFORMAT: put could not have
- * written that. */
+/** Begin to read count positions below n, which fill src[len]. FED_EFORMAT: fedcodec_positions_put
+ * could not have written these bytes. */
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) FED_CHECKED;
 
-/** Read the next block into r->index. Returns the number of its positions; 0 after the last block,
+/** Read the next block into r->index. Returns how many positions it has; 0 after the last block,
  * or once a position is malformed. */
 size_t fedcodec_positions_next(fedcodec_positions *r);
 

@@ -1,4 +1,4 @@
-/* The values in each base-3^5 byte, written out by the preprocessor. */
+/* Tables of the five values in each byte of 3LC's base-3^5 encoding. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/quartic.h"
 

@@ -1,4 +1,5 @@
-/* Random numbers for codecs that round at random: any stretch of a stream, several at once. */
+/* Random numbers for codecs that round at random: any part of a stream, several numbers at
+ * once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANDOM_H
 #define FEDCODEC_PRIM_RANDOM_H
@@ -10,16 +11,16 @@
 #include "fed/rng.h"
 
 enum {
-    FEDCODEC_RANDOM_BLOCK = 4, /* numbers that Philox makes at once */
+    FEDCODEC_RANDOM_BLOCK = 4, /* numbers that one Philox block has */
     FEDCODEC_RANDOM_MORE = 40  /* numbers that a draw may write beyond those asked for */
 };
 
 #ifdef FEDCODEC_AVX2
 #include <immintrin.h>
 
-/* Philox mostly consists of 32-bit products in 64-bit lanes, which compilers do not find.
- * FEDCODEC_RANDOM_ORDER: the block that each lane counts. Unpacking two vectors interleaves them,
- * so even lanes hold the first blocks. */
+/* Philox mostly multiplies 32-bit numbers in 64-bit lanes, for which compilers find no vector
+ * code. FEDCODEC_RANDOM_ORDER: which block each lane computes. Even lanes have the first blocks,
+ * since the last step interleaves two vectors. */
 #ifdef FEDCODEC_AVX512
 typedef uint64_t fedcodec_random_wide __attribute__((vector_size(64)));
 #define FEDCODEC_RANDOM_ORDER                                                                      \
@@ -36,8 +37,9 @@ typedef uint64_t fedcodec_random_wide __attribute__((vector_size(32)));
 
 enum { FEDCODEC_RANDOM_LANES = sizeof(fedcodec_random_wide) / sizeof(uint64_t) };
 
-/* Make blocks `counter` to counter + FEDCODEC_RANDOM_LANES - 1, each as common/base/rng.c makes
- * one. Only the low half of a lane has meaning, until the last step joins the halves. */
+/* Make FEDCODEC_RANDOM_LANES blocks of the stream, from number counter on, with the results of
+ * common/base/rng.c. Only the low half of a 64-bit lane is meaningful, until the last step joins
+ * the halves. */
 static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, uint32_t *dst) {
     const fedcodec_random_wide zero = {0}, order = FEDCODEC_RANDOM_ORDER, low = zero + UINT32_MAX;
     const fedcodec_random_wide m0 = zero + 0xD2511F53, m1 = zero + 0xCD9E8D57;
@@ -63,8 +65,8 @@ static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, 
 #endif
 
 /** Draw the numbers first .. first + n - 1 of a stream, into random[n + FEDCODEC_RANDOM_MORE].
- * Nothing may have been drawn from rng, and first + n is below 2^32. Returns where in `random`
- * they begin. */
+ * Nothing may have been drawn from rng before, and first + n is below 2^32. Returns where in
+ * random[] the numbers begin. */
 static inline const uint32_t *fedcodec_random_draw(const fed_rng *rng, size_t first, size_t n,
                                                    uint32_t *random) {
     uint32_t counter = (uint32_t)(first / FEDCODEC_RANDOM_BLOCK);
@@ -81,8 +83,8 @@ static inline const uint32_t *fedcodec_random_draw(const fed_rng *rng, size_t fi
     return random + skip;
 }
 
-/** Begin the stream of a seed for these values: each tensor and round gets its own, a repetition
- * the same. */
+/** Start the random stream for a seed and these values. Different values, as in each tensor and
+ * round, get different streams. The same values get the same stream again. */
 static inline void fedcodec_random_start(fed_rng *rng, double seed, const float *x, size_t n) {
     const uint64_t digest = fed_digest(x, n);
     fed_rng_init(rng, (uint64_t)seed, (uint32_t)digest, (uint32_t)(digest >> 32));

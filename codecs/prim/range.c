@@ -1,5 +1,6 @@
-/* The adaptive binary range coder. Each bit of a gap narrows an interval of 32-bit numbers in
- * proportion to the bit's probability. High bytes that both ends share are written. */
+/* An adaptive binary range coder. Each bit of a gap narrows an interval of 32-bit numbers in
+ * proportion to the bit's probability. When both ends of the interval share their high byte, that
+ * byte is written. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/range.h"
 
@@ -7,8 +8,8 @@ enum {
     EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
     HALF = 1 << 15,
     LEAST = 64, /* probabilities are LEAST to 2^16 - LEAST */
-    PRIOR = 12, /* the prior counts as that many bits seen */
-    FAST = 30,  /* bits that the fast estimate remembers */
+    PRIOR = 12, /* the prior has the weight of so many bits */
+    FAST = 30,  /* number of bits that the fast estimate averages over */
     SLOW = FEDCODEC_RANGE_STEPS - 1,
     EXPONENT_BITS = 5,
     MODELLED = 2 /* mantissa bits with a model; lower bits have probability 1/2 */
@@ -21,8 +22,9 @@ static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
     return (fedcodec_range_bit){p, p, PRIOR};
 }
 
-/* Each node of the tree splits its range of exponents in two. tail[e] is the probability of e or
- * more, so differences of it are the probabilities of the halves. */
+/* Set the prior of the tree of exponents. Each node splits a range of exponents in two halves.
+ * tail[e] is the probability of an exponent of e or more, so that differences of it are the
+ * probabilities of the halves. */
 static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
     unsigned node = 1;
     for (unsigned span = EXPONENTS; span > 1; span /= 2) {
@@ -34,9 +36,10 @@ static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
 }
 
 /*
- * The prior of random positions. At each step a gap goes on with probability q = 1 - count / n. So
- * gap + 1 is at least 2^e with probability q^(2^e - 1), and of two neighbouring ranges of 2^e gaps
- * the second is q^(2^e) times as probable as the first. In units of 2^-32.
+ * Set the priors to those of random positions, where each gap grows by one with probability q = 1
+ * - count / n. Then gap + 1 is at least 2^e with probability q^(2^e - 1). Of two neighbouring
+ * ranges of 2^e gaps, the second is q^(2^e) times as probable as the first. All numbers are in
+ * units of 2^-32.
  */
 static void start_model(fedcodec_range_model *m, uint64_t count, uint64_t n) {
     const uint64_t one = UINT64_C(1) << 32;
@@ -68,14 +71,14 @@ static inline uint16_t towards(uint32_t p, unsigned bit, uint32_t step) {
     return (uint16_t)(bit ? p + ((65535u - p) * step >> 16) : p - (p * step >> 16));
 }
 
-/* Move the estimates towards the bit by 1 / (seen + 1.5). */
+/* Move both estimates towards the bit. The step is 1 / (seen + 1.5). */
 static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, unsigned bit) {
     b->fast = towards(b->fast, bit, m->step[b->seen < FAST ? b->seen : FAST]);
     b->slow = towards(b->slow, bit, m->step[b->seen]);
     b->seen = (uint16_t)(b->seen + (b->seen < SLOW));
 }
 
-/* Where the interval is split: up to here the bit is 1. */
+/* Return where the interval is split: up to this number the bit is 1. */
 static inline uint32_t split(uint32_t low, uint32_t high, uint32_t p) {
     return low + (uint32_t)((uint64_t)(high - low) * p >> 16);
 }
@@ -108,7 +111,7 @@ static inline void put_bit(range_writer *w, unsigned bit, uint32_t p) {
     }
 }
 
-/* Code the `count` low bits of value, highest first, by a tree of 2^count - 1 models; tree[0] is
+/* Code the count low bits of value, highest first, by a tree of 2^count - 1 models; tree[0] is
  * unused. */
 static inline void put_tree(range_writer *w, fedcodec_range_bit *tree, uint32_t value,
                             unsigned count) {
@@ -131,8 +134,8 @@ static void put_gap(range_writer *w, uint32_t gap) {
     }
 }
 
-/* The fewest bytes that end the message: whatever follows them is within the interval. Returns
- * their number, *value = the bytes. */
+/* Find the fewest bytes that end a message: with any bytes after them, the number lies within the
+ * interval. Returns how many, and puts them into *value, first byte on top. */
 static unsigned last_bytes(uint32_t low, uint32_t high, uint32_t *value) {
     for (unsigned count = 0; count < 4; count++) {
         uint64_t step = UINT64_C(1) << (32 - 8 * count);
@@ -167,7 +170,7 @@ fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint
 
 /* ---- Decoding ---- */
 
-/* Zeros after the end: their value does not matter. */
+/* Return a byte of src, or 0 after its end, where the value does not matter. */
 static inline uint32_t byte_at(const fedcodec_range_reader *r, size_t at) {
     return at < r->len ? r->src[at] : 0;
 }
@@ -211,7 +214,7 @@ static inline uint32_t get_tree(fedcodec_range_reader *r, fedcodec_range_bit *tr
         learn(&r->model, &tree[node], bit);
         node = 2 * node + bit;
     }
-    return node; /* the bits, after a leading 1 */
+    return node; /* the count bits read, after a leading 1 */
 }
 
 static inline uint32_t get_gap(fedcodec_range_reader *r) {

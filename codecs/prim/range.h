@@ -1,4 +1,4 @@
-/* Ascending positions by an adaptive binary range coder on the gaps between them. */
+/* Code ascending positions: an adaptive binary range coder codes the gaps between them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANGE_H
 #define FEDCODEC_PRIM_RANGE_H
@@ -10,11 +10,11 @@
 #include "codecs/unit.h"
 #include "fed/status.h"
 
-/** The probability that a bit is 1, in units of 2^-16: two estimates, which adapt fast and slowly.
- */
+/** The probability that a bit is 1, in units of 2^-16: two estimates, one that adapts fast and one
+ * that adapts slowly. */
 typedef struct fedcodec_range_bit {
     uint16_t fast, slow;
-    uint16_t seen; /* how many bits so far, up to where both rates are constant */
+    uint16_t seen; /* bits seen, until both rates are constant */
 } fedcodec_range_bit;
 
 enum { FEDCODEC_RANGE_EXPONENTS = 32, FEDCODEC_RANGE_STEPS = 255 };
@@ -24,31 +24,33 @@ enum { FEDCODEC_RANGE_EXPONENTS = 32, FEDCODEC_RANGE_STEPS = 255 };
 typedef struct fedcodec_range_model {
     fedcodec_range_bit exponent[FEDCODEC_RANGE_EXPONENTS];
     fedcodec_range_bit mantissa[FEDCODEC_RANGE_EXPONENTS][4];
-    uint16_t step[FEDCODEC_RANGE_STEPS]; /* by `seen`: how far an estimate moves, times 2^16 */
+    uint16_t step[FEDCODEC_RANGE_STEPS]; /* by seen: rate of the estimates, times 2^16 */
 } fedcodec_range_model;
 
 /** Write k >= 1 ascending positions below n. FED_ENOSPC: they take more than cap bytes. */
 fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint8_t *dst,
                               size_t cap, size_t *len) FED_CHECKED;
 
-/** Reading positions. */
+/** The state of reading positions. */
 typedef struct fedcodec_range_reader {
     const uint8_t *src;
-    size_t len, at;           /* bytes: of src; that are not needed any more */
-    uint32_t code, low, high; /* code: the next four bytes, within low .. high */
-    bool broken;              /* for ever: the bytes ended, or a position was too high */
-    uint64_t n, next;         /* as fedcodec_golomb_reader's */
+    size_t len, at;           /* bytes of src; bytes that are used up */
+    uint32_t code, low, high; /* code: the next four bytes, always from low to high */
+    bool broken;              /* stays set: the bytes ended, or a position was too high */
+    uint64_t n, next;         /* as in fedcodec_golomb_reader */
     fedcodec_range_model model;
 } fedcodec_range_reader;
 
-/** Begin to read `count` >= 1 positions below n. */
+/** Begin to read count positions below n; count is at least 1. */
 void fedcodec_range_start(fedcodec_range_reader *r, const uint8_t *src, size_t len, uint64_t count,
                           size_t n);
 
-/** Read the next `want` positions. False once broken: their content is arbitrary. */
+/** Read the next want positions. Returns false once r->broken is set; the positions are then
+ * arbitrary. */
 bool fedcodec_range_read(fedcodec_range_reader *r, uint32_t *position, size_t want);
 
-/** FED_OK: nothing broke, and the bytes end as the encoder ends them. */
+/** Call it after the last position. FED_OK: r->broken is not set, and the bytes end as the encoder
+ * ends them. */
 fed_status fedcodec_range_end(const fedcodec_range_reader *r) FED_CHECKED;
 
 #endif

@@ -1,5 +1,5 @@
-/* The k-th greatest of a list, exactly: count keys in bins, then compare the few keys of one bin.
- * For select.c. */
+/* Find the k-th greatest value of a list exactly: count keys in bins, then compare the few keys of
+ * one bin. Included by select.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANK_IMPL_H
 #define FEDCODEC_PRIM_RANK_IMPL_H
@@ -13,17 +13,17 @@
 #include "fed/small.h"
 
 enum {
-    BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's stack takes 2 KB here, instead of 11 */
+    BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's bins take 2 KB of stack instead of 11 */
     BINS = 1 << BINS_LOG2,
     CHUNK = 256,              /* values whose keys are counted together */
-    CHUNK_ROOM = 16,          /* after a list that is written: a vector's lanes */
-    FEW = 32,                 /* so few keys are compared with each other */
-    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used alternately: a bin that was just incremented
-                                 must be waited for */
+    CHUNK_ROOM = 16,          /* entries past the end of a list: a vector's lanes */
+    FEW = 32,                 /* up to this many keys are compared pairwise */
+    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used in turn: faster than one set */
     KEY_MAX = 0x7fffffff
 };
 
-/* Which values compete. A value's key is its magnitude if it competes, else above KEY_MAX. */
+/* Which values compete: those of one sign, or all. A value's key is its magnitude if it competes,
+ * else a number above KEY_MAX. */
 typedef struct side {
     uint32_t flip, mask;
 } side;
@@ -40,23 +40,23 @@ typedef struct range {
     uint32_t low, high;
 } range;
 
-static const range ALL = {1, KEY_MAX}; /* but zeros */
+static const range ALL = {1, KEY_MAX}; /* all keys but those of zeros */
 
 static bool holds(range r, uint32_t key) {
     return key - r.low <= r.high - r.low;
 }
 
-/* Which values of one side are chosen: all with a greater magnitude, and the first `ties` of those
- * with this magnitude. */
+/* The choice on one side: all keys above the member magnitude, and of the keys equal to it the
+ * first ones, as many as ties. */
 typedef struct cut {
-    uint32_t magnitude; /* bits */
+    uint32_t magnitude; /* as bits */
     size_t ties;
 } cut;
 
-static const cut EVERYTHING = {1, SIZE_MAX}; /* but zeros */
+static const cut EVERYTHING = {1, SIZE_MAX}; /* all values but zeros */
 
-/* Write the keys within a range, as floats, and return their number. *above = the number of greater
- * keys. dst may be `value`. */
+/* Write the keys within a range, as floats, and return how many there are. *above becomes the
+ * number of greater keys. dst may be the same memory as value. */
 static size_t narrow(const float *value, size_t count, side of, range r, float *dst,
                      size_t *above) {
     size_t i = 0, got = 0, greater = 0;
@@ -101,8 +101,9 @@ static void fill_bins(const float *value, size_t count, side of, range r, unsign
     }
 }
 
-/* Narrow the range to the bin of its *rank-th greatest key. *rank becomes that key's rank in the
- * bin. Returns the number of keys in the bin; 0: the range has fewer than *rank keys. */
+/* Narrow the range to the bin that holds its *rank-th greatest key. *rank becomes that key's
+ * rank in the bin. Returns the number of keys in the bin, or 0 if the range has fewer than
+ * *rank keys. */
 static size_t find_bin(const float *value, size_t count, side of, range *r, size_t *rank) {
     uint32_t bins[BINS];
     const unsigned bits = 32 - (unsigned)__builtin_clz((r->high - r->low) | 1);
@@ -122,7 +123,7 @@ static size_t find_bin(const float *value, size_t count, side of, range *r, size
     return 0;
 }
 
-/* The cut at the rank-th greatest of a few keys, 1 <= rank <= count. */
+/* Return the cut at the rank-th greatest of a few keys, 1 <= rank <= count. */
 static cut compare_all(const float *key, size_t count, size_t rank) {
     cut c = EVERYTHING;
     for (size_t i = 0; i < count; i++) {
@@ -138,22 +139,22 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
     return c;
 }
 
-/* The same for any number of keys, all at least `low`. Overwrites the keys. */
+/* As compare_all, for any number of keys, none below low. Overwrites the keys. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {
         if (r.low == r.high) {
             return (cut){r.low, rank};
         }
-        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above; /* of magnitudes */
+        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above; /* keys as floats */
         (void)narrow(key, count, POSITIVE, r, key, &above);
         count = in_bin;
     }
     return compare_all(key, count, rank);
 }
 
-/* The cut at the rank-th greatest key of all values that compete, rank > 0. False: fewer compete.
- * few[room]: scratch, for the last keys once so many fit. */
+/* Find the cut at the rank-th greatest key of all values that compete, rank > 0. Returns false if
+ * fewer compete. few[room]: memory for the last keys, once that many fit. */
 static bool find_cut(const float *value, size_t count, side of, size_t rank, float *few,
                      size_t room, cut *c) {
     range r = ALL;

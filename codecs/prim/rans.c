@@ -1,5 +1,5 @@
-/* Static rANS over numbers, or over the gaps between positions. The state has 32 bits, and is
- * refilled by 16. The encoder runs backwards, so that the decoder runs forwards. */
+/* Static rANS coding of numbers, or of the gaps between positions. The state has 32 bits and is
+ * refilled by 16. The encoder works backwards, so that the decoder works forwards. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/rans.h"
 
@@ -12,11 +12,11 @@ enum {
     SYMBOLS = FEDCODEC_RANS_SYMBOLS,
     SLOTS = FEDCODEC_RANS_SLOTS,
     SLOT_BITS = 12,
-    WEIGHT_MAX = 8191, /* before its mantissa is rounded */
-    LEVEL_MAX = 14,    /* bits of a weight */
-    LAST_BITS = 7,     /* of the last symbol that is used */
+    WEIGHT_MAX = 8191, /* a weight's limit before it is rounded */
+    LEVEL_MAX = 14,    /* the most bits of a weight */
+    LAST_BITS = 7,     /* bits for the index of the last symbol used */
     WORD_BITS = 16,
-    STATE_LOW = 1 << WORD_BITS, /* a state is at least this, between symbols */
+    STATE_LOW = 1 << WORD_BITS, /* between symbols the state is at least this */
     STATE_LEN = 4
 };
 
@@ -30,17 +30,17 @@ static inline unsigned symbol_of(uint32_t gap) {
     return 4 * (exponent - 1) + (gap >> (exponent - 2) & 3);
 }
 
-/* Bits of a gap below its symbol: 0 to 29. */
+/* Return the number of a gap's bits below its symbol: 0 to 29. */
 static inline unsigned low_bits(unsigned symbol) {
     return symbol < 4 ? 0 : symbol / 4 - 1;
 }
 
-/* The least gap of a symbol. */
+/* Return the least gap of a symbol. */
 static inline uint32_t gap_of(unsigned symbol) {
     return symbol < 4 ? symbol : (4u + symbol % 4) << low_bits(symbol);
 }
 
-/* The input: numbers, or ascending positions, which are coded by the gaps before them. */
+/* The input: numbers as they are, or ascending positions, of which the gaps are coded. */
 typedef enum kind { NUMBERS, POSITIONS } kind;
 
 static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
@@ -50,7 +50,8 @@ static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
 /* ---- The distribution: a weight for each symbol, and the slots that the weights give ---- */
 
 unsigned fedcodec_rans_detail(size_t k) {
-    unsigned detail = 0; /* one bit more for each factor of 4: it costs a bit for each symbol */
+    /* A bit of detail costs one bit for each symbol. It pays for 4 times as many numbers. */
+    unsigned detail = 0;
     for (k >>= 11; k > 0 && detail < FEDCODEC_RANS_DETAIL_MAX; k >>= 2) {
         detail++;
     }
@@ -78,7 +79,7 @@ static inline void count_symbols(kind of, const uint32_t *value, size_t k, uint3
     }
 }
 
-/* Counts become weights. */
+/* Scale the counts of symbols to weights, in place. */
 static void weigh(unsigned detail, uint32_t *weight) {
     uint32_t max = 0;
     for (size_t s = 0; s < SYMBOLS; s++) {
@@ -93,8 +94,8 @@ static void weigh(unsigned detail, uint32_t *weight) {
     }
 }
 
-/* Each symbol in use gets one slot, and its fraction of the other slots. Sums are rounded, not
- * single fractions, so the slots fill the table exactly. */
+/* Give each symbol in use one slot, and its share of the other slots. Cumulative sums are rounded,
+ * not single shares, so that the slots fill the table exactly. */
 static void share_slots(const uint32_t *weight, uint16_t *start) {
     uint64_t total = 0, before = 0;
     unsigned used = 0, rank = 0;
@@ -110,8 +111,8 @@ static void share_slots(const uint32_t *weight, uint16_t *start) {
     start[SYMBOLS] = SLOTS;
 }
 
-/* Neighbours have similar weights. A weight is sent as the difference of its length from the last
- * one's, then its mantissa. */
+/* Write the weights. Neighbouring weights are similar, so the length of each is sent as the
+ * difference from the length before it. Then follow its mantissa bits. */
 static fed_status put_weights(const uint32_t *weight, unsigned detail, uint8_t *dst, size_t cap,
                               size_t *len) {
     fed_bit_writer w;
@@ -143,7 +144,7 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     for (unsigned s = 0; s <= last; s++) {
         unsigned step = (unsigned)fed_get_unary(&r, 2 * LEVEL_MAX);
         level = step % 2 ? level + (step + 1) / 2 : level - step / 2;
-        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* as unsigned, below 0 is far above */
+        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* below 0 it wraps around */
         if (level > 0) {
             unsigned kept = level - 1 < detail ? level - 1 : detail;
             weight[s] = (UINT32_C(1) << kept | fed_get_bits(&r, kept)) << (level - 1 - kept);
@@ -151,15 +152,15 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     }
     FED_REQUIRE(r.status == FED_OK && level > 0, FED_EFORMAT);
     *used = (size_t)((r.pos + 7) / 8);
-    r.len = *used; /* the last byte must be filled with ones */
+    r.len = *used; /* the unused bits of the last byte must be ones */
     return fed_bit_reader_end(&r);
 }
 
-/* ---- Encoding, from the last position and the buffer's end to the first ones ---- */
+/* ---- Encoding, from the last number to the first, backwards from the buffer's end ---- */
 
 typedef struct stack {
-    uint8_t *dst; /* bytes are written below this */
-    size_t room;  /* bytes that are free there */
+    uint8_t *dst; /* the next byte is written below this */
+    size_t room;  /* free bytes below dst */
     uint32_t state;
     bool full;
 } stack;
@@ -175,7 +176,7 @@ static inline void push_word(stack *s) {
     s->state >>= WORD_BITS;
 }
 
-/* Write up to 16 bits without a model. */
+/* Write up to 16 bits, each with probability 1/2. */
 static inline void push_bits(stack *s, uint32_t value, unsigned count) {
     if ((uint64_t)s->state << count >> 32 != 0) {
         push_word(s);
@@ -235,7 +236,7 @@ fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned 
     return put(NUMBERS, number, k, detail, dst, cap, len);
 }
 
-/* 256 * log2(v), linear between powers of two. */
+/* Return 256 * log2(v), interpolated linearly between powers of two. */
 static uint64_t log2_256(uint32_t v) {
     assert(v > 0);
     unsigned exponent = bit_length(v) - 1;
@@ -277,7 +278,7 @@ fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size
     return FED_OK;
 }
 
-/* Refill the state after bits were taken from it. */
+/* Refill the state with 16 bits if it has fallen below STATE_LOW. */
 static inline void refill(fedcodec_rans_reader *r) {
     if (r->state >= STATE_LOW) {
         return;

@@ -1,5 +1,5 @@
-/* A value as bfloat16, and as one of 255 levels: what the codecs of these names and the narrow
- * values of sparse codecs share. Formats: docs/codec-formats.md#bfloat16, #int8 */
+/* Round a value to bfloat16 or to one of 255 levels. The codecs bfloat16 and int8 and the narrow
+ * values of sparse codecs share this. Formats: docs/codec-formats.md#bfloat16, #int8 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_ROUNDING_H
 #define FEDCODEC_PRIM_ROUNDING_H
@@ -13,9 +13,9 @@
 /** Magnitudes from these bits on are infinite or NaN. */
 enum { FEDCODEC_BFLOAT16_INFINITY = 0x7f80 };
 
-/** The nearest finite one, ties to even. */
+/** Return the nearest finite bfloat16, ties to even. */
 static inline uint16_t fedcodec_to_bfloat16(float v) {
-    enum { LARGEST = 0x7f7f0000 }; /* bits of a float32 */
+    enum { LARGEST = 0x7f7f0000 }; /* the largest bfloat16, as float32 bits */
     uint32_t bits = fedcodec_bits(v), m = bits & FEDCODEC_MAGNITUDE;
     m = m < LARGEST ? m : LARGEST;
     uint32_t rounded = (m + 0x7fff + (m >> 16 & 1)) >> 16;
@@ -28,18 +28,18 @@ static inline float fedcodec_from_bfloat16(uint16_t v) {
 
 /* ---- Levels ---- */
 
-/* A value is a level, -127 to 127, times the scale. The largest scale's multiples are all
+/* A decoded value is a level, -127 to 127, times a scale. All multiples of the largest scale are
  * finite. */
 #define FEDCODEC_LEVELS    127
 #define FEDCODEC_SCALE_MAX 0x1.020406p+121f
 
-/** A scale, and what a value is multiplied with to become its level. */
+/** A scale, and the factor by which a value is multiplied to get its level. */
 typedef struct fedcodec_scale {
     float scale, inverse;
 } fedcodec_scale;
 
-/** For values of at most this magnitude. The scale is 0 for denormals, where it would be too coarse
- * for 127 different levels. */
+/** Return the scale for values of at most this magnitude. It is 0 if they are so near to denormals
+ * that 127 levels would not differ. */
 static inline fedcodec_scale fedcodec_scale_of(float max) {
     const float scale = max / FEDCODEC_LEVELS;
     if (scale < FLT_MIN) {
@@ -49,13 +49,13 @@ static inline fedcodec_scale fedcodec_scale_of(float max) {
                             FEDCODEC_LEVELS / max};
 }
 
-/** Is it one that fedcodec_scale_of returns, other than 0? */
+/** Could fedcodec_scale_of return this scale? 0 is not accepted. */
 static inline bool fedcodec_scale_valid(float scale) {
     return scale >= FLT_MIN && scale <= FEDCODEC_SCALE_MAX;
 }
 
-/* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one, so adding that
- * rounds to an integer, ties to even. */
+/* Return the level of a value; |v * inverse| is at most 127. Adding 1.5 * 2^23 rounds to an
+ * integer, ties to even, since a float of that size has a last bit of 1. */
 static inline float fedcodec_level(float v, float inverse) {
     const float shift = 0x1.8p23f;
     return (v * inverse + shift) - shift;

@@ -1,10 +1,11 @@
 /*
- * Exact selection in about one pass.
+ * Exact selection of the k greatest values in about one pass.
  *
- * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
- * x and collects the few values above it, the candidates. Among these the k-th is found exactly. If
- * the sample misled (adversarial data, many equal values), the k-th is sought in the whole tensor:
- * slower, with the same result. So the sample decides the time, never the choice.
+ * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass
+ * adds x and collects the few values above it, the candidates. Among these the k-th is found
+ * exactly. If the sample misled (adversarial data, many equal values), the k-th is sought in the
+ * whole tensor, which is slower and has the same result. So the sample decides the time, never the
+ * choice.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"
@@ -20,29 +21,29 @@
 #include "codecs/prim/rank_impl.h"
 
 enum {
-    SMALL = 4096, /* up to so many values, all are candidates */
+    SMALL = 4096, /* in smaller tensors all values are candidates */
     LARGE = 1 << 20,
-    SAMPLE_LOG2 = 11, /* values in the sample of a tensor between those */
+    SAMPLE_LOG2 = 11, /* log2 of the sample's size, below LARGE values and above */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    BATCH = 64,          /* values added and compared at once; room after a list that is written */
-    STRETCH = 16 * BATCH /* values whose candidates are looked up in the first cache */
+    BATCH = 64,          /* values added at once; entries past the end of each list */
+    STRETCH = 16 * BATCH /* values whose candidates are still in the first-level cache */
 };
 
-/* Values and their positions: index[i], or i if index is NULL. */
+/* Values and their positions. index[i] is the position of value i; if index is NULL it is i. */
 typedef struct values {
     const float *value;
     const uint32_t *index;
     size_t count;
 } values;
 
-/* The layout of the work memory: lists, each with BATCH more entries than its room. */
+/* The lists in the work memory. Each has BATCH entries more than its room. */
 typedef struct scratch {
     size_t room;
-    uint32_t *index; /* candidates */
+    uint32_t *index; /* positions of the candidates */
     float *value;
-    float *key;               /* keys that may be the k-th, as floats; at first the sample */
-    uint32_t *positive_index; /* the result for positive values, if there are two sides */
+    float *key;               /* keys among which the k-th is sought, as floats */
+    uint32_t *positive_index; /* with two sides: the result for positive values */
     float *positive_value;
 } scratch;
 
@@ -54,17 +55,18 @@ static size_t sample_size(size_t n) {
     return n <= SMALL ? 0 : (size_t)1 << sample_log2(n);
 }
 
-/* How far a number is from the expected one: seldom over four standard deviations. */
+/* Return a limit of how far a count is from its expected value: four standard deviations and some
+ * more. */
 static double deviation(double expected) {
     return 4.0 * sqrt(expected) + 4.0;
 }
 
-/* How many of a side's k values the sample is expected to hold. */
+/* Return how many of the k greatest values the sample is expected to hold. */
 static double expected_in_sample(size_t n, size_t k) {
     return (double)k * (double)sample_size(n) / (double)n;
 }
 
-/* The room for candidates of all sides together. */
+/* Return how much room is reserved for candidates, for all sides together. */
 static size_t candidate_room(size_t n, size_t k, size_t sides) {
     if (n <= SMALL) {
         return n;
@@ -99,7 +101,7 @@ static scratch lay_out(const fedcodec_job *job, size_t k, size_t sides) {
     return s;
 }
 
-/* List positions and values that the cut chooses. The lists may be v's own. */
+/* List positions and values that the cut chooses. index and value may be the lists of v. */
 static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
     size_t i = 0, count = 0, ties = c.ties;
 #ifdef FEDCODEC_LANES
@@ -133,15 +135,15 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
 
 /* ---- Candidates ---- */
 
-/* Draw one value from each of many equal ranges of the tensor. Its place in the range is scattered:
- * a fixed stride could meet the same column of a matrix each time. */
+/* Draw one value from each of many equal ranges of the tensor, at a scattered offset in the range.
+ * With a fixed stride the sample could take all values from one column of a matrix. */
 static size_t draw_sample(const fedcodec_job *job, float *sample) {
     const size_t size = sample_size(job->n);
     const unsigned shift = sample_log2(job->n);
     size_t first = 0;
     for (size_t i = 0; i < size; i++) {
         size_t next = (size_t)((uint64_t)(i + 1) * job->n >> shift);
-        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 bits */
+        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 scattered bits */
         size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
         sample[i] = job->residual[at] + (job->x != NULL ? job->x[at] : 0.0f);
         first = next;
@@ -149,14 +151,14 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     return size;
 }
 
-/* A guess for one side. low: no candidate has a lower key, and the k-th greatest key is almost
- * surely not lower. likely: a key near the k-th. */
+/* What the sample tells about one side. low: candidates have at least this key, and the k-th
+ * greatest key is almost surely above it. likely: a range that probably has the k-th key. */
 typedef struct guess {
     uint32_t low;
     range likely;
 } guess;
 
-/* The rank-th greatest key of a sample, at least `low`. */
+/* Return the rank-th greatest key of a sample, or low if that is greater. */
 static uint32_t nth_key(const float *sample, size_t size, side of, uint32_t low, size_t rank,
                         float *few) {
     size_t above, among = narrow(sample, size, of, (range){low, KEY_MAX}, few, &above);
@@ -177,7 +179,7 @@ static guess make_guess(const float *sample, size_t size, side of, size_t n, siz
     return g;
 }
 
-/* The least keys of candidates: for positive values, and for negative values. */
+/* The least keys of candidates among positive and among negative values. */
 typedef struct thresholds {
     uint32_t positive, negative;
 } thresholds;
@@ -187,7 +189,8 @@ static bool reaches(float v, thresholds t) {
     return ((int32_t)bits >= (int32_t)t.positive) | ((int32_t)flipped >= (int32_t)t.negative);
 }
 
-/* Add x[n] to e[n], n <= BATCH; x may be NULL. Bit i: e[i] is a candidate. */
+/* Add x[n] to e[n], n <= BATCH; x may be NULL. Bit i of the result says whether e[i] is a
+ * candidate. */
 #ifdef FEDCODEC_LANES
 static inline uint64_t add_batch(float *e, const float *x, size_t n, thresholds t) {
     uint64_t hits = 0;
@@ -227,8 +230,8 @@ static inline uint64_t add_batch(float *restrict e, const float *restrict x, siz
 }
 #endif
 
-/* Add x from `first` to `end` and list the candidates. Returns their number. A number above the
- * room says that the list is incomplete and of no use. */
+/* Add x from index first to end and list the candidates. Returns how many. If that is more than
+ * room, the list is incomplete and useless. */
 static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresholds t,
                       uint32_t *index, float *value, size_t room) {
     float *e = job->residual;
@@ -243,11 +246,11 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* a constant: unrolled */
+            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is constant */
                                        : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
-        for (size_t k = listed; k < count; k++) { /* while they are in the first cache */
+        for (size_t k = listed; k < count; k++) { /* while they are in the first-level cache */
             value[k] = e[index[k]];
         }
     }
@@ -255,12 +258,12 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
     return count;
 }
 
-/* The pass over the tensor in parts; each has a piece of the room. */
+/* The pass over the tensor, in parts. Each part writes into its own piece of the lists. */
 typedef struct pass {
     const fedcodec_job *job;
     const scratch *s;
     thresholds t;
-    size_t parts, piece; /* piece: with BATCH more than its room */
+    size_t parts, piece; /* entries of a piece, BATCH of them past its room */
     size_t found[FEDCODEC_PARTS_MAX];
 } pass;
 
@@ -272,7 +275,7 @@ static void collect_part(void *arg, size_t k) {
                           p->s->value + at, p->piece - BATCH);
 }
 
-/* Make the pass in parts. False: a part's candidates had no room. */
+/* Make the pass in parts. Returns false if the candidates of a part exceed its room. */
 static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
                           size_t *found) {
     pass p = {job, s, t, parts, (s->room + BATCH) / parts, {0}};
@@ -292,21 +295,21 @@ static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, c
     return true;
 }
 
-/* Add x and list all candidates. False: they had no room. */
+/* Add x and list all candidates. Returns false if there are too many. */
 static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s, size_t *found) {
     const size_t parts = fedcodec_parts(job->pool, job->n);
     if (collect_parts(job, parts, t, s, found)) {
         return true;
     }
-    fedcodec_job added = *job; /* one part may have larger values than the others */
+    fedcodec_job added = *job; /* x is added; now try one part */
     added.x = NULL;
     return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
 
 /* ---- The choice ---- */
 
-/* Choose the k of one side: from the candidates if these hold all k, else from the whole tensor.
- * complete: the candidates are all values that compete. */
+/* Choose the k values of one side: from the candidates if these hold all k, else from the whole
+ * tensor. complete: all values that compete are candidates. */
 static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values candidates, side of,
                               guess g, bool complete, size_t k, uint32_t *index, float *value) {
     cut c = EVERYTHING;
@@ -326,7 +329,7 @@ static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values 
     return (fedcodec_chosen){index, value, count};
 }
 
-/* The least and the greatest magnitude, as bits. */
+/* Return the least and the greatest magnitude, as bits. */
 static range extremes(fedcodec_chosen chosen) {
     range r = {KEY_MAX, 0};
     for (size_t i = 0; i < chosen.count; i++) {
@@ -337,7 +340,8 @@ static range extremes(fedcodec_chosen chosen) {
     return r;
 }
 
-/* Values that are not finite have the greatest keys: if there is one, one is chosen. */
+/* Are all chosen values finite? Values that are not finite have the greatest keys, so if there is
+ * one, one is chosen. */
 static bool finite(fedcodec_chosen chosen) {
     return isfinite(fedcodec_float(extremes(chosen).high));
 }
@@ -377,7 +381,7 @@ fed_status fedcodec_select_above(const fedcodec_job *job, float least, fedcodec_
     const uint32_t key = fedcodec_bits(least);
     *chosen = (fedcodec_chosen){s.index, s.value, 0};
     bool fits = collect_all(job, (thresholds){key, key}, &s, &chosen->count);
-    assert(fits); /* in one part there is room for all */
+    assert(fits); /* a single part has room for all n values */
     (void)fits;
     return finite(*chosen) ? FED_OK : FED_ENONFINITE;
 }
@@ -388,8 +392,9 @@ double fedcodec_mean_magnitude(fedcodec_chosen chosen) {
     const float *v = chosen.value;
     double lane[LANES] = {0.0}, sum = 0.0;
     size_t i = 0;
-    /* A double has 29 bits more than a float. If these suffice for the range of the magnitudes and
-     * for their number, no addition rounds, and any order gives the same sum. */
+    /* Add in lanes only if that gives the same bits as adding in order. A double has 29 bits more
+     * than a float. If these suffice for the range and number of the magnitudes, no addition
+     * rounds. */
     if ((double)chosen.count <=
         ldexp(1.0, 29 - (int)(r.high >> EXPONENT) + (int)(r.low >> EXPONENT))) {
         for (; i + LANES <= chosen.count; i += LANES) {

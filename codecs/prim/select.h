@@ -1,4 +1,5 @@
-/* The k largest and the k most negative values, or the k of largest magnitude, exactly. */
+/* Choose values exactly: the k largest and the k most negative ones, or the k of largest
+ * magnitude. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_SELECT_H
 #define FEDCODEC_PRIM_SELECT_H
@@ -12,12 +13,13 @@
 
 /** The chosen values, in the order of their positions. */
 typedef struct fedcodec_chosen {
-    uint32_t *index; /* ascending; in the work memory, like the values */
+    uint32_t *index; /* ascending; both arrays are in the work memory */
     float *value;
     size_t count;
 } fedcodec_chosen;
 
-/** Most values that a codec with fraction p sends of n: p * n, rounded up, at least one. */
+/** The most values that a codec sends of n, if its fraction is p: p * n, rounded up, at least
+ * one. */
 static inline size_t fedcodec_select_most(double p, size_t n) {
     double k = ceil(p * (double)n);
     return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
@@ -36,10 +38,11 @@ size_t fedcodec_select_work_size(size_t n, size_t k);
 fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
                            fedcodec_chosen *negative) FED_CHECKED;
 
-/** The same for fedcodec_select_magnitude. */
+/** Bytes of work memory that fedcodec_select_magnitude needs; k as in fedcodec_select_work_size. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** The same as the work_size of a codec whose first parameter is the fraction. */
+/** The work_size of a codec that uses fedcodec_select_magnitude and whose first parameter is the
+ * fraction p. */
 static inline size_t fedcodec_select_magnitude_work(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
@@ -49,7 +52,7 @@ static inline size_t fedcodec_select_magnitude_work(const double *param, size_t 
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
                                      fedcodec_chosen *chosen) FED_CHECKED;
 
-/** The same for fedcodec_select_above: two lists of all values. */
+/** Bytes of work memory that fedcodec_select_above needs. */
 size_t fedcodec_select_above_work_size(size_t n);
 
 /** job->residual += job->x; then choose all values whose magnitude is at least `least`, which is

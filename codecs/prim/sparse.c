@@ -1,4 +1,4 @@
-/* Messages of positions and values, written and read back. */
+/* Write and read messages of positions and values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/sparse.h"
 
@@ -16,14 +16,15 @@ static fedcodec_form form_of(fedcodec_sparse kind, const double *param) {
     return kind == FEDCODEC_SPARSE_VALUES ? (fedcodec_form)param[2] : FEDCODEC_FORM_FLOAT32;
 }
 
-/* Bytes of the values' part of a message, for k > 0 values. */
+/* Return the bytes that k values take in a message, k > 0. */
 static size_t values_len(fedcodec_sparse kind, fedcodec_form form, size_t k) {
     return kind == FEDCODEC_SPARSE_VALUES  ? fedcodec_values_len(form, k)
            : kind == FEDCODEC_SPARSE_SIGNS ? 4 + fedcodec_bitmap_len(k)
                                            : 4;
 }
 
-/* Bytes between the count and the values: that of a narrow form, and `how`. */
+/* Return the bytes between the count and the values: the byte that names a narrow form, and the
+ * byte how of the positions. */
 static size_t head_len(fedcodec_form form) {
     return form == FEDCODEC_FORM_FLOAT32 ? 1 : 2;
 }
@@ -41,12 +42,12 @@ size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n
 
 /* ---- Writing ---- */
 
-/* Clamps: rounding in a long sum could lift a mean above the largest float. */
+/* Limit a mean to finite floats: rounding in a long sum could give more. */
 static float to_float(double mean) {
     return (float)fmax(fmin(mean, (double)FLT_MAX), -(double)FLT_MAX);
 }
 
-/* Write the signs: 1 if a value is negative. Ones fill the last byte. */
+/* Write the signs as bits: 1 if a value is negative. Ones fill the last byte. */
 static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
     for (size_t i = 0; i < chosen.count; i += 8) {
         uint8_t negative[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -57,7 +58,8 @@ static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
     }
 }
 
-/* Subtract mu, or for SIGNS its value of the same sign. */
+/* Subtract from each chosen value in the residual what is decoded for it: mu, or for SIGNS mu with
+ * the value's sign. */
 static void subtract_mean(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, float *residual) {
     for (size_t i = 0; i < chosen.count; i++) {
         const float value = chosen.value[i];
@@ -113,10 +115,10 @@ fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, do
 /* A message whose head has been read. */
 typedef struct message {
     uint64_t count;
-    float mu;              /* not for VALUES */
-    fedcodec_form form;    /* of VALUES */
-    const uint8_t *values; /* values, or the next signs */
-    size_t taken;          /* of VALUES, by next_block */
+    float mu;              /* the mean; unused for VALUES */
+    fedcodec_form form;    /* the form of VALUES */
+    const uint8_t *values; /* the values, or the next signs */
+    size_t taken;          /* for VALUES: how many were read */
     fedcodec_positions positions;
 } message;
 
@@ -145,7 +147,7 @@ static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t 
     return fedcodec_positions_start(&m->positions, how, src + r.pos, len - r.pos, m->count, n);
 }
 
-/* Check the values' part. */
+/* Check the values of a message. */
 static fed_status check_values(fedcodec_sparse kind, const message *m, float *max_abs) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
         return fedcodec_values_check(m->form, m->values, (size_t)m->count, max_abs);
@@ -182,15 +184,15 @@ static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t 
     (void)status;
 }
 
-/* Read the next block of values; their positions are in m->positions.index. Returns their number.
- */
+/* Read the next block of values into value[], their positions into m->positions.index. Returns how
+ * many. */
 static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
     const size_t got = fedcodec_positions_next(&m->positions);
     if (kind == FEDCODEC_SPARSE_VALUES) {
         fedcodec_values_load(m->form, m->values, m->taken, got, value);
         m->taken += got;
     } else if (kind == FEDCODEC_SPARSE_SIGNS) {
-        for (size_t i = 0; i < got; i += 8) { /* a block's signs are whole bytes */
+        for (size_t i = 0; i < got; i += 8) { /* the signs of a block are whole bytes */
             uint32_t signs = *m->values++;
             for (size_t k = 0; k < 8; k++) {
                 value[i + k] = fedcodec_float(fedcodec_bits(m->mu) | (signs << k & 0x80) << 24);
@@ -243,7 +245,7 @@ double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t 
     double sum = 0;
     float value[BLOCK];
     reopen(kind, src, len, n, &m);
-    if (kind != FEDCODEC_SPARSE_VALUES) { /* all values have one magnitude */
+    if (kind != FEDCODEC_SPARSE_VALUES) { /* all values have the magnitude mu */
         return (double)m.count * ((double)m.mu * (double)m.mu);
     }
     for (size_t done = 0, got; done < m.count; done += got) {

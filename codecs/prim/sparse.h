@@ -1,5 +1,5 @@
-/* What sbc, stc, dgc and threshold share: messages of some positions, and of the value at each.
- * Format: docs/codec-formats.md#positions */
+/* Shared by sbc, stc, dgc and threshold: messages with positions and, in some form, the value at
+ * each. Format: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
@@ -8,37 +8,37 @@
 #include "codecs/prim/forms.h"
 #include "codecs/prim/positions.h"
 
-/** What a message holds of the values. */
+/** What a message holds of the chosen values. */
 typedef enum fedcodec_sparse {
     FEDCODEC_SPARSE_MEAN,  /* one value for all positions */
     FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each position */
-    FEDCODEC_SPARSE_VALUES /* each value, in one of the forms of forms.h */
+    FEDCODEC_SPARSE_VALUES /* each value, in a form of codecs/prim/forms.h */
 } fedcodec_sparse;
 
-/* The first parameter of sbc, stc and dgc. The second one of all codecs here is FEDCODEC_POS_PARAM,
- * and the third one of those that send VALUES is FEDCODEC_FORM_PARAM. */
+/* The first parameter of sbc, stc and dgc. The second parameter of these codecs and of threshold
+ * is FEDCODEC_POS_PARAM. The third one of dgc and threshold is FEDCODEC_FORM_PARAM. */
 #define FEDCODEC_SPARSE_PARAM(fraction)                                                            \
     {                                                                                              \
         .key = "p", .preset = (fraction), .low = 1e-6, .high = 0.5,                                \
         .help = "fraction of values sent"                                                          \
     }
 
-/** Most bytes of k of n values. p: as for fedcodec_sparse_put. */
+/** The most bytes of a message with k of n values. p: as for fedcodec_sparse_put. */
 size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, double p, size_t n,
                                 size_t k);
 
-/** The same for a codec whose first parameter is p. */
+/** As fedcodec_sparse_bound_of, for a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write the chosen values, and subtract from the residual what arrives, unless it is to be spared.
+/** Write the chosen values. Subtract what is decoded from the residual, unless job->spare is set.
  *
- * p     the fraction of values that Golomb's b is made for
- * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES, of which
- *       fedcodec_values_keep has dropped what would arrive as 0 */
+ * p     the fraction of values from which Golomb's b is computed
+ * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES. With VALUES,
+ *       fedcodec_values_keep must have dropped the values that would be decoded as 0 */
 fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, double p,
                                fedcodec_chosen chosen, double mean, size_t *len) FED_CHECKED;
 
-/* The functions of a vtable. */
+/* Functions for a codec's vtable. kind is the codec's. */
 fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n,
                                  float *max_abs) FED_CHECKED;
 void fedcodec_sparse_decode(fedcodec_sparse kind, const uint8_t *src, size_t len, float *y,
@@ -49,9 +49,9 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
                           int64_t *acc, size_t n);
 double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n);
 
-/** Defines the functions of a vtable that differ between codecs only by `kind`, a constant.
- * FEDCODEC_SPARSE_MEMBERS puts them into the vtable, and sparse_bound with them. For a codec whose
- * first parameter is p, FEDCODEC_SPARSE_BOUND defines sparse_bound; others write their own. */
+/** Define the functions of a vtable that differ between codecs only by the constant kind.
+ * FEDCODEC_SPARSE_MEMBERS puts them and sparse_bound into the vtable. For a codec whose first
+ * parameter is p, FEDCODEC_SPARSE_BOUND defines sparse_bound; others write their own. */
 // clang-format off
 #define FEDCODEC_SPARSE_FUNCTIONS(kind)                                                            \
     static fed_status sparse_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \

@@ -15,7 +15,8 @@ static inline size_t fedcodec_tags_len(size_t n) {
     return n / FEDCODEC_TAGS + (n % FEDCODEC_TAGS > 0);
 }
 
-/* For a byte of tags: the bytes of the k-th value (0, 1, 2 or 4), and of the first k values. */
+/* For a byte of tags: the bytes of value k (0, 1, 2 or 4), and the bytes of the first k values
+ * together. */
 #define FEDCODEC_TAG_BYTES(byte, k) (1 << ((byte) >> 2 * (k)&3) >> 1)
 #define FEDCODEC_TAGS_BYTES_0(byte) 0
 #define FEDCODEC_TAGS_BYTES_1(byte) FEDCODEC_TAG_BYTES(byte, 0)
@@ -23,7 +24,7 @@ static inline size_t fedcodec_tags_len(size_t n) {
 #define FEDCODEC_TAGS_BYTES_3(byte) (FEDCODEC_TAGS_BYTES_2(byte) + FEDCODEC_TAG_BYTES(byte, 2))
 #define FEDCODEC_TAGS_BYTES_4(byte) (FEDCODEC_TAGS_BYTES_3(byte) + FEDCODEC_TAG_BYTES(byte, 3))
 
-/* A table's rows for the bytes 0 to 255. */
+/* The rows of a table for the bytes 0 to 255. */
 #define FEDCODEC_TAGS_ROWS_4(row, b) row(b), row((b) + 1), row((b) + 2), row((b) + 3)
 #define FEDCODEC_TAGS_ROWS_16(row, b)                                                              \
     FEDCODEC_TAGS_ROWS_4(row, b), FEDCODEC_TAGS_ROWS_4(row, (b) + 4),                              \
@@ -38,19 +39,20 @@ static inline size_t fedcodec_tags_len(size_t n) {
 /** For each byte of tags: the bytes of its four values together. */
 static const uint8_t fedcodec_tags_bytes[256] = {FEDCODEC_TAGS_ROWS(FEDCODEC_TAGS_BYTES_4)};
 
-/** A network card's burst: its values, the bytes of their tags, and the most bytes of all. */
+/** A network card's burst: how many values it has, the bytes of their tags, and the most bytes of
+ * a burst. */
 enum {
     FEDCODEC_BURST = 8,
     FEDCODEC_BURST_TAGS = FEDCODEC_BURST / FEDCODEC_TAGS,
     FEDCODEC_BURST_MOST = FEDCODEC_BURST_TAGS + 4 * FEDCODEC_BURST
 };
 
-/** The bursts of n values. */
+/** Return how many bursts n values make. */
 static inline size_t fedcodec_bursts(size_t n) {
     return n / FEDCODEC_BURST + (n % FEDCODEC_BURST > 0);
 }
 
-/** The bytes of a burst, as its tags say. */
+/** Return the bytes of a burst with its tags. */
 static inline size_t fedcodec_burst_len(const uint8_t *burst) {
     return FEDCODEC_BURST_TAGS + (size_t)fedcodec_tags_bytes[burst[0]] +
            fedcodec_tags_bytes[burst[1]];
@@ -61,12 +63,12 @@ static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
 }
 
-/** Reading the two parts of a message. */
+/** The state of reading a message's tags and payload. */
 enum { FEDCODEC_TAGS_AHEAD = 320 };
 typedef struct fedcodec_tags_reader {
     const uint8_t *tags;
-    const uint8_t *at, *end; /* of the payload */
-    bool at_the_end;         /* at and end point into `rest` */
+    const uint8_t *at, *end; /* the payload that is left */
+    bool at_the_end;         /* at and end point into rest */
     uint8_t rest[2 * FEDCODEC_TAGS_AHEAD];
 } fedcodec_tags_reader;
 
@@ -78,8 +80,8 @@ static inline void fedcodec_tags_start(fedcodec_tags_reader *r, const uint8_t *s
     r->at_the_end = false;
 }
 
-/** Make FEDCODEC_TAGS_AHEAD bytes readable from r->at on. Near the end, reading goes on in a copy
- * of the payload's last bytes with zeros after them. Call it only while at <= end. */
+/** Make FEDCODEC_TAGS_AHEAD bytes readable from r->at on. Near the end of the payload, r->at moves
+ * to a copy of its last bytes, which zeros follow. Call this only while at <= end. */
 static inline void fedcodec_tags_ahead(fedcodec_tags_reader *r) {
     size_t left = (size_t)(r->end - r->at);
     if (left < FEDCODEC_TAGS_AHEAD && !r->at_the_end) {

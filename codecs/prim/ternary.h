@@ -1,5 +1,5 @@
-/* Values as -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Without that macro there
- * are no vectors, and a plain loop does all the work. */
+/* Quantise values to -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Without that
+ * macro the machine has no such vectors, and a plain loop does the work. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_TERNARY_H
 #define FEDCODEC_PRIM_TERNARY_H
@@ -11,9 +11,9 @@
 #include "codecs/unit.h"
 
 /*
- * fedcodec_ternary: e += x (x may be NULL); a value above `half` is sent as m, a value below -half
- * as -m, any other as 0; e keeps the rest. Returns what is sent, as trits; their form is the unit's
- * own.
+ * fedcodec_ternary: e += x (x may be NULL); then a value above half is sent as m, a value below
+ * -half as -m, any other as 0. e keeps the rest. Returns what is sent as fedcodec_trits, whose
+ * form differs between vector units.
  */
 
 #if FEDCODEC_AVX512
@@ -21,7 +21,7 @@
 
 #define FEDCODEC_TERNARY 64
 
-/* A bit for each value, the first value in the lowest bit: is m sent, is -m sent? */
+/* One bit a value, the first value in the lowest bit: plus if m is sent, minus if -m is sent. */
 typedef struct fedcodec_trits {
     uint64_t plus, minus;
 } fedcodec_trits;
@@ -51,11 +51,12 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
 
 #define FEDCODEC_TERNARY 32
 
-/* A byte for each value: above 0, 0, or below. Packing works in halves of a vector, so of each
- * eight values four are in the lower half and four in the upper half. */
+/* One byte a value: above 0, 0, or below 0. The order differs from that of the values, as packing
+ * works in halves of a vector. Of each eight values, four are in the lower half and four in the
+ * upper half. */
 typedef __m256i fedcodec_trits;
 
-/* What is sent of eight values. */
+/* Quantise eight values. Returns the values sent. */
 static inline __m256i fedcodec_ternary_8(float *e, const float *x, __m256 m, __m256 half) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     __m256 v = _mm256_loadu_ps(e);
@@ -68,7 +69,8 @@ static inline __m256i fedcodec_ternary_8(float *e, const float *x, __m256 m, __m
     return _mm256_castps_si256(sent);
 }
 
-/* Packing saturates, so it keeps the sign of an integer; a float's bits have the float's sign. */
+/* Packing 32-bit integers to bytes saturates, so it keeps their signs. The bits of a float, taken
+ * as an integer, have the float's sign. */
 static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m, float half) {
     const __m256 step = _mm256_set1_ps(m), above = _mm256_set1_ps(half);
     __m256i sent[4];
@@ -80,7 +82,7 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
     return _mm256_packs_epi16(low, high);
 }
 
-/* Bytes in the order of trits, put into the order of the values. */
+/* Put bytes from the order of fedcodec_trits into the order of the values. */
 static inline __m256i fedcodec_ternary_order(__m256i bytes) {
     return _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
 }
@@ -90,7 +92,7 @@ static inline __m256i fedcodec_ternary_order(__m256i bytes) {
 
 #define FEDCODEC_TERNARY 16
 
-/* A byte for each value: 1, 0 or -1. */
+/* One byte a value: 1, 0 or -1. */
 typedef int8x16_t fedcodec_trits;
 
 static inline int32x4_t fedcodec_ternary_4(float *e, const float *x, float32x4_t m,
@@ -119,7 +121,7 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
 #endif
 
 #ifdef FEDCODEC_TERNARY
-/** Prefetch FEDCODEC_TERNARY values, that far ahead. */
+/** Prefetch FEDCODEC_TERNARY values of e and x, from index ahead on. */
 static inline void fedcodec_ternary_fetch(const float *e, const float *x, ptrdiff_t ahead) {
     for (size_t j = 0; j < FEDCODEC_TERNARY; j += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(e + j, ahead);

@@ -1,4 +1,5 @@
-/* Zero-run encoding: find the bytes that are not 121, then write each after the run before it. */
+/* Zero-run encoding: find the bytes that are not 121, and write each after the run of bytes 121
+ * before it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/zerorun.h"
 
@@ -15,7 +16,7 @@
 
 enum { ZERO = 121, GROUP = 64, BLOCK = 4096 };
 
-/* The byte that stands for a run of 0 to 14 bytes; a run of 0 is not written. */
+/* Return the byte for a run of 1 to 14 bytes 121. For a run of 0 the result is not used. */
 static uint8_t run_byte(size_t run) {
     return (uint8_t)(run == 1 ? ZERO : 241 + run);
 }
@@ -28,7 +29,8 @@ static uint8_t *put_run(uint8_t *out, size_t run) {
     return out + (run > 0);
 }
 
-/* A byte other than 121 comes next: write the run before it, if the run's start is known. */
+/* Write the run before a byte other than 121. If the piece has no byte yet, only count the run as
+ * its lead. */
 static void flush(fedcodec_zerorun *z) {
     if (z->written == NULL) {
         z->lead = z->run;
@@ -40,7 +42,7 @@ static void flush(fedcodec_zerorun *z) {
     z->run = 0;
 }
 
-/* A bit for each of 64 bytes, the first one lowest: is it another byte than this? */
+/* Return a bit for each of 64 bytes, the first one lowest: 1 if it differs from the byte given. */
 #if FEDCODEC_AVX512
 static uint64_t others_of(const uint8_t *src, uint8_t byte) {
     return _mm512_cmpneq_epi8_mask(_mm512_loadu_si512(src), _mm512_set1_epi8((char)byte));
@@ -78,9 +80,9 @@ static uint64_t others_of(const uint8_t *src, uint8_t byte) {
 }
 #endif
 
-/* Write the bytes of `others` one by one. */
+/* Write the bytes that have a bit in the mask others one by one, with the runs between them. */
 static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others, size_t len) {
-    size_t next = 0; /* all bytes before are written, or counted in z->run */
+    size_t next = 0; /* bytes before it are written, or counted in z->run */
     for (; others != 0; others &= others - 1) {
         size_t at = (size_t)__builtin_ctzll(others);
         z->run += at - next;
@@ -91,12 +93,11 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
-/* BEHIND: how many bytes put_group may overwrite after those it has room for. */
+/* BEHIND: how many bytes put_group may overwrite after those that it needs. */
 #if FEDCODEC_AVX512
 enum { BEHIND = 0 };
 
-/* put_others without a branch that depends on the data, except for runs longer than a byte can
- * say. */
+/* As put_others, without a branch that depends on the data, unless a run is longer than 14. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     const __m512i iota = fedcodec_lanes_numbers();
     uint64_t inner = ~others & ~_blsmsk_u64(others) & (UINT64_MAX >> _lzcnt_u64(others));
@@ -110,25 +111,28 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     z->run += _tzcnt_u64(others);
     flush(z);
     z->run = _lzcnt_u64(others);
-    /* `more` is a run's length minus one. The run's byte takes the place of its last byte. */
+    /* The vector more has each run's length minus one. A run's byte replaces the last byte of the
+     * run. */
     __m512i code = _mm512_add_epi8(more, _mm512_set1_epi8((char)242));
     code = _mm512_mask_mov_epi8(code, _mm512_testn_epi8_mask(more, more), _mm512_set1_epi8(ZERO));
     __m512i v = _mm512_mask_expand_epi8(_mm512_loadu_si512(src), ends, code);
     uint64_t kept = others | ends;
     unsigned made = (unsigned)_mm_popcnt_u64(kept);
     v = _mm512_maskz_compress_epi8(kept, v);
-    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* the end may follow */
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* only made bytes */
     z->out += made;
 }
 #elif FEDCODEC_AVX2
-/* MANY: from so many others of 64 bytes on, coding eight bytes at once is faster than one by one.
- */
+/* MANY: if so many of 64 bytes are not 121, coding eight bytes at once is faster than coding
+ * each. */
 enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
 
-/* Where a run ends: the byte for the part of the run that is within the same eight bytes. */
+/* Replace each byte 121 by the code of the run up to it, counted only within its group of eight
+ * bytes. */
 static __m256i code_runs(__m256i v) {
     const __m256i zero = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(ZERO));
-    /* Count the zeros without a gap among the last one, two, four and eight bytes. */
+    /* Count the bytes 121 up to each byte without a gap: among its last two, then four, then
+     * eight. */
     __m256i run = _mm256_and_si256(zero, _mm256_set1_epi8(1));
     run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 8), zero));
     __m256i whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(2));
@@ -139,8 +143,8 @@ static __m256i code_runs(__m256i v) {
     return _mm256_blendv_epi8(v, _mm256_add_epi8(run, _mm256_set1_epi8((char)241)), longer);
 }
 
-/* Pack eight coded bytes. A run at either end may continue in the neighbour. Always stores eight
- * bytes; only the kept ones are valid. */
+/* Pack eight bytes of code_runs. A run at either end may go on in the neighbouring eight bytes.
+ * Always stores eight bytes, of which only the kept ones are valid. */
 static inline void put_eight(fedcodec_zerorun *z, const uint8_t *coded, unsigned others) {
     unsigned first = others & (0u - others), lead = (unsigned)__builtin_ctz(others);
     unsigned ends = ~others & others >> 1 & ~(first - 1);
@@ -211,13 +215,13 @@ void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piec
 }
 
 uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front) {
-    if (front->run > 0) { /* else put_run would write a byte, perhaps over the piece's first one */
+    if (front->run > 0) { /* put_run writes a byte even for a run of 0 */
         flush(front);
     }
     return front->out;
 }
 
-/* How many bytes beyond one a byte stands for. */
+/* Return how many bytes a message's byte stands for, minus one. */
 static unsigned more_of(uint8_t byte) {
     return (byte > 242 ? byte : 242u) - 242u;
 }
@@ -234,7 +238,7 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
     __m128i both = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     sum += (size_t)_mm_cvtsi128_si64(both) + (size_t)_mm_extract_epi64(both, 1);
 #endif
-    while (i < len) { /* 16 bits hold the sum of a block */
+    while (i < len) { /* blocks so small that 16 bits hold the sum */
         size_t end = len - i < BLOCK ? len : i + BLOCK;
         uint16_t more = 0;
         for (; i < end; i++) {
@@ -245,8 +249,8 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
     return sum;
 }
 
-/* fedcodec_zerorun_find for a group of bytes. A byte is the longest run unless it is among
- * `others`, so the branches see only those. */
+/* fedcodec_zerorun_find for 64 bytes. Bytes without a bit in the mask others are runs of 14, so
+ * the loop handles only the other bytes. */
 static size_t find_others(const uint8_t *src, uint64_t others, size_t *first, uint8_t *found,
                           uint32_t *at) {
     size_t count = 0, less = 0;
@@ -275,8 +279,8 @@ size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uin
     return count + find_others(rest, others, &first, found + count, at + count);
 }
 
-/* Where each of eight bytes ends, from their sizes; the first is in the lowest byte. No sum exceeds
- * a byte: 8 * 14. Compilers load the sizes at once. */
+/* Return where each of eight bytes ends, given their sizes, the first in the lowest byte. No sum
+ * exceeds a byte, as sizes are at most 14. Compilers load the eight sizes at once. */
 static uint64_t ends_of(const uint8_t size[8]) {
     uint64_t sizes = (uint64_t)size[0] | (uint64_t)size[1] << 8 | (uint64_t)size[2] << 16 |
                      (uint64_t)size[3] << 24 | (uint64_t)size[4] << 32 | (uint64_t)size[5] << 40 |
@@ -284,7 +288,8 @@ static uint64_t ends_of(const uint8_t size[8]) {
     return sizes * UINT64_C(0x0101010101010101);
 }
 
-/* Write each of a group of bytes where it belongs, among zeros, without a branch on the data. */
+/* Write each of 64 bytes to its position, between bytes 121 that are there already. No branch
+ * depends on the data. */
 static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
     uint8_t value[GROUP], size[GROUP];
     for (size_t i = 0; i < GROUP; i++) {
@@ -308,7 +313,7 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
     for (; len >= GROUP; src += GROUP, len -= GROUP) {
         out = put_each(src, out);
     }
-    if (len > 0) { /* the bytes after the end are arbitrary */
+    if (len > 0) { /* put_each may write after the end, which is allowed */
         memcpy(rest, src, len);
         put_each(rest, out);
     }
@@ -316,24 +321,24 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
 }
 
 #if FEDCODEC_AVX512
-/* For each of 16 bytes, in a lane of its own: the bit of the place where it begins. */
+/* Return in 16 lanes, for 16 bytes: a word with a bit at the position where the byte begins. */
 static __m512i bits_of(const uint8_t *begins) {
     const __m128i at = _mm_load_si128((const __m128i *)(const void *)begins);
     return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_cvtepu8_epi32(at));
 }
 
-/* Halve the lanes of a and b, and interleave them. */
+/* Combine pairs of lanes by OR in a and in b, and interleave the results. */
 static __m512i fold_lanes(__m512i a, __m512i b) {
     return _mm512_or_si512(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
 
-/* Unpack 64 bytes. Eight of them mostly stand for 32 bytes or fewer, so 16 fill at most a vector. A
- * byte's place is the sum of the sizes before it. */
+/* Unpack 64 bytes. Eight of them usually stand for at most 32 bytes, so that 16 of them fill at
+ * most one vector of 64. A byte's position is the sum of the sizes before it among eight bytes. */
 static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     const __m512i last = _mm512_set1_epi8((char)242), zeros = _mm512_set1_epi8(ZERO);
     const __m512i v = _mm512_loadu_si512(src);
     const __m512i size = _mm512_add_epi8(_mm512_subs_epu8(v, last), _mm512_set1_epi8(1));
-    __m512i end = _mm512_add_epi8(size, _mm512_slli_epi64(size, 8)); /* among eight */
+    __m512i end = _mm512_add_epi8(size, _mm512_slli_epi64(size, 8));
     end = _mm512_add_epi8(end, _mm512_slli_epi64(end, 16));
     end = _mm512_add_epi8(end, _mm512_slli_epi64(end, 32));
     if (_mm512_cmpgt_epu8_mask(end, _mm512_set1_epi8(32)) != 0) {
@@ -348,7 +353,7 @@ static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     __m512i all =
         _mm512_or_si512(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     all = _mm512_or_si512(all, _mm512_shuffle_i64x2(all, all, 0xb1));
-    _Alignas(64) uint32_t bits[16]; /* of 16 bytes: eight in [k], eight in [8 + k] */
+    _Alignas(64) uint32_t bits[16]; /* bits[k] and bits[8 + k]: eight bytes each */
     _mm512_store_si512(bits, all);
     for (size_t k = 0; k < GROUP / 16; k++) {
         const uint8_t half = ends[16 * k + 7], more = ends[16 * k + 15];
@@ -372,8 +377,8 @@ size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     return (size_t)((len > 0 ? unpack_each(src, len, out) : out) - dst);
 }
 
-/* Does a run follow only the longest run? *others: is there a byte that is no run? src[-1] exists.
- */
+/* Are runs cut as the encoder cuts them, so that a run byte follows only the run of 14? *others
+ * becomes true if some byte is no run. src[-1] must be readable. */
 static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
     uint8_t bad = 0, other = 0;
     for (size_t i = 0; i < len; i++) {
@@ -388,7 +393,7 @@ static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
 }
 
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) {
-    FED_REQUIRE(len > 0, FED_EFORMAT); /* all bytes are 121 */
+    FED_REQUIRE(len > 0, FED_EFORMAT);
     bool others = fedcodec_zerorun_len(src[0]) == 0;
     FED_REQUIRE(runs_are_cut_right(src + 1, len - 1, &others) && others, FED_EFORMAT);
     FED_REQUIRE(fedcodec_zerorun_sum(src, len) == unpacked, FED_EFORMAT);

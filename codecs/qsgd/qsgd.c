@@ -1,5 +1,5 @@
-/* qsgd: each value as a level of its bucket's largest, rounded at random, so that its mean is the
- * value. Format: docs/codec-formats.md#qsgd
+/* qsgd: divide each value by a scale of its bucket and round it to a level at random, so that its
+ * mean is the value. Format: docs/codec-formats.md#qsgd
  * Paper: QSGD (Alistarh et al., NeurIPS 2017), sections 3.1 and 5 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
@@ -8,7 +8,7 @@
 #include "codecs/prim/buckets.h"
 #include "codecs/registry.h"
 
-/* A bucket's head is its scale, which one level is worth. */
+/* A bucket's head is its scale: the value of level 1. */
 enum { HEAD = 4 };
 
 static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
@@ -17,7 +17,7 @@ static const fedcodec_param qsgd_params[] =
 
 /* ---- Writing ---- */
 
-/* A bucket's levels: 0 to most, of both signs. */
+/* A bucket's scale, the scale's inverse, and the highest level. Levels have both signs. */
 typedef struct levels {
     float scale, inverse, most;
 } levels;
@@ -26,7 +26,8 @@ static int most_of(unsigned bits) {
     return (1 << (bits - 1)) - 1;
 }
 
-/* scale is 0 for denormals. The largest value times inverse is at least `most`. */
+/* Compute a bucket's levels. scale is 0 if the largest value is so small that the scale would be
+ * denormal. The largest value times inverse is at least the highest level. */
 static levels find_levels(float largest, unsigned bits) {
     levels l = {.most = (float)most_of(bits)};
     l.scale = largest / l.most;
@@ -42,8 +43,8 @@ static levels find_levels(float largest, unsigned bits) {
     return l;
 }
 
-/* A lot decides whether a value between two levels is rounded up. Adding half makes the probability
- * the nearest one that 2^16 lots can give. */
+/* Round each value to one of its two neighbouring levels, by a random number of 16 bits. Adding
+ * half its unit makes the probability of the upper level as exact as 16 bits allow. */
 static void choose_levels(const float *restrict x, const uint32_t *restrict word, size_t n,
                           unsigned half, const void *with, uint8_t *restrict to) {
     const levels l = *(const levels *)with;
@@ -69,7 +70,7 @@ static void write_bucket(const fedcodec_bucket *b) {
 
 /* ---- Reading ---- */
 
-/* The largest value of a bucket has the highest level. */
+/* Check a bucket: its largest value must have the highest level. */
 static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float *max) {
     const float scale = fedcodec_load_f32(head);
     const int most = most_of(bits);

@@ -1,4 +1,5 @@
-/* randk: some values as they are, at places that a random number in the message names.
+/* randk: send some values unchanged, at random positions that one number in the message
+ * determines.
  * Format: docs/codec-formats.md#randk   Paper: Stich, Cordonnier and Jaggi 2018, section 2 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include "fed/hash.h"
 #include "fed/rng.h"
 
-/* BLOCK: positions that are drawn at once. DRAW: bytes of the random number. */
+/* BLOCK: positions that are drawn at once. DRAW: bytes of the number from which they are drawn. */
 enum { BLOCK = 256, DRAW = 4 };
 
 static const fedcodec_param randk_params[] = {
@@ -31,7 +32,7 @@ static size_t randk_bound(const double *param, size_t n) {
     return fed_varint_size(k) + DRAW + 4 * k;
 }
 
-/* ---- Positions: one in each of k stretches, which are as long as they can be ---- */
+/* ---- Positions: one in each of k equal ranges of the tensor ---- */
 
 typedef struct places {
     fed_rng rng;
@@ -46,7 +47,7 @@ static void places_start(places *p, uint32_t draw, size_t n, size_t k) {
     p->done = 0;
 }
 
-/* The next positions into p->index. Returns their number, 0 after the last one. */
+/* Draw the next positions into p->index. Returns how many, 0 after the last one. */
 static size_t places_next(places *p) {
     const size_t count = p->k - p->done < BLOCK ? (size_t)(p->k - p->done) : BLOCK;
     uint64_t begin = count > 0 ? p->done * p->n / p->k : 0;
@@ -81,14 +82,15 @@ static void send_values(uint32_t draw, float *residual, size_t n, size_t k, uint
     for (size_t count; (count = places_next(&p)) > 0; dst += 4 * count) {
         for (size_t i = 0; i < count; i++) {
             __builtin_prefetch(&residual[fedcodec_soon(p.index, i, count)], 1);
-            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* -0 becomes +0 */
+            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* turns -0 into +0 */
             residual[p.index[i]] = 0.0f;
         }
     }
 }
 
-/* The values name the places: each tensor and round gets its own, a repetition the same. Places
- * where all is zero would send nothing for ever, so others are drawn then. */
+/* The number draw is computed from the values, so that each tensor and round gets other positions,
+ * and the same input the same ones. If all values at these positions are 0, others are drawn:
+ * otherwise the encoder could send nothing for ever. */
 static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     const size_t n = job->n, k = fedcodec_select_most(job->param[0], n);
     fed_writer w;
@@ -145,7 +147,7 @@ static fed_status randk_check(const uint8_t *src, size_t len, size_t n, float *m
     return FED_OK;
 }
 
-/* Open a message that randk_check has accepted, and begin with its places. */
+/* Open a message that randk_check has accepted, and start to draw its positions. */
 static message reopen(const uint8_t *src, size_t len, size_t n, places *p) {
     message m;
     fed_status status = open_message(src, len, n, &m);

@@ -1,4 +1,4 @@
-/* sbc: the positions of the largest values, and their mean in place of each.
+/* sbc: the positions of the largest values of one sign, and their mean instead of each value.
  * Format: docs/codec-formats.md#sbc   Paper: SBC, algorithms 2 to 4 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"

@@ -1,4 +1,5 @@
-/* stc: the positions of the values of largest magnitude, their signs, and one magnitude for all.
+/* stc: the positions of the values of largest magnitude, their signs, and one magnitude for all of
+ * them.
  * Format: docs/codec-formats.md#stc   Paper: Sattler et al. 2019, algorithm 1 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"

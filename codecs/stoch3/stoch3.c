@@ -1,6 +1,6 @@
-/* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five of them a byte.
- * Format: docs/codec-formats.md#stoch3   Paper: 3LC, section 5 ("Stoch 3-value + QE"), after
- * TernGrad */
+/* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five values a byte.
+ * Format: docs/codec-formats.md#stoch3
+ * Paper: 3LC, section 5 ("Stoch 3-value + QE"), after TernGrad */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 #include "codecs/prim/random.h"
 #include "codecs/registry.h"
 
-/* A message is m, then the bytes of digits; if m is 0, nothing follows. */
+/* A message is m, then the bytes of digits. If m is 0, it has no such bytes. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 static const fedcodec_param stoch3_params[] = {
@@ -28,8 +28,8 @@ static size_t stoch3_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-/* Append the digits of n <= BLOCK values to those that the bytes hold already, one digit a byte.
- * The upper 24 bits of a random number decide whether a value is sent. */
+/* Append a digit for each of n <= BLOCK values to the digits that the bytes hold already; value i
+ * goes into byte i. The upper 24 bits of a random number decide whether a value is sent. */
 static void push_digits(const float *restrict x, size_t n, float m, const uint32_t *restrict random,
                         uint8_t *restrict bytes) {
     for (size_t i = 0; i < n; i++) {
@@ -39,7 +39,7 @@ static void push_digits(const float *restrict x, size_t n, float m, const uint32
     }
 }
 
-/* What all parts of the tensor share. */
+/* The arguments of an encode that all parts of the tensor share. */
 typedef struct packing {
     const float *x;
     size_t n;
@@ -49,7 +49,8 @@ typedef struct packing {
     size_t len, parts;
 } packing;
 
-/* Append the k-th digits of the bytes start to start + block - 1. The last ones may be padding. */
+/* Append the digit number k of the bytes start to start + block - 1. The last digits may be
+ * padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     uint32_t random[BLOCK + FEDCODEC_RANDOM_MORE];
     size_t first = k * p->len + start;
@@ -62,7 +63,8 @@ static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     }
 }
 
-/* Make the bytes of one part: digit after digit, in the order of the values in memory. */
+/* Make the bytes of one part. For each digit all bytes are visited, so that values are read in the
+ * order of memory. */
 static void pack_part(void *job, size_t part) {
     const packing *p = job;
     size_t begin = fedcodec_part_start(p->len, p->parts, part, BLOCK);
@@ -102,7 +104,7 @@ static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* The k-th digits of n <= BLOCK bytes, as values: -1, 0 or 1. A product with 2^16 / divisor,
+/* Extract digit k of n <= BLOCK bytes, as values -1, 0 or 1. A product with 2^16 / divisor,
  * rounded up, divides a byte exactly. */
 static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_t *restrict value) {
     static const unsigned divisor[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
@@ -113,18 +115,18 @@ static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_
     }
 }
 
-/* Neighbouring values that are the same digit of their bytes. */
+/* Neighbouring values, which are the same digit of neighbouring bytes. */
 typedef struct stretch {
     size_t first, count;
     int8_t value[BLOCK];
 } stretch;
 
-/* The values of the k-th digits, from byte `start` on, at most BLOCK. */
+/* Load the values of digit number k, from byte start on, at most BLOCK. */
 static void load_stretch(const uint8_t *src, size_t len, size_t n, size_t k, size_t start,
                          stretch *to) {
     size_t packed = len - HEAD, left = packed - start;
     to->first = k * packed + start;
-    to->count = to->first < n ? n - to->first : 0; /* less the padding */
+    to->count = to->first < n ? n - to->first : 0; /* without the padding */
     to->count = to->count < left ? to->count : left;
     to->count = to->count < BLOCK ? to->count : BLOCK;
     take_digits(src + HEAD + start, to->count, k, to->value);
@@ -147,7 +149,7 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float m = fedcodec_load_f32(src); /* w * m can overflow, and 0 times that is NaN */
+    const float m = fedcodec_load_f32(src); /* w * m may be infinite; 0 times that is NaN */
     stretch s;
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len - HEAD; start += BLOCK) {

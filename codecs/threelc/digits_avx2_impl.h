@@ -1,4 +1,5 @@
-/* 3LC's digits, 32 bytes at a time, with AVX2: from values, and back. For threelc.c. */
+/* 3LC's digits with AVX2, 32 bytes at a time: from values to bytes, and back. Included by
+ * threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
@@ -21,13 +22,13 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
     _mm256_storeu_si256((__m256i *)(void *)bytes, fedcodec_ternary_order(sum));
 }
 
-/* Where a byte's five digits are in its code, two bits each. */
+/* The bit offset of each of a byte's five digits in its code, which has two bits a digit. */
 static const int digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 8, 10, 4};
 
-/* The codes of sixteen bytes: of the first eight in the lower halves of 32 bits, of the others in
- * the upper halves. A byte begins as a fraction of 243, in units of 1/65536. Nine times the
- * fraction is a number of two digits, which a table writes in two bits each, and the next fraction.
- */
+/* Return the codes of sixteen bytes in eight lanes of 32 bits. The first eight bytes have the
+ * lower halves of the lanes, the others the upper halves. A byte is first multiplied to a fraction
+ * of 243, in units of 1/65536. Nine times the fraction is two digits and the next fraction; a
+ * table gives the two digits as two bits each. */
 static inline __m256i codes_of(const uint8_t *bytes) {
     enum { NINE = 9 * (65536 / FEDCODEC_QUARTIC_BYTES + 1) };
     const __m256i pairs =
@@ -44,13 +45,13 @@ static inline __m256i codes_of(const uint8_t *bytes) {
     return _mm256_or_si256(_mm256_shuffle_epi8(pairs, both), last);
 }
 
-/* The values that the k-th digits of the first eight bytes, or of the others, choose among four
- * values. The vector holds the four values twice. */
+/* Return eight values, chosen among four by digit k of the first eight bytes, or of the others.
+ * The vector values holds the four values twice. */
 static inline __m256 choose_8(__m256i codes, int others, size_t k, __m256 values) {
     return _mm256_permutevar_ps(values, _mm256_srli_epi32(codes, 16 * others + digit_at[k]));
 }
 
-/* Decode `count` bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
+/* Decode count bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
 static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, 0.0f, step, 0.0f, -step, 0.0f, step, 0.0f);
@@ -65,7 +66,8 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* Adding -0 changes nothing, not even the sign of a zero; adding any other number may. */
+/* As set_groups, but add to y. Zeros are added as -0, which changes nothing, not even the sign of
+ * a zero. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, -step, -0.0f, step, 0.0f);

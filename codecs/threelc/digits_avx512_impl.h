@@ -1,4 +1,5 @@
-/* 3LC's digits, 64 bytes at a time, with AVX-512: from values, and back. For threelc.c. */
+/* 3LC's digits with AVX-512, 64 bytes at a time: from values to bytes, and back. Included by
+ * threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
@@ -10,7 +11,7 @@
 #include "codecs/prim/quartic.h"
 #include "codecs/threelc/values.h"
 
-/* For each of 64 values: is it sent as 1, or as -1? */
+/* One bit for each of 64 values in each of two masks: is it sent as 1, and is it sent as -1? */
 typedef fedcodec_trits digits;
 
 static inline void quantise_group(float *e, const float *x, size_t stride, float m,
@@ -26,22 +27,22 @@ static inline void quantise_group(float *e, const float *x, size_t stride, float
     _mm512_storeu_si512(bytes, sum);
 }
 
-/* The codes of 64 bytes, two bits a digit. half[0] has the codes of the first 32 bytes: of 16 in
- * the lower halves of its lanes, of the next 16 in the upper halves. half[1] has those of the
- * others. */
+/* The codes of 64 bytes, with two bits a digit. half[0] has the codes of the first 32 bytes,
+ * half[1] those of the others. Of 32 codes, the first 16 have the lower halves of the 32-bit
+ * lanes, the others the upper halves. */
 typedef struct codes {
     __m512i half[2];
 } codes;
 
 static const unsigned digit_at[FEDCODEC_QUARTIC_DIGITS] = {0, 2, 4, 6, 8};
 
-/* The two bytes of a code, for each byte. */
+/* Tables of the two bytes of a code: the first four digits, and the last digit. */
 #define FOUR(b) (b) / 81 | (b) / 27 % 3 << 2 | (b) / 9 % 3 << 4 | (b) / 3 % 3 << 6,
 #define LAST(b) (b) % 3,
 static const uint8_t first_four[256] = {FEDCODEC_QUARTIC_EACH(FOUR)};
 static const uint8_t last_one[256] = {FEDCODEC_QUARTIC_EACH(LAST)};
 
-/* The order of the bytes with which unpacking puts the codes in their places. */
+/* The order of the bytes that makes unpacking put each code into its lane. */
 #define PAIR(i)  (i), (i) + 16
 #define PAIRS(i) PAIR(i), PAIR((i) + 1), PAIR((i) + 2), PAIR((i) + 3)
 static const uint8_t order[64] = {PAIRS(0), PAIRS(32), PAIRS(4),  PAIRS(36),
@@ -61,14 +62,14 @@ static inline codes codes_of(const uint8_t *bytes) {
     return (codes){{_mm512_unpacklo_epi8(four, one), _mm512_unpackhi_epi8(four, one)}};
 }
 
-/* The values that the k-th digits of 16 bytes choose among four values. The vector holds the four
+/* Return 16 values, chosen among four by digit k of 16 bytes. The vector values holds the four
  * values four times. */
 static inline __m512 choose_16(const codes *c, unsigned sixteen, size_t k, __m512 values) {
     const __m512i code = _mm512_srli_epi32(c->half[sixteen / 2], 16 * (sixteen % 2) + digit_at[k]);
     return _mm512_permutevar_ps(values, code);
 }
 
-/* Decode `count` bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
+/* Decode count bytes, a multiple of GROUPED, to the values at y, y + stride and so on. */
 static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, 0.0f, step, 0.0f));
@@ -84,7 +85,8 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* Adding -0 changes nothing, not even the sign of a zero; adding any other number may. */
+/* As set_groups, but add to y. Zeros are added as -0, which changes nothing, not even the sign of
+ * a zero. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, -0.0f, step, 0.0f));

@@ -1,4 +1,4 @@
-/* 3LC's digits, 16 bytes at a time, with NEON. For threelc.c. */
+/* 3LC's digits with NEON, 16 bytes at a time. Included by threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_NEON_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_NEON_IMPL_H

@@ -1,4 +1,4 @@
-/* 3lc: one of -m, 0, m for each value, five of them a byte, runs of zeros shortened.
+/* 3lc: -m, 0 or m for each value, five values a byte, runs of zeros shortened.
  * Format: docs/codec-formats.md#3lc   Paper: 3LC, section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
@@ -19,12 +19,12 @@
 #include "codecs/threelc/digits_neon_impl.h"
 #endif
 
-/* A message is m, then the zero-run encoded bytes; if m is 0, nothing follows. */
+/* A message is m, then the zero-run encoded bytes. If m is 0, it has no such bytes. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* CHUNK: bytes of a message that are inspected at once. DENSE: they are unpacked if a byte stands
- * for no more positions than this on average. PIECE: bytes unpacked before their values are
- * decoded. */
+/* CHUNK: bytes of a message that are inspected at once. DENSE: a chunk is unpacked if its bytes
+ * stand for at most so many positions each, on average. PIECE: bytes unpacked before their values
+ * are decoded. */
 enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
@@ -49,29 +49,31 @@ static size_t threelc_bound(const double *param, size_t n) {
     return HEAD + fedcodec_quartic_len(n);
 }
 
-/* The number of positions whose bytes hold five values; later bytes have padding. */
+/* Return how many bytes hold five values. Each later byte has a digit of padding. A byte's index
+ * is called its position. */
 static size_t whole_positions(size_t n) {
     size_t before = (FEDCODEC_QUARTIC_DIGITS - 1) * fedcodec_quartic_len(n);
     return n > before ? n - before : 0;
 }
 
-/* The k-th values of `count` positions from `first` on: where the first one is, and how many there
- * are; after n all is padding. */
+/* Find the values that are digit k of the bytes at count positions from first on. *at becomes the
+ * index of the first one. Returns how many there are: values after the n-th are padding. */
 static size_t slice(size_t n, size_t k, size_t first, size_t count, size_t *at) {
     size_t start = k * fedcodec_quartic_len(n) + first;
     *at = start < n ? start : n;
     return n - *at < count ? n - *at : count;
 }
 
-/* The magnitude to send. Half of it must stay below the largest value, or nothing would ever be
- * sent; with denormals, rounding can lift it there. */
+/* Return the magnitude to send. Half of it must be below the largest value, or no value would ever
+ * be sent. With denormals, rounding can raise it above that limit. */
 static float magnitude(float max, double s) {
     double scaled = s * (double)max;
     float m = scaled < (double)FLT_MAX ? (float)scaled : FLT_MAX;
     return 0.5f * m < max ? m : max;
 }
 
-/* Append the values' digits to those that the bytes hold already, and subtract what is sent. */
+/* Append a digit for each value to the digits that the bytes hold already. Subtract what is sent
+ * from the residual. */
 static void push_digits(float *restrict e, size_t n, float m, uint8_t *restrict bytes) {
     const float half = 0.5f * m;
     for (size_t i = 0; i < n; i++) {
@@ -88,7 +90,7 @@ static void push_zeros(uint8_t *bytes, size_t n) {
     }
 }
 
-/* Make the bytes from position `first` on. */
+/* Make count bytes, from position first on. */
 static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
     memset(bytes, 0, count);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
@@ -99,7 +101,8 @@ static void quantise(const fedcodec_job *job, float m, size_t first, size_t coun
     }
 }
 
-/* The same for as many bytes as whole vectors hold; returns their number. All hold five values. */
+/* As quantise, but only for as many bytes as whole vectors hold. Returns how many. All these bytes
+ * hold five values. */
 static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
                               uint8_t *bytes) {
     size_t done = 0;
@@ -116,8 +119,8 @@ static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, si
     return done;
 }
 
-/* Write the part of the message for the positions `first` to `end`, in blocks, so that a block's
- * bytes stay in the cache. z NULL: runs are not shortened. */
+/* Write the bytes of the positions first to end - 1, in blocks, so that a block's bytes stay in
+ * the cache. z NULL: runs are not shortened. */
 static void put_positions(const fedcodec_job *job, float m, size_t first, size_t end,
                           fedcodec_zerorun *z) {
     const size_t whole = whole_positions(job->n);
@@ -133,7 +136,7 @@ static void put_positions(const fedcodec_job *job, float m, size_t first, size_t
     }
 }
 
-/* An encode in parts. Each part writes at the offset that it has if no run becomes shorter. */
+/* An encode in parts. Each part writes where it would be if no run before it were shortened. */
 typedef struct encoding {
     const fedcodec_job *job;
     float m;
@@ -156,7 +159,7 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_store_f32(job->dst, e.m);
     *len = HEAD;
     if (!(e.m > 0.0f)) {
-        fedcodec_add(job->residual, job->x, job->n); /* zeros of either sign */
+        fedcodec_add(job->residual, job->x, job->n); /* all sums are zeros, perhaps -0 */
         return FED_OK;
     }
     e.shorten = job->param[1] != 0.0;
@@ -174,10 +177,10 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Digits after the n-th value must be zeros. They are in the last bytes. A run of zeros is all five
- * digits of its bytes, so it needs no check. */
+/* Check that the digits after the n-th value are 0. They are in the last bytes. A run stands for
+ * bytes of zeros, so it needs no check. */
 static bool padding_is_zero(const uint8_t *src, size_t len, size_t n) {
-    size_t packed = fedcodec_quartic_len(n), end = packed; /* `end` bytes are left to check */
+    size_t packed = fedcodec_quartic_len(n), end = packed; /* bytes left to check */
     while (len > 0 && 4 * packed + end > n) {
         uint8_t byte = src[--len];
         unsigned run = fedcodec_zerorun_len(byte);
@@ -198,8 +201,7 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     const size_t packed = m > 0.0f ? fedcodec_quartic_len(n) : 0;
     src += HEAD;
     len -= HEAD;
-    if (len ==
-        packed) { /* as many bytes as positions: no run is shortened (zre=0), or there is none */
+    if (len == packed) { /* no run is shortened: zre=0, or no run is long enough */
         FED_REQUIRE(m == 0.0f || fedcodec_quartic_valid(src, len, n), FED_EFORMAT);
     } else {
         FED_TRY(fedcodec_zerorun_check(src, len, packed));
@@ -209,14 +211,14 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     return FED_OK;
 }
 
-/* What is done with the values of a message: set y, add to y, or add to acc. */
+/* What is done with the decoded values: set y, add to y, or add to acc. */
 typedef enum way { SET, ADD, FOLD } way;
 
 typedef struct target {
     size_t n;
     way way;
     float *y, step;
-    int64_t *acc, wide_step; /* for FOLD, instead of the two before */
+    int64_t *acc, wide_step; /* used by FOLD instead of y and step */
 } target;
 
 static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
@@ -225,8 +227,8 @@ static void set_digits(float *restrict y, const int8_t *restrict digit, size_t n
     }
 }
 
-/* With masks: compilers would make branches of conditions. Adding -0 changes nothing, not even the
- * sign of a zero. */
+/* Add step, 0 or -step to each value of y. Masks are used, since compilers would make branches of
+ * conditions. Zeros are added as -0, which changes nothing, not even the sign of a zero. */
 static void add_digits(float *restrict y, const int8_t *restrict digit, size_t n, float step) {
     const uint32_t bits = fedcodec_bits(step);
     for (size_t i = 0; i < n; i++) {
@@ -243,8 +245,8 @@ static void fold_digits(int64_t *restrict acc, const int8_t *restrict digit, siz
     }
 }
 
-/* Take the first digit off each byte. The bytes are fractions of 256, rounded so that all five
- * digits come out right. */
+/* Take the first digit off each byte. The bytes have been scaled to fractions of 256, rounded so
+ * that all five digits come out right. */
 static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint8_t f = fraction[i];
@@ -253,7 +255,7 @@ static void pull_digits(uint8_t *restrict fraction, int8_t *restrict digit, size
     }
 }
 
-/* Apply the bytes from position `first` on, and overwrite them. */
+/* Decode count bytes from position first on into the target. Overwrites the bytes. */
 static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t first) {
     int8_t digit[BLOCK] = {0};
     assert(count <= BLOCK);
@@ -274,13 +276,14 @@ static void apply_bytes(const target *t, uint8_t *bytes, size_t count, size_t fi
     }
 }
 
-/* Unpacked positions that wait until there are enough for whole vectors. */
+/* Unpacked bytes that are kept until there are enough for whole vectors. */
 typedef struct waiting {
     size_t first, count;
     uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * PIECE + FEDCODEC_ZERORUN_ROOM];
 } waiting;
 
-/* As many of them as vectors can do at once; returns their number. All hold five values. */
+/* Decode as many of the waiting bytes as whole vectors take. Returns how many. All these bytes
+ * hold five values. */
 static size_t apply_groups(const target *t, const waiting *w) {
     size_t count = 0;
 #if FEDCODEC_AVX2
@@ -300,7 +303,8 @@ static size_t apply_groups(const target *t, const waiting *w) {
     return count;
 }
 
-/* Mostly one of the five values is sent; no branch depends on which. */
+/* Decode one byte. Usually only one of its five values is not 0, and no branch depends on
+ * which. */
 static void apply_byte(const target *t, uint8_t byte, size_t first) {
     const size_t packed = fedcodec_quartic_len(t->n);
     const int8_t *digit = fedcodec_quartic_values[byte];
@@ -318,7 +322,8 @@ static void apply_byte(const target *t, uint8_t byte, size_t first) {
     }
 }
 
-/* For bytes that are mostly long runs: look only at the others. */
+/* Decode part of a message that has mostly long runs: only the bytes that are no runs are looked
+ * at. */
 static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
     uint8_t found[CHUNK];
     uint32_t at[CHUNK];
@@ -328,7 +333,7 @@ static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t
     }
 }
 
-/* Apply all positions that wait; or, unless `all`, keep a few for the next whole vector. */
+/* Decode the waiting bytes. Unless all is set, a few are kept for the next whole vector. */
 static void apply_waiting(const target *t, waiting *w, bool all) {
     size_t done = apply_groups(t, w);
     for (size_t count; w->count - done > (all ? 0 : BLOCK); done += count) {
@@ -340,7 +345,8 @@ static void apply_waiting(const target *t, waiting *w, bool all) {
     memmove(w->bytes, w->bytes + done, w->count);
 }
 
-/* For other bytes: a few at a time, so that prefetches work while the next ones are unpacked. */
+/* Decode part of a message with few long runs. A few bytes are unpacked at a time, so that
+ * prefetches of y overlap with unpacking. */
 static void apply_dense(const target *t, const uint8_t *src, size_t len, waiting *w) {
     for (size_t i = 0, count; i < len; i += count) {
         count = len - i < PIECE ? len - i : PIECE;
@@ -354,7 +360,7 @@ static void apply(const target *t, const uint8_t *src, size_t len) {
     w.first = w.count = 0;
     for (size_t i = HEAD, count; i < len; i += count) {
         count = len - i < CHUNK ? len - i : CHUNK;
-        /* SET writes all values, however many a byte stands for: no need to count. */
+        /* SET writes all values anyway, so the length of runs does not matter. */
         size_t positions = t->way == SET ? 0 : fedcodec_zerorun_sum(src + i, count);
         if (positions <= DENSE * count) {
             apply_dense(t, src + i, count, &w);

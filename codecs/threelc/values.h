@@ -1,4 +1,4 @@
-/* 3LC's values to digits, for each of the vector units. */
+/* The quantisation of values to 3LC's digits, for each of the vector units. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_VALUES_H
 #define FEDCODEC_THREELC_VALUES_H

@@ -1,4 +1,4 @@
-/* threshold: all values of at least a magnitude, and their positions (hard threshold).
+/* threshold: all values of at least a given magnitude, and their positions (hard threshold).
  * Format: docs/codec-formats.md#threshold   Paper: Sahu et al. 2021, section 4 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"
@@ -16,10 +16,12 @@ static const fedcodec_param threshold_params[] = {
     {.key = NULL},
 };
 
-/* No number bounds how many values reach t. So a message, and the lists in the work memory, must
- * have room for all n: 4.25 n bytes and 8 n. Where memory is short, dgc and topk bound both by p.
+/* Any number of values may reach the threshold t. So a message must have room for all n values,
+ * 4.25 n bytes, and so must the lists in the work memory, 8 n bytes. Where memory is short, use
+ * dgc or topk, whose parameter p bounds both.
  *
- * If all values are sent, Golomb's code takes two bits for each; with fewer it takes less. */
+ * If all values are sent, Golomb's code takes two bits for each; with fewer values it takes
+ * less. */
 static size_t sparse_bound(const double *param, size_t n) {
     return fedcodec_sparse_bound_of(KIND, param, 1.0, n, n);
 }

@@ -13,25 +13,26 @@
 
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
 
-/* In addition to each codec's defaults: well-known parameters, from its paper or from practice. */
+/* Specs compared in addition to each codec's defaults: well-known parameters, from its paper or
+ * from practice. */
 static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s=1.75+entropy",
                                          "sbc:p=0.1", "sbc:p=0.001"};
 
 typedef struct row {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
-    size_t bytes;                    /* of the envelope */
+    size_t bytes;                    /* bytes of the envelope */
     double error;                    /* ||x - decoded|| / ||x|| */
-    double encode_mb_s, decode_mb_s; /* of float32 values, 10^6 bytes */
+    double encode_mb_s, decode_mb_s; /* 10^6 bytes of float32 values a second */
 } row;
 
 typedef struct table {
     row rows[CODECS_MAX];
     size_t count;
-    uint32_t small; /* as fedcodec_envelope_encode takes it */
+    uint32_t small; /* small of fedcodec_envelope_encode */
 } table;
 
-/* Which codecs */
+/* ---- Which codecs are compared ---- */
 
 static fed_status add_codec(table *t, const char *spec, fed_error *err) {
     if (t->count == CODECS_MAX) {
@@ -58,19 +59,21 @@ static fed_status add_all(table *t, fed_error *err) {
     return FED_OK;
 }
 
-/* Is the text after a comma the next key=value of the same codec, and not another codec? */
+/* Does the text after a comma begin with key=value of the same codec, and not with another
+ * codec? */
 static bool goes_on(const char *text) {
     return text[strcspn(text, "=:,")] == '=';
 }
 
-/* "3lc:s=1.5,sbc:p=0.1": the comma that separates codecs also separates one's parameters. */
+/* Add a list such as "3lc:s=1.5,sbc:p=0.1". A comma separates codecs, and also the parameters of
+ * one codec. */
 static fed_status add_listed(table *t, const char *list, fed_error *err) {
     for (const char *at = list;;) {
         const char *end = at + strcspn(at, ",");
         while (*end == ',' && goes_on(end + 1)) {
             end += 1 + strcspn(end + 1, ",");
         }
-        char spec[FEDCODEC_SPEC + 1]; /* longer, so that a spec that is too long is refused */
+        char spec[FEDCODEC_SPEC + 1]; /* room to see that a spec is too long */
         snprintf(spec, sizeof spec, "%.*s",
                  (int)(end - at < FEDCODEC_SPEC ? end - at : FEDCODEC_SPEC), at);
         FED_TRY(add_codec(t, spec, err));
@@ -81,7 +84,7 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
     }
 }
 
-/* Measuring */
+/* ---- Measuring ---- */
 
 /* Memory for one codec at a time. */
 typedef struct bench {
@@ -112,7 +115,7 @@ static bool bench_make(bench *b, const fed_model *model, const fedcodec *codec, 
     return b->residual != NULL && b->decoded != NULL && b->message != NULL && b->work != NULL;
 }
 
-/* One message from fresh residuals; adds the time it took. */
+/* Encode one message from residuals of zeros. Adds the time that it took to *us. */
 static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
     const fed_layout *layout = &b->model->layout;
     memset(b->residual, 0, layout->size * sizeof *b->residual);
@@ -126,7 +129,8 @@ static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
     return FED_OK;
 }
 
-/* A thread's CPU time is too coarse for one short run, but good enough for many. */
+/* Return the speed. A thread's CPU time is too coarse for one short run, so it is measured over
+ * many rounds. */
 static double speed(const fed_model *model, int rounds, int64_t us) {
     double bytes = (double)model->layout.size * sizeof(float) * rounds;
     return bytes / (double)(us > 0 ? us : 1); /* bytes per microsecond are MB/s */
@@ -147,7 +151,7 @@ static fed_status measure(bench *b, row *r, fed_error *err) {
     int rounds = 0;
     for (; rounds < ROUNDS_MIN || us < MEASURE_US; rounds++) {
         if (encode_once(b, &r->codec, &us) != FED_OK) {
-            return fed_fail(err, FED_EINVAL, "%s can't encode these tensors", r->spec);
+            return fed_fail(err, FED_EINVAL, "codec %s can't encode these tensors", r->spec);
         }
     }
     r->bytes = b->len;
@@ -174,7 +178,7 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
         if (bench_make(&b, model, &r->codec, t->small)) {
             status = measure(&b, r, err);
         } else {
-            status = fed_fail(err, FED_ENOMEM, "no memory to try %s", r->spec);
+            status = fed_fail(err, FED_ENOMEM, "out of memory for trying codec %s", r->spec);
         }
         bench_free(&b);
     }
@@ -182,7 +186,7 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
     return status;
 }
 
-/* Printing */
+/* ---- Printing ---- */
 
 static double ratio(const row *r, size_t n) {
     return (double)(n * sizeof(float)) / (double)r->bytes;
@@ -244,9 +248,9 @@ static void print_json(const table *t, const fed_layout *layout) {
 
 typedef void print_table(const table *t, const fed_layout *layout);
 
-/* Reading */
+/* ---- Reading the input ---- */
 
-/* Subtract the tensors of another file, which must be the same ones. */
+/* Subtract the tensors of another file, which must have the same names and shapes. */
 static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     fed_model before;
     FED_TRY(tool_read_tensors(path, &before, err));
@@ -258,7 +262,7 @@ static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     return status;
 }
 
-/* Leave out all other tensors. */
+/* Remove all tensors but the one of this name. */
 static fed_status keep_tensor(fed_model *model, const char *name, fed_error *err) {
     const fed_tensor *found = fed_layout_find(&model->layout, name);
     if (found == NULL) {
@@ -266,8 +270,8 @@ static fed_status keep_tensor(fed_model *model, const char *name, fed_error *err
         for (size_t k = 0; k < model->layout.count; k++) {
             fed_names_add(&names, model->layout.tensors[k].name);
         }
-        return fed_fail(err, FED_ENOTFOUND, "there is no tensor \"%s\"; there are %s", name,
-                        names.text);
+        return fed_fail(err, FED_ENOTFOUND, "--tensor: there is no tensor \"%s\"; there are %s",
+                        name, names.text);
     }
     memmove(model->values, model->values + found->offset, found->size * sizeof *model->values);
     fed_tensor *tensors = model->layout.tensors;
@@ -277,7 +281,8 @@ static fed_status keep_tensor(fed_model *model, const char *name, fed_error *err
     return FED_OK;
 }
 
-/* since: the file to subtract; tensor: the name of the only one to keep. NULL: none, all. */
+/* Read the tensors of a file. since: a file whose values are subtracted, or NULL. tensor: the only
+ * tensor to keep, or NULL to keep all. */
 static fed_status read_update(const char *path, const char *since, const char *tensor,
                               fed_model *model, fed_error *err) {
     FED_TRY(tool_read_tensors(path, model, err));

@@ -43,9 +43,9 @@ static const char usage[] =
     "--tensor NAME takes that tensor alone.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
-/* encode */
+/* ---- encode ---- */
 
-/* Overwrites the values. */
+/* Encode the model's values, and overwrite them. */
 static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
                                 fed_writer *out) {
     fedcodec unguarded = *codec;
@@ -77,7 +77,7 @@ static int encode(const fedcodec *codec, uint32_t small, const char *in, const c
     fed_writer_growing(&message);
     fed_status status = encode_values(codec, &model, small, &message);
     if (status != FED_OK) {
-        fed_fail(&err, status, "can't be encoded: %s", fed_status_text(status));
+        fed_fail(&err, status, "the values can't be encoded: %s", fed_status_text(status));
         result = tool_fail_file(in, &err);
     } else if (fed_file_replace(out, message.data, message.len, TOOL_FILE_MODE, &err) != FED_OK) {
         result = tool_fail(&err);
@@ -94,16 +94,16 @@ static int encode(const fedcodec *codec, uint32_t small, const char *in, const c
     return result;
 }
 
-/* decode, info */
+/* ---- decode, info ---- */
 
-/* A frame as it was sent, and the codec's message in it, which is checked. */
+/* A frame as it was sent, and the codec's checked message in it. */
 typedef struct part {
-    uint32_t small; /* the envelope's */
+    uint32_t small; /* the envelope's limit of small tensors */
     fedcodec_frame sent, plain;
-    uint8_t *unpacked; /* of a second stage */
+    uint8_t *unpacked; /* memory of an unpacked frame, or NULL */
 } part;
 
-/* *left: bytes of values that may still be decoded. */
+/* Read and check the next frame. *left: how many bytes of values may still be decoded. */
 static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p, fed_error *err) {
     p->unpacked = NULL;
     FED_TRY(fedcodec_envelope_next(envelope, &p->sent, err));
@@ -120,7 +120,8 @@ static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p
     p->small = envelope->small;
     p->unpacked = malloc(p->sent.plain_len + 1);
     if (p->unpacked == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for %zu bytes", p->sent.plain_len);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu bytes of an unpacked frame",
+                        p->sent.plain_len);
     }
     fed_status status = fedcodec_frame_unpack(&p->sent, p->unpacked, &p->plain);
     float max_abs;
@@ -138,7 +139,7 @@ static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p
     return FED_OK;
 }
 
-/* Append the frame's values as float32's own bytes. */
+/* Append a frame's values as float32 in little-endian order. */
 static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     size_t n = (size_t)frame->n;
     const fedcodec raw = {.vtable = fedcodec_by_id(1)};
@@ -155,7 +156,7 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
         fed_writer_advance(out, len);
     }
     free(values);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for %zu values", n);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for %zu values", n);
 }
 
 /* Called with each frame of an envelope. */
@@ -179,7 +180,7 @@ static int on_each_part(const char *path, uint64_t max_bytes, visit_part *visit,
         }
     }
     free(data);
-    return status == FED_ENOTFOUND ? EXIT_SUCCESS : tool_fail_file(path, &err); /* none is left */
+    return status == FED_ENOTFOUND ? EXIT_SUCCESS : tool_fail_file(path, &err); /* no frame left */
 }
 
 static fed_status visit_decode(void *user, const part *p, fed_error *err) {
@@ -215,7 +216,7 @@ static int decode_into(const char *in, const char *out, const fed_model *model) 
     return status == FED_OK ? EXIT_SUCCESS : tool_fail(&err);
 }
 
-/* Decode into the names and shapes of another file. */
+/* Decode an envelope into a file with the names and shapes of another file. */
 static int decode_like(const char *like, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fed_model model;
@@ -248,7 +249,7 @@ static int info(const char *path, uint64_t max_bytes) {
     return result == EXIT_SUCCESS ? tool_finish_output() : result;
 }
 
-/* list */
+/* ---- list ---- */
 
 static void list_names(const fedcodec_param *param) {
     printf("         %s=%s  %s;", param->key, param->names[(size_t)param->preset], param->help);
@@ -274,7 +275,7 @@ static int list(void) {
     return tool_finish_output();
 }
 
-/* the commands */
+/* ---- The commands ---- */
 
 static int encode_with(const char *spec, uint32_t small, uint32_t width, const char *const *file) {
     fed_error err = {.status = FED_OK};
@@ -322,7 +323,7 @@ static int run_decode(int argc, char **argv) {
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    const char *like = options[1].value; /* its own size is the limit */
+    const char *like = options[1].value; /* with --like, the size of its values is the limit */
     return like != NULL ? decode_like(like, file[0], file[1]) : decode(file[0], file[1], max_bytes);
 }
 
@@ -360,7 +361,7 @@ int main(int argc, char **argv) {
         return tool_compare(argc, argv);
     }
     if (strcmp(command, "list") == 0) {
-        return argc == 2 ? list() : tool_fail_usage("list takes nothing", "");
+        return argc == 2 ? list() : tool_fail_usage("the command list takes no arguments", "");
     }
     return tool_fail_usage(argc > 1 ? "unknown command" : "a command is missing", command);
 }

@@ -82,7 +82,7 @@ int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number)
     return EXIT_SUCCESS;
 }
 
-/* A model of one flat tensor. Not through fed_layout_add: here a tensor may be empty. */
+/* Make a model of one flat tensor. fed_layout_add is not used, as it refuses an empty tensor. */
 static fed_status one_tensor(size_t n, fed_model *model) {
     *model = (fed_model){.layout = {.count = 1, .size = n}};
     model->layout.tensors = malloc(sizeof *model->layout.tensors);
@@ -96,7 +96,7 @@ static fed_status one_tensor(size_t n, fed_model *model) {
     return FED_OK;
 }
 
-/* With float32's decoder, which also refuses NaN and infinity. */
+/* Decode the raw bytes with float32's decoder, which also refuses NaN and infinity. */
 static fed_status parse_raw(const char *path, const uint8_t *data, size_t len, fed_model *model,
                             fed_error *err) {
     size_t n = len / sizeof *model->values;
@@ -106,7 +106,8 @@ static fed_status parse_raw(const char *path, const uint8_t *data, size_t len, f
                         path, len);
     }
     if (n > UINT32_MAX) {
-        return fed_fail(err, FED_ERANGE, "%s: a tensor has at most %u values", path, UINT32_MAX);
+        return fed_fail(err, FED_ERANGE, "%s: too many values: a tensor has at most %u", path,
+                        UINT32_MAX);
     }
     if (one_tensor(n, model) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "%s: out of memory for %zu bytes", path, len);

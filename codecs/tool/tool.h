@@ -7,38 +7,39 @@
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
 
-/** Tensors of fewer values are grouped, unless --small says otherwise; as in a task. */
+/** Tensors of fewer values are grouped, unless --small says otherwise. A task has the same
+ * default. */
 #define TOOL_SMALL "1024"
 
 /** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */
 #define TOOL_MAX_BYTES "1073741824"
 
-/* Each says what went wrong on standard error and returns the exit status. */
+/* Each prints to standard error what went wrong and returns the exit status. */
 int tool_fail(const fed_error *err);
 int tool_fail_file(const char *path, const fed_error *err);
 int tool_fail_usage(const char *what, const char *word);
 
-/** Flush standard output, which is a result. Returns the exit status. */
+/** Flush standard output, and report a failed write. Returns the exit status. */
 int tool_finish_output(void);
 
-/** An option that takes a value. Without the option `value` keeps its default. */
+/** An option that takes a value. Without the option, value keeps its default. */
 typedef struct tool_option {
     const char *name; /* "--codec"; NULL ends the list */
     const char *value;
 } tool_option;
 
-/** Read the words after the command, argv[1]: options anywhere, and exactly `count` files. Returns
- * an exit status; a failure was explained to the user. */
+/** Read the words after the command in argv[1]: options anywhere, and exactly count files. Returns
+ * an exit status; an error has been printed. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
-/** The value of an option that is a number from 0 to `most`; returns as tool_read_args. */
+/** Read the value of an option that is a number from 0 to most. Returns as tool_read_args. */
 int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
 
 /** A file of float32 values: safetensors where its name ends in .safetensors, else raw
  * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */
 fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
-/** fedcodec compare: every codec on the user's own tensors, as a table. */
+/** The command fedcodec compare: print a table of every codec on the user's own tensors. */
 int tool_compare(int argc, char **argv);
 
 #endif

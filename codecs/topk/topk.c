@@ -1,5 +1,5 @@
-/* topk: a bitmap of the values of largest magnitude, and these values. Format:
- * docs/codec-formats.md#topk   Paper: 3LC, section 5 ("5% sparsification") */
+/* topk: a bitmap that marks the values of largest magnitude, and these values.
+ * Format: docs/codec-formats.md#topk   Paper: 3LC, section 5 ("5% sparsification") */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -20,16 +20,16 @@ static const fedcodec_param topk_params[] = {
     {.key = NULL},
 };
 
-/* Before values of a narrow form comes a NaN, which no float32 value is, and which names the form.
- * So the start of a message of one form is never a message of another. */
+/* Before bfloat16 and int8 values comes a NaN that names their form. No float32 value of a message
+ * is a NaN, so a message of one form can't be mistaken for one of another. */
 enum { NAMES = 0x7fc00000, NAME_LEN = 4 };
 
-/* Bytes of the NaN before k values. */
+/* Return the bytes of the NaN before k values, 0 for float32. */
 static size_t name_len(fedcodec_form form, size_t k) {
     return k > 0 && form != FEDCODEC_FORM_FLOAT32 ? NAME_LEN : 0;
 }
 
-/* Bytes of both. */
+/* Return the bytes of the NaN and the values. */
 static size_t sent_len(fedcodec_form form, size_t k) {
     return name_len(form, k) + fedcodec_values_len(form, k);
 }
@@ -54,11 +54,11 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* What follows the bitmap of a message of `len` bytes. */
+/* What follows the bitmap of a message. */
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
-    size_t taken; /* values, by load_word */
+    size_t taken; /* how many values load_word has read */
 } sent;
 
 static sent find_sent(const uint8_t *src, size_t len, size_t n) {
@@ -81,9 +81,10 @@ static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *ma
     return fedcodec_values_check(s.form, s.values, count, max_abs);
 }
 
-enum { WORD = 64 }; /* bits of the map that are read at once */
+enum { WORD = 64 }; /* bits of the bitmap that are read at once */
 
-/* y[i] += w * value for each bit of a word of the map. Returns their number. */
+/* y[i] += w * value for each bit i that is set in a word of the bitmap. Returns the number of
+ * values. */
 static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
     size_t count = 0;
     for (; word != 0; count++) {
@@ -93,8 +94,8 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 }
 
 #if FEDCODEC_AVX512
-/* The same if y has a value for each bit of the word, and as many values are readable at `values`.
- * It stores all of y's values: stores through masks delay the next loads. */
+/* As add_word, if y has 64 values and as many values are readable at values. It stores all 64
+ * values of y, since masked stores delay the loads that follow. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
     uint64_t lanes = fedcodec_bitmap_reversed(word);
     size_t count = 0;
@@ -127,7 +128,7 @@ static void axpy_float32(const uint8_t *src, size_t len, float w, float *y, size
     }
 }
 
-/* The next values of a narrow form, for the ones of a word, as float32. */
+/* Load the next values of a narrow form, one for each bit set in a word, as float32. */
 static void load_word(sent *s, uint64_t word, float value[WORD]) {
     const size_t count = (size_t)__builtin_popcountll(word);
     fedcodec_values_load(s->form, s->values, s->taken, count, value);

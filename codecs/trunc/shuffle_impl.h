@@ -1,5 +1,5 @@
-/* trunc's packing by shuffles: eight values of at most 25 bits are two vectors of bytes. For
- * trunc.c. */
+/* trunc's packing by shuffles: eight values of at most 25 bits are made from two vectors of bytes.
+ * Included by trunc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TRUNC_SHUFFLE_IMPL_H
 #define FEDCODEC_TRUNC_SHUFFLE_IMPL_H
@@ -9,27 +9,28 @@
 #if defined(FEDCODEC_AVX2) || defined(FEDCODEC_NEON)
 #define FEDCODEC_SHUFFLE 1
 
-/* The shuffles of eight values. The last four begin `second` bytes later, perhaps within a byte. */
+/* The shuffles for eight values. The member second says how many bytes after the first value the
+ * packed bytes of the last four values begin. That byte may also hold bits of the fourth value. */
 typedef struct shuffle {
-    uint8_t from[32];  /* where a word's bytes come from, among 16 each */
-    uint8_t to[2][32]; /* and back: bytes of even values, and of odd ones, where they are any */
-    int32_t up[8];     /* how many bits too low a value stands in its word */
+    uint8_t from[32];  /* unpacking: which byte of 16 goes to each byte of a word */
+    uint8_t to[2][32]; /* packing: which byte of an even or an odd value goes there */
+    int32_t up[8];     /* by how many bits a value must be shifted in its word */
     size_t second;
 } shuffle;
 
-/* Do four bytes from a value's first one on hold all its bits? */
+/* Do the four bytes from a value's first byte on hold all its bits? */
 static inline bool shuffles_unpack(unsigned width) {
     return width <= 25;
 }
 
-/* Does no value share bytes with the next but one? */
+/* Does a byte never hold bits of three values, so that even and odd values can be packed apart? */
 static inline bool shuffles_pack(unsigned width) {
     return width >= 8 && width <= 25;
 }
 
 static inline shuffle shuffle_of(unsigned width) {
     shuffle s = {.second = width / 2};
-    memset(s.to, 0x80, sizeof s.to); /* zeros */
+    memset(s.to, 0x80, sizeof s.to); /* 0x80 makes a shuffle write 0 */
     for (unsigned i = 0; i < 8 && shuffles_unpack(width); i++) {
         unsigned half = i / 4 * 16, at = i < 4 ? i * width : i * width - width / 2 * 8;
         s.up[i] = (int32_t)(at % 8);

@@ -1,5 +1,5 @@
-/* trunc: each value without its b least significant bits. Format: docs/codec-formats.md#trunc
- * Paper: INCEPTIONN, section III and figure 14 ("16b-T" and its like) */
+/* trunc: drop the b least significant bits of each value. Format: docs/codec-formats.md#trunc
+ * Paper: INCEPTIONN, section III and figure 14 (there called "16b-T" and so on) */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 #include "codecs/registry.h"
 #include "codecs/trunc/shuffle_impl.h"
 
-/* A message is b, then 32 - b bits for each value. A block of values is whole bytes. */
+/* A message is b, then 32 - b bits for each value. A block of values fills whole bytes. */
 enum { HEAD = 1, BITS_MAX = 31, BLOCK = 256 };
 
 static const fedcodec_param trunc_params[] = {
@@ -18,7 +18,7 @@ static const fedcodec_param trunc_params[] = {
     {.key = NULL},
 };
 
-/* Bits of n values, each 32 - b. */
+/* Return the bits of n values, 32 - b each. */
 static uint64_t packed_bits(size_t n, unsigned b) {
     return (uint64_t)n * (32 - b);
 }
@@ -31,7 +31,7 @@ static size_t trunc_bound(const double *param, size_t n) {
     return HEAD + packed_len(n, (unsigned)param[0]);
 }
 
-/* The first bits of eight bytes are the most significant. */
+/* Store eight bytes, the most significant first. */
 
 static void store_u64(uint8_t *dst, uint64_t v) {
     for (int k = 0; k < 8; k++) {
@@ -39,9 +39,9 @@ static void store_u64(uint8_t *dst, uint64_t v) {
     }
 }
 
-/* For any width: loops that compilers vectorise join values to units of up to 57 bits; the units'
- * bits are then appended one after the other. 57 bits and 7 from the byte before still fit into 64.
- */
+/* Return how many values are joined to a unit. Loops that compilers vectorise join values to units
+ * of up to 57 bits; then the units' bits are appended one after the other. 57 bits and 7 bits of
+ * an unfinished byte fit into 64. */
 
 static unsigned values_of_unit(unsigned width) {
     return width <= 7 ? 8 : width <= 14 ? 4 : width <= 28 ? 2 : 1;
@@ -64,7 +64,7 @@ static void split(const uint64_t *restrict joined, size_t n, unsigned width,
 }
 
 static void put_units(const uint64_t *unit, size_t n, unsigned width, uint8_t *dst) {
-    uint64_t carry = 0; /* the bits of a byte that is not full yet, at the top */
+    uint64_t carry = 0; /* the bits of an unfinished byte, in the top bits */
     unsigned full = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t word = carry | unit[i] << (64 - width) >> full;
@@ -121,7 +121,7 @@ static void unpack_bits(const uint8_t *src, unsigned b, float *restrict x) {
     }
 }
 
-/* What the loops over a message need. */
+/* What the loops over a message need to know. */
 typedef struct layout {
     unsigned b;
 #if defined(FEDCODEC_SHUFFLE)
@@ -137,7 +137,7 @@ static layout layout_of(unsigned b) {
     return l;
 }
 
-/* For two widths of whole bytes the loops are simpler. */
+/* Pack a block. Two widths of whole bytes have simpler loops. */
 static void pack(const layout *l, const float *restrict x, uint8_t *restrict dst) {
     const unsigned b = l->b;
     if (b == 16) {
@@ -187,8 +187,8 @@ static void unpack(const layout *l, const uint8_t *restrict src, float *restrict
     }
 }
 
-/* A full block's bytes, and some more that may be stored and loaded after it. A block that is not
- * full is treated like a full one. */
+/* The bytes of a full block, and a few that may be stored and loaded after it. A shorter block is
+ * handled like a full one. */
 enum { BLOCK_BYTES = BLOCK * 4 + 16 };
 
 static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst) {
@@ -203,7 +203,7 @@ static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst
     memcpy(dst, packed, packed_len(n, l->b));
 }
 
-/* A tensor in parts of whole blocks. */
+/* An encode of a tensor in parts of whole blocks. */
 typedef struct encoding {
     const fedcodec_job *job;
     layout l;
@@ -238,11 +238,11 @@ static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Decode the block that begins with value `first` of n. `to` holds a whole block. */
+/* Decode the block that begins with value first of n. The array to has room for a whole block. */
 static void decode_block(const layout *l, const uint8_t *src, size_t first, size_t n, float *to) {
     src += HEAD + first / 8 * (32 - l->b);
     uint8_t packed[BLOCK_BYTES];
-    if (n - first < 2 * BLOCK) { /* else a few bytes of the next block are read, too */
+    if (n - first < 2 * BLOCK) { /* copy the last blocks, as some bytes after a block are read */
         size_t len = packed_len(n - first < BLOCK ? n - first : BLOCK, l->b);
         memcpy(packed, src, len);
         memset(packed + len, 0, sizeof packed - len);

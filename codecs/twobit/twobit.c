@@ -10,7 +10,7 @@
 #include "codecs/prim/ternary.h"
 #include "codecs/registry.h"
 
-/* A message is t, then the codes; the first code is in a byte's top two bits. */
+/* A message is the threshold t, then the codes; the first code is in a byte's top two bits. */
 enum { HEAD = 4, BLOCK = FEDCODEC_DENSE_BLOCK, PLUS = 3, MINUS = 2, AHEAD = 1024 };
 
 static const fedcodec_param twobit_params[] = {
@@ -27,12 +27,12 @@ static size_t twobit_bound(const double *param, size_t n) {
     return HEAD + packed_len(n);
 }
 
-/* A byte from four codes: one product moves them to bits 30, 28, 26 and 24. */
+/* Make a byte from four codes: the product moves them to bits 30, 28, 26 and 24. */
 static inline uint8_t pack(const uint8_t code[4]) {
     return (uint8_t)(fedcodec_load_u32(code) * UINT32_C(0x40100401) >> 24);
 }
 
-/* Write the bytes of a group: join neighbouring codes, then neighbouring pairs. */
+/* Write the bytes of a group of values: join neighbouring codes, then neighbouring pairs. */
 #if FEDCODEC_AVX512
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     __m512i code = _mm512_maskz_set1_epi8(d.minus, MINUS);
@@ -42,8 +42,9 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     _mm_storeu_si128((__m128i *)(void *)dst, _mm512_cvtepi32_epi8(code));
 }
 #elif FEDCODEC_AVX2
-/* A table of PLUS, 0 and MINUS, each minus 2 at first: an index below 0 gives 0. The trits' upper
- * half has every other byte, so its products belong to the next byte. */
+/* A table lookup turns trits into codes; an index below 0 gives 0. The table's entries are MINUS,
+ * 0 and PLUS, each combined with MINUS, which is undone afterwards. The trits' upper half has
+ * every other byte, so its products belong to the next byte. */
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     const __m256i codes = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0 ^ MINUS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, PLUS ^ MINUS));
@@ -67,12 +68,12 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 }
 #endif
 
-/* Quantise as many values as whole vectors hold; returns their number. A value is at least t if it
- * is above the float before t. */
+/* Quantise as many values as whole vectors hold. Returns how many. fedcodec_ternary compares with
+ * > and not >=, so it gets the float just below t. */
 static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
-    const fedcodec_job b = *block; /* a copy that no store can change */
+    const fedcodec_job b = *block; /* a copy that no store can change, for the compiler */
     const float below = fedcodec_float(fedcodec_bits(t) - 1);
     for (; i + FEDCODEC_TERNARY <= b.n; i += FEDCODEC_TERNARY) {
         const float *x = b.x != NULL ? b.x + i : NULL;
@@ -86,7 +87,8 @@ static size_t quantise_groups(const fedcodec_job *block, float t) {
     return i;
 }
 
-/* The codes come first, as bytes, so that both loops can be vectorised. */
+/* Quantise the other values. The codes are made first, as bytes, so that compilers can vectorise
+ * both loops. */
 static void quantise_rest(float *restrict e, const float *restrict x, size_t n, float t,
                           uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
@@ -126,7 +128,7 @@ static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *
     FED_REQUIRE(isfinite(t) && t > 0.0f, FED_EFORMAT);
     uint8_t unused = 0, any = 0;
     for (size_t i = HEAD; i < len; i++) {
-        unused |= src[i] & ~(src[i] >> 1) & 0x55; /* a low bit alone: 01 */
+        unused |= src[i] & ~(src[i] >> 1) & 0x55; /* finds the invalid code 01 */
         any |= src[i];
     }
     bool padded = n % 4 == 0 || (src[len - 1] & 0xff >> 2 * (n % 4)) == 0;
@@ -135,15 +137,16 @@ static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* Four codes of a byte as bytes, then as the multiples of t that they are: 11 is 1, 10 is -1. */
+/* Spread the four codes of a byte to bytes, then turn them into multiples of t: 11 becomes 1, 10
+ * becomes -1. */
 static inline uint32_t unpack(uint8_t byte) {
-    uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* no two products meet in one bit */
+    uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* the products do not overlap */
     uint32_t plus = codes & UINT32_C(0x01010101), sent = codes >> 1 & UINT32_C(0x01010101);
     return plus | (sent ^ plus) * 255;
 }
 
-/* Unpack the values from `start` on, a multiple of 4, as multiples of t. Returns their number:
- * BLOCK, or fewer at the end. */
+/* Unpack the values from start on, a multiple of 4, as multiples of t. Returns how many: BLOCK, or
+ * fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            int8_t multiple[restrict BLOCK]) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
@@ -153,7 +156,8 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
     return count;
 }
 
-/* The values that sixteen codes choose among four: each code is moved to the end of a lane. */
+/* Choose sixteen values among four, by sixteen codes. Each code is shifted to the end of a
+ * lane. */
 #if FEDCODEC_AVX512
 static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
     const __m512i at = _mm512_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8, 22, 20, 18, 16, 30, 28, 26, 24);
@@ -171,11 +175,11 @@ static inline void choose_16(const uint8_t *codes, const float values[4], float 
 }
 #endif
 
-/* Decode as many values as whole vectors hold; returns their number. */
+/* Decode as many values as whole vectors hold. Returns how many. */
 static size_t decode_groups(const uint8_t *codes, float t, float *y, size_t n) {
     size_t i = 0;
 #if FEDCODEC_AVX2
-    const float values[4] = {0.0f, 0.0f, -t, t}; /* for the codes 00, 01 (unused), 10, 11 */
+    const float values[4] = {0.0f, 0.0f, -t, t}; /* for the codes 00, 01 (invalid), 10, 11 */
     for (; i + FEDCODEC_FETCH_LINE <= n; i += FEDCODEC_FETCH_LINE) {
         fedcodec_fetch(y + i, FEDCODEC_FETCH);
         choose_16(codes + i / 4, values, y + i);
@@ -199,7 +203,8 @@ static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Are all codes from `start` on, at most BLOCK, zeros? Mostly they are: then y need not be read. */
+/* Are all codes from start on, at most BLOCK, zeros? Usually they are, and then y need not be
+ * read. */
 static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
     size_t at = HEAD + start / 4, end = len - at < BLOCK / 4 ? len : at + BLOCK / 4;
     uint8_t any = 0;
@@ -210,7 +215,7 @@ static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
 }
 
 static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float t = fedcodec_load_f32(src); /* w * t can overflow, and 0 times that is NaN */
+    const float t = fedcodec_load_f32(src); /* w * t may be infinite; 0 times that is NaN */
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
@@ -221,7 +226,7 @@ static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
 }
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    const float t = fedcodec_load_f32(src); /* above the limit no value is t: no product then */
+    const float t = fedcodec_load_f32(src); /* a larger t occurs only if no value is sent */
     const int64_t step = t <= FEDCODEC_FOLD_LIMIT ? weight * fedcodec_fixed(t) : 0;
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {

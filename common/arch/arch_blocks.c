@@ -1,4 +1,4 @@
-/* Blocks of layers and their repetition, branches, and names in a model's text. */
+/* Parse the blocks of a model's text, their repetition, branches, and the names of layers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* ---- Names ---- */
 
-/* Letters, digits and '_', and single dots between them. */
+/* Is it a name: letters, digits and '_', with single dots between them? */
 static bool is_name(fed_word w) {
     static const char SIGNS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     for (size_t i = 0; i < w.len; i++) {
@@ -22,7 +22,8 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* A net that a small build trains has few names. */
+/* The digest of a name speeds up look-ups. A small build does without: a net that it trains has
+ * few names. */
 static uint64_t digest_of(const char *name) {
     return FED_SMALL ? 0 : fed_digest_bytes(name, strlen(name));
 }
@@ -37,16 +38,16 @@ static const arch_name *find_name(const arch_parser *p, const char *name) {
     return NULL;
 }
 
-/* Name the newest value. at: the word, for errors */
+/* Give the newest value a name. at: the word that errors quote. */
 static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     if (find_name(p, name) != NULL) {
-        return arch_fail(p, at, "another name: one before it has this one");
+        return arch_fail(p, at, "another name: an earlier layer has this name");
     }
     if (p->name_count == p->name_cap) {
         size_t cap = p->name_cap > 0 ? 2 * p->name_cap : 32;
         arch_name *names = realloc(p->names, cap * sizeof *names);
         if (names == NULL) {
-            return fed_fail(p->err, FED_ENOMEM, "no memory for a model's names");
+            return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's names");
         }
         p->names = names;
         p->name_cap = cap;
@@ -57,12 +58,12 @@ static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     return FED_OK;
 }
 
-/* A name of three parts; at: for errors */
+/* Join the three parts of a name. at: the word that errors quote. */
 static fed_status join_name(const arch_parser *p, fed_word at, const char *prefix, fed_word w,
                             const char *suffix, char name[FED_TENSOR_NAME]) {
     int len = snprintf(name, FED_TENSOR_NAME, "%s%.*s%s", prefix, (int)w.len, w.text, suffix);
     if (len < 0 || len >= FED_TENSOR_NAME) {
-        return arch_fail(p, at, "a shorter name: with what stands before it 63 characters");
+        return arch_fail(p, at, "a shorter name: with its block's prefix at most 63 characters");
     }
     return FED_OK;
 }
@@ -86,7 +87,8 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) {
     return FED_OK;
 }
 
-/* The name of a layer or a block: its label; without one, its kind and its number in this scope. */
+/* Set p->name to the name of a layer or a block: its label. Without a label it is the kind, and
+ * its number among those of its kind in this scope. */
 static fed_status name_it(arch_parser *p, fed_word label, fed_word kind, size_t counter) {
     uint32_t count = ++p->scope->counts[counter];
     if (label.len > 0) {
@@ -103,7 +105,8 @@ static bool same_word(fed_word a, fed_word b) {
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* The block of that name, if it may be used here: a block must be defined before it is used. */
+/* Return the index of the block with this name if it may be used here, else ARCH_BLOCKS. A block
+ * must be defined before it is used. */
 static size_t find_block(const arch_parser *p, fed_word w) {
     size_t end = p->scope->block < p->block_count ? p->scope->block : p->block_count;
     for (size_t i = 0; i < end; i++) {
@@ -114,7 +117,7 @@ static size_t find_block(const arch_parser *p, fed_word w) {
     return ARCH_BLOCKS;
 }
 
-/* A name that "let" may define: no other thing has it. */
+/* Read a name that "let" may define: nothing else may have it. */
 static fed_status new_word(arch_parser *p, const char *wanted, fed_word *w) {
     static const char *const taken[] = {"input", "let", "in", "from", "mse", "scaffold"};
     *w = arch_word_next(p);
@@ -138,7 +141,7 @@ static fed_status parse_params(arch_parser *p, arch_block *block) {
         FED_TRY(new_word(p, "the name of a parameter, which nothing else has", param));
         for (size_t i = 0; i < block->param_count; i++) {
             if (same_word(block->params[i], *param)) {
-                return arch_fail(p, *param, "another name: a parameter has this one");
+                return arch_fail(p, *param, "another name: an earlier parameter has this name");
             }
         }
         block->param_count++;
@@ -186,7 +189,7 @@ static fed_status fail_args(const arch_parser *p, const arch_block *block) {
     return arch_fail(p, arch_word_peek(p), wanted);
 }
 
-/* "(16,1)": the arguments of the block's parameters */
+/* Parse the numbers for a block's parameters, such as "(16,1)". */
 static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *args) {
     const char *sign = "(";
     for (size_t i = 0; i < block->param_count; i++, sign = ",") {
@@ -202,7 +205,8 @@ static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *
     return block->param_count == 0 || arch_word_skip(p, ")") ? FED_OK : fail_args(p, block);
 }
 
-/* The repetitions of a block, and the numbers of its copies: "3" is 0, 1, 2; "1..2" is 1, 2. */
+/* How often a block is used, and the numbers of its copies: "3" gives copies 0, 1 and 2, and
+ * "1..2" gives copies 1 and 2. */
 typedef struct repetition {
     bool given;
     uint32_t first, last;
@@ -217,7 +221,8 @@ static fed_status parse_repetition(arch_parser *p, repetition *r) {
     uint32_t numbers[2];
     size_t count = arch_numbers(w, "..", numbers, 2);
     if (count == 0 || (count == 1 ? numbers[0] == 0 : numbers[0] > numbers[1])) {
-        return arch_fail(p, w, "how often a block comes, as in \"3 basic\" or \"1..2 basic\"");
+        return arch_fail(p, w,
+                         "how often a block is repeated, as in \"3 basic\" or \"1..2 basic\"");
     }
     r->first = count == 1 ? 0 : numbers[0];
     r->last = count == 1 ? numbers[0] - 1 : numbers[1];
@@ -234,7 +239,7 @@ static fed_status count_step(arch_parser *p, fed_word at) {
     return FED_OK;
 }
 
-/* Parse a block's layers again, for a use of the block with this name. */
+/* Parse a block's layers again, for one use of the block. name: the name of this use. */
 static fed_status repeat_block(arch_parser *p, const arch_scope *block, fed_word at,
                                const char *name) {
     FED_TRY(count_step(p, at));
@@ -257,7 +262,7 @@ static fed_status use_block(arch_parser *p, fed_word label) {
     arch_scope scope = {.block = find_block(p, w)};
     if (scope.block == ARCH_BLOCKS) {
         return arch_fail(p, w,
-                         r.given ? "the name of a block that stands before this"
+                         r.given ? "the name of a block that is defined before this"
                                  : "a layer (conv, dense, relu, ...) or a block's name");
     }
     p->blocks[scope.block].used = true;
@@ -304,7 +309,8 @@ static fed_status parse_item(arch_parser *p) {
     return add_name(p, label.len > 0 ? label : p->kind, p->name);
 }
 
-/* "scaffold", "mse" or "scaffold | mse" after the last layer. */
+/* Skip "scaffold", "mse" or "scaffold | mse" after the last layer. Returns true if one of them was
+ * there. */
 static bool skip_end(arch_parser *p) {
     bool whole = p->scope->block == ARCH_BLOCKS;
     bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");

@@ -6,11 +6,12 @@
 #include "fed/arch.h"
 #include "fed/rng.h"
 
-/* The random stream of tensor i is (i, this number); streams of rounds and devices are others. */
+/* The random stream of tensor i is named by the pair (i, this number). Rounds and devices use
+ * other streams. */
 enum { STREAM_INITIAL_WEIGHTS = 0x696e6974 };
 
-/* Only operations that IEEE 754 rounds the same way everywhere: a division, a square root, a
- * multiplication, and 2u - 1, which is exact. */
+/* Draw a tensor's values. It uses only operations that IEEE 754 rounds in the same way on every
+ * machine: a division, a square root, a multiplication, and 2u - 1, which is exact. */
 static void draw(const fed_layout *layout, size_t index, float scale, uint64_t seed,
                  float *values) {
     const fed_tensor *tensor = &layout->tensors[index];

@@ -1,4 +1,4 @@
-/* The layers of a model's text: each kind's words, output shape and tensors. */
+/* Parse the layers of a model's text: the words of each kind, its output shape and its tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,13 +8,14 @@
 #include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
-/* Most values of a sample in one layer; see ARCH_PARAMETERS_MAX. */
+/* The most values of a sample in one layer; see ARCH_PARAMETERS_MAX. */
 static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
 
 static const char TOO_LARGE[] = "a smaller layer: it gives more than 2^28 values a sample";
 
 static uint64_t shape_size(fed_shape s) {
-    /* Saturates: c * h is under 2^64, and times w it may not be. */
+    /* c * h is below 2^64. The product with w might not be, so a plane that is too large already
+     * is returned without it. */
     uint64_t plane = (uint64_t)s.c * s.h;
     return plane > SHAPE_SIZE_MAX ? plane : plane * s.w;
 }
@@ -27,7 +28,7 @@ fed_shape arch_value_shape(const fed_arch *arch, uint32_t value) {
     return value == 0 ? arch->input : arch->layers[value - 1].out;
 }
 
-/* Refuse a word; the reason is formatted. */
+/* Refuse a word with a formatted text, as arch_fail does. */
 FED_PRINTF(3, 4)
 static fed_status fail_because(const arch_parser *p, fed_word w, const char *format, ...) {
     char wanted[200];
@@ -45,7 +46,7 @@ static fed_status fail_small(const arch_parser *p) {
 
 /* ---- Tensors ---- */
 
-/* Add the tensor "NAME.suffix" of the layer that is being parsed; *index: its index. */
+/* Add the tensor "NAME.suffix" of the layer that is being parsed. *index becomes its index. */
 static fed_status add_tensor(arch_parser *p, const char *layer, const char *suffix, uint32_t rank,
                              const uint32_t *dims, size_t *index) {
     char name[2 * FED_TENSOR_NAME];
@@ -77,12 +78,12 @@ static fed_status add_bias(arch_parser *p, fed_layer *layer) {
                            : FED_OK;
 }
 
-/* SCAFFOLD's c: as many statistics as there are parameters. */
+/* Add SCAFFOLD's control variate c: as many running statistics as there are parameters. */
 static fed_status add_controls(arch_parser *p) {
     fed_layout *layout = &p->arch->layout;
     size_t index;
     for (size_t k = 0, trained = layout->count; k < trained; k++) {
-        fed_tensor t = layout->tensors[k]; /* a copy: the list moves as it grows */
+        fed_tensor t = layout->tensors[k]; /* a copy: adding a tensor may move the list */
         FED_TRY(add_tensor(p, "scaffold", t.name, t.rank, t.dims, &index));
     }
     return FED_OK;
@@ -149,9 +150,10 @@ static fed_status parse_lrn(arch_parser *p, fed_layer *layer) {
 static fed_status parse_widen(arch_parser *p, fed_layer *layer) {
     layer->out = layer->in;
     fed_word out = arch_word_peek(p);
-    FED_TRY(arch_number(p, 1, "the channels that widen gives, as in \"widen 32\"", &layer->out.c));
+    FED_TRY(
+        arch_number(p, 1, "the number of channels after widen, as in \"widen 32\"", &layer->out.c));
     if (layer->out.c < layer->in.c) {
-        return fail_because(p, out, "a number from %u on: so many channels come in", layer->in.c);
+        return fail_because(p, out, "at least %u, the number of input channels", layer->in.c);
     }
     return FED_OK;
 }
@@ -171,8 +173,8 @@ static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wan
     return FED_OK;
 }
 
-/* How many positions a window of layer->kh x kw has. It must fit, so h + 2 pad - k is below
- * 2^32. */
+/* Compute how many positions a window of layer->kh x kw has, and set the output's h and w. The
+ * window must fit into the padded input. */
 static fed_status place_window(const arch_parser *p, fed_word window, fed_layer *layer) {
     uint32_t smaller = layer->kh < layer->kw ? layer->kh : layer->kw;
     if (layer->pad > smaller / 2) {
@@ -180,8 +182,7 @@ static fed_status place_window(const arch_parser *p, fed_word window, fed_layer 
     }
     uint64_t h = layer->in.h + 2 * (uint64_t)layer->pad, w = layer->in.w + 2 * (uint64_t)layer->pad;
     if (layer->kh > h || layer->kw > w) {
-        return fail_because(p, window,
-                            "a window no larger than what comes in, %ux%u with a pad of %u",
+        return fail_because(p, window, "a window no larger than its input, %ux%u with a pad of %u",
                             layer->in.h, layer->in.w, layer->pad);
     }
     layer->out.h = (uint32_t)((h - layer->kh) / layer->stride) + 1;
@@ -226,7 +227,7 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
                              {"pad", .number = &layer->pad}};
     FED_TRY(arch_options_parse(p, options, 2));
     if (layer->stride == 0 && layer->kh != layer->kw) {
-        return arch_fail(p, window, "a stride after a window that isn't square");
+        return arch_fail(p, window, "\"stride\" after a window that isn't square");
     }
     layer->stride = layer->stride == 0 ? layer->kh : layer->stride;
     return place_window(p, window, layer);
@@ -234,16 +235,18 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
 
 /* ---- Dense layers and words ---- */
 
-/* The weights are an embedding's: a word's vector there is the word's row of scores here. */
+/* Make a dense layer use the weights of an embedding. A word's vector in the embedding is the row
+ * of weights that gives the word's score. */
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
     const fed_layer *embedding = value > 0 ? &p->arch->layers[value - 1] : NULL;
     if (embedding == NULL || embedding->kind != FED_LAYER_EMBEDDING) {
-        return arch_fail(p, p->kind, "an embedding after tied");
+        return arch_fail(p, p->kind, "the name of an embedding after \"tied\"");
     }
     if (layer->out.c != p->arch->words || layer->in.c != embedding->out.c) {
-        return fail_because(p, p->kind,
-                            "%u outputs of %u values, as the embedding has; not %u of %u",
-                            p->arch->words, embedding->out.c, layer->out.c, layer->in.c);
+        return fail_because(
+            p, p->kind,
+            "%u outputs of %u values each, as the embedding has; not %u outputs of %u values",
+            p->arch->words, embedding->out.c, layer->out.c, layer->in.c);
     }
     layer->tied = true;
     layer->weight = embedding->weight;
@@ -271,14 +274,17 @@ static fed_status parse_dense(arch_parser *p, fed_layer *layer) {
     } else if (layer->each) {
         FED_TRY(tie(p, layer, embedding));
     } else {
-        return arch_fail(p, p->kind, "each before tied: an embedding has one vector a position");
+        return arch_fail(
+            p, p->kind,
+            "\"each\" together with \"tied\": an embedding gives one vector for each position");
     }
     return add_bias(p, layer);
 }
 
 static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
     if (p->arch->words == 0 || layer->input[0] != 0) {
-        return arch_fail(p, p->kind, "an embedding only of \"input tokens\"");
+        return arch_fail(p, p->kind,
+                         "an embedding directly after \"input tokens ...\", and only there");
     }
     layer->out = layer->in;
     FED_TRY(
@@ -290,7 +296,8 @@ static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
 
 static fed_status add_layer(arch_parser *p, const fed_layer *layer);
 
-/* One of the layers of an lstm; index is the digit in PyTorch's names. */
+/* Parse one of the layers of an lstm. index is the digit in PyTorch's names, as in
+ * weight_ih_l0. */
 static fed_status parse_cell(arch_parser *p, uint32_t size, uint32_t index, fed_layer *cell) {
     cell->input[0] = p->value;
     cell->in = cell->out = arch_value_shape(p->arch, p->value);
@@ -339,7 +346,7 @@ static fed_status parse_lstm(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* Add another input to a layer, after its layer->inputs others. */
+/* Parse the name of another input of a layer, after its layer->inputs others. */
 static fed_status parse_input(arch_parser *p, fed_layer *layer, fed_word *w) {
     *w = arch_word_peek(p);
     return arch_value_parse(p, &layer->input[layer->inputs++]);
@@ -357,7 +364,8 @@ static fed_status parse_add(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* The value before comes last, so the named values move in front of it. */
+/* Parse concat. The channels of the value before the layer come last, so the named values move in
+ * front of it. */
 static fed_status parse_concat(arch_parser *p, fed_layer *layer) {
     layer->out = layer->in;
     layer->inputs = 0;
@@ -376,7 +384,7 @@ static fed_status parse_concat(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* ---- All of them ---- */
+/* ---- The table of all kinds ---- */
 
 static const struct {
     const char *word;
@@ -422,7 +430,7 @@ static fed_status grow_layers(arch_parser *p) {
         p->origins = origins;
     }
     if (layers == NULL || origins == NULL) {
-        return fed_fail(p->err, FED_ENOMEM, "no memory for a model's layers");
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's layers");
     }
     p->layer_cap = cap;
     return FED_OK;

@@ -1,11 +1,12 @@
-/* A model without layers: a text that names tensors only. */
+/* Parse a model without layers: a text that only names tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
-/* PyTorch's names, such as "layer1.0.conv1.weight"; and '-', which other programs use. */
+/* Is it a tensor's name? PyTorch's names look like "layer1.0.conv1.weight"; other programs also
+ * use '-'. */
 static bool is_name(fed_word w) {
     static const char OTHERS[] = "_.-";
     for (size_t i = 0; i < w.len; i++) {
@@ -18,7 +19,7 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* Add a tensor; its shape is a word such as 20x1x5x5. */
+/* Add a tensor. Its shape is a word such as 20x1x5x5. */
 static fed_status add_shaped(arch_parser *p, fed_word name, fed_word shape) {
     char text[FED_TENSOR_NAME];
     uint32_t dims[FED_TENSOR_RANK];

@@ -1,4 +1,4 @@
-/* Model descriptions: from a name or a text to layers and tensors. */
+/* Parse a model's description: from a name or a text to layers and tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/arch/arch_parser.h"
 
@@ -29,7 +29,7 @@ const char *fed_arch_text(size_t k) {
 
 /* ---- The input ---- */
 
-/* Word numbers reach the net as floats, which are exact up to this number. */
+/* The most words. Their numbers reach the net as floats, which are exact up to this number. */
 static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
 
 static fed_status parse_tokens(arch_parser *p) {
@@ -84,23 +84,24 @@ static fed_status parse_input(arch_parser *p) {
     return fed_word_is(bar, "|") ? FED_OK : arch_fail(p, bar, "\"|\" and the first layer");
 }
 
-/* ---- The whole ---- */
+/* ---- The whole text ---- */
 
 static fed_status check_all_is_used(const arch_parser *p) {
     for (size_t i = 0; i < p->arch->layer_count; i++) {
         if (!p->origins[i].used && i + 1 != p->value) {
-            return arch_fail(p, p->origins[i].at, "a layer after it that reads what it gives");
+            return arch_fail(p, p->origins[i].at, "a later layer that reads this layer's output");
         }
     }
     for (size_t i = 0; i < p->block_count; i++) {
         if (!p->blocks[i].used) {
-            return arch_fail(p, p->blocks[i].name, "a use of this block");
+            return arch_fail(p, p->blocks[i].name, "a use of this block after its definition");
         }
     }
     return FED_OK;
 }
 
-/* The last value is scores, or numbers, for each position. */
+/* Check the last value, which is the model's output: one score or number for each class and
+ * position. */
 static fed_status take_output(arch_parser *p) {
     fed_arch *arch = p->arch;
     fed_word end = arch_word_peek(p);
@@ -138,7 +139,8 @@ static fed_status parse_words(arch_parser *p) {
     return FED_OK;
 }
 
-/* The parser's state lies on the heap: 10 KB are too much for a small device's stack. */
+/* The parser's state is allocated on the heap: its 10 KB are too much for a small device's
+ * stack. */
 typedef struct parsing {
     arch_parser parser;
     arch_scope whole;
@@ -149,7 +151,7 @@ static fed_status parse_text(const char *text, fed_arch *arch, fed_error *err) {
     arch->text = calloc(1, FED_ARCH_TEXT);
     if (now == NULL || arch->text == NULL) {
         free(now);
-        return fed_fail(err, FED_ENOMEM, "no memory for a model's description");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model's description");
     }
     arch_parser *p = &now->parser;
     p->text = text;
@@ -181,7 +183,7 @@ static fed_status fail_name(const char *name, fed_error *err) {
                     name, list);
 }
 
-/* The text of a name of models.def; other input must be a text itself. */
+/* Return the text of a model of models.def by its name. Other input must be a text itself. */
 static const char *look_up(const char *name_or_text) {
     for (size_t k = 0; k < MODEL_COUNT; k++) {
         if (strcmp(name_or_text, models[k].name) == 0) {
@@ -191,7 +193,7 @@ static const char *look_up(const char *name_or_text) {
     return name_or_text;
 }
 
-/* Does it look like a name? Then an error can show all of it. */
+/* Is it a single word, and not the first word of a text? Then an error can show it as a name. */
 static bool is_one_word(const char *text) {
     static const char *const first[] = {"input", "vector", "tensors"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
@@ -245,7 +247,8 @@ void fed_arch_free(fed_arch *arch) {
     *arch = (fed_arch){0};
 }
 
-/* A layer's name: its tensor's name up to the last '.'. A layer without tensors has none. */
+/* A layer's name is its tensor's name up to the last '.'. Returns NULL for a layer without
+ * tensors. */
 static const fed_tensor *own_tensor(const fed_arch *arch, const fed_layer *layer) {
     switch (layer->kind) {
     case FED_LAYER_DENSE:

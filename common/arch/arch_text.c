@@ -1,4 +1,4 @@
-/* A model's text as words: split, shown in errors, read as numbers. */
+/* Split a model's text into words, show places of it in errors, and read numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,10 @@
 #include "fed/bytes.h"
 
 static const char BLANKS[] = " \t\r\n";
-static const char SIGNS[] = "|;=:(),"; /* each a word by itself */
+static const char SIGNS[] = "|;=:(),"; /* each of these is a word by itself */
 
-/* The next word from *at on; *at moves to it. Empty at the end of the text. */
+/* Return the next word from *at on, and move *at to its first character. The word is empty at the
+ * end of the text. */
 static fed_word find_word(const char **at) {
     *at += strspn(*at, BLANKS);
     while (**at == '#') {
@@ -31,7 +32,8 @@ static fed_status check_characters(const arch_parser *p, fed_word w) {
     return FED_OK;
 }
 
-/* One blank between words, but none inside "basic(16,1)" or before ':'. */
+/* Append a word to the canonical text: one blank between words, but none inside "basic(16,1)" or
+ * before ':'. */
 static void write_word(fed_writer *text, fed_word w) {
     bool first = text->len == 0;
     char before = first ? '\0' : (char)text->data[text->len - 1];
@@ -55,7 +57,7 @@ fed_status arch_words_split(arch_parser *p) {
     }
     p->words = calloc(count + 1, sizeof *p->words);
     if (p->words == NULL) {
-        return fed_fail(p->err, FED_ENOMEM, "no memory for a model's description");
+        return fed_fail(p->err, FED_ENOMEM, "out of memory for a model's description");
     }
     at = p->text;
     for (size_t i = 0; i <= count; i++) {
@@ -98,7 +100,8 @@ fed_word arch_word_meaning(const arch_parser *p, fed_word w) {
     return w;
 }
 
-/* "line 2, column 5", or "column 5" of a text of one line. */
+/* Describe a place in the text: "line 2, column 5", or "column 5" if the text has only one
+ * line. */
 static void describe_place(const char *text, const char *at, char *place, size_t cap) {
     size_t line = 1;
     const char *start = text;
@@ -121,7 +124,7 @@ fed_status arch_fail(const arch_parser *p, fed_word w, const char *wanted) {
     char place[64], inside[FED_TENSOR_NAME + 8] = "";
     describe_place(p->text, w.text, place, sizeof place);
     if (p->scope != NULL && p->scope->prefix[0] != '\0') {
-        int len = (int)strlen(p->scope->prefix) - 1; /* without its '.' */
+        int len = (int)strlen(p->scope->prefix) - 1; /* without its last '.' */
         snprintf(inside, sizeof inside, " (in %.*s)", len, p->scope->prefix);
     }
     if (*w.text == '\0') {
@@ -145,7 +148,8 @@ bool arch_word_is_number(fed_word w) {
     return w.len > 0 && (is_digit(w.text[0]) || w.text[0] == '.');
 }
 
-/* A decimal below 2^32 at *at, which moves past its digits. */
+/* Read a decimal number below 2^32 at *at, and move *at past its digits. Returns false if there is
+ * none. */
 static bool take_number(const char **at, const char *end, uint32_t *number) {
     uint64_t value = 0;
     const char *digit = *at;

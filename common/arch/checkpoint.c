@@ -1,4 +1,4 @@
-/* Models as safetensors files. */
+/* Read and write models as safetensors files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/checkpoint.h"
 
@@ -12,8 +12,8 @@
 #include "fed/file.h"
 #include "fed/params.h"
 
-/* A file's values are in memory at once, so there must be a limit: 2^32 parameters, fewer on a
- * 32-bit machine. */
+/* The largest file. All its values are in memory at once: up to 2^32 parameters, fewer on a 32-bit
+ * machine. */
 static const size_t FILE_BYTES_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 34 : 30);
 
 static fed_status check_finite(const char *name, const fed_layout *layout, const float *values,
@@ -32,7 +32,7 @@ static fed_status check_finite(const char *name, const fed_layout *layout, const
 
 /* ---- Writing ---- */
 
-/* Header length and header, which ends at a multiple of 8 bytes. */
+/* Write the header's length, then the header, which is padded to a multiple of 8 bytes. */
 static fed_status put_header(fed_file *file, const fed_layout *layout, const char *const *metadata,
                              fed_error *err) {
     fed_writer header, start;
@@ -87,8 +87,8 @@ static fed_status parse_file(fed_checkpoint *file, fed_error *err) {
     if (r.status != FED_OK || header_len > fed_reader_left(&r) ||
         header_len > FED_SAFETENSORS_HEADER) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s: not a safetensors file: no header of the length that its first 8 "
-                        "bytes tell",
+                        "%s: not a safetensors file: its first 8 "
+                        "bytes are not the length of a header",
                         file->name);
     }
     const uint8_t *header = fed_read_bytes(&r, (size_t)header_len);
@@ -132,11 +132,11 @@ const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *na
     return fed_layout_find(&file->header.layout, name);
 }
 
-/* IEEE 754's binary16: 5 bits of exponent, 10 of fraction. Infinity and NaN stay infinity and
- * NaN. */
+/* Convert IEEE 754's binary16, with 5 bits of exponent and 10 of fraction. Infinity and NaN stay
+ * infinity and NaN. */
 static float half_float(uint32_t half) {
     uint32_t magnitude = half & 0x7fff, bits = magnitude << 13;
-    float value = (float)magnitude * 0x1p-24f; /* if it is below 2^-14 */
+    float value = (float)magnitude * 0x1p-24f; /* the value if it is below 2^-14 */
     if (magnitude >= 0x400) {
         bits += magnitude >= 0x7c00 ? (uint32_t)(255 - 31) << 23 : (uint32_t)(127 - 15) << 23;
         memcpy(&value, &bits, sizeof value);
@@ -150,7 +150,7 @@ static float bits_float(uint32_t bits) {
     return value;
 }
 
-/* Little-endian elements as floats. */
+/* Convert n little-endian elements to floats. */
 static void convert(fed_safetensors_type type, const uint8_t *at, float *values, size_t n) {
     if (type == FED_SAFETENSORS_F32) {
         for (size_t i = 0; i < n; i++, at += 4) {
@@ -165,7 +165,7 @@ static void convert(fed_safetensors_type type, const uint8_t *at, float *values,
     }
 }
 
-/* Tensor i of the file. */
+/* Read tensor i of the file into values[]. */
 static fed_status read_tensor(const fed_checkpoint *file, size_t i, float *values, fed_error *err) {
     const fed_tensor *tensor = &file->header.layout.tensors[i];
     const fed_safetensors_place *place = &file->header.places[i];
@@ -229,7 +229,8 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-/* The first few names of tensors of one layout that the other lacks; empty: none. */
+/* List the first few tensors that one layout has and the other lacks. The list is empty if there
+ * are none. */
 static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};

@@ -1,4 +1,4 @@
-/* Optimizer specs: "adam:lr=1e-3+cosine:steps=1000" to numbers. */
+/* Parse optimizer specs such as "adam:lr=1e-3+cosine:steps=1000" to numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/optimizer_spec.h"
 
@@ -11,7 +11,7 @@
 
 enum { PARAMS = 6 };
 
-/* A rule, or a part after a '+'. */
+/* A rule such as adam, or a part after a '+' such as clip. */
 typedef struct part {
     const char *name;
     fed_param param[PARAMS];
@@ -20,7 +20,7 @@ typedef struct part {
 
 #define FIELD(name) offsetof(fed_optimizer, name)
 
-/* Counts stay below 2^24, so that a float counts them exactly. */
+/* Range of a count. It stays below 2^24, so that a float counts exactly. */
 #define COUNT 1, 1e7
 #define RATE                                                                                       \
     { "lr", 0, FLT_MIN, 1e30, "learning rate", false, NULL }
@@ -104,7 +104,7 @@ static fed_status read_part(const part *p, const char *kind, const char *text,
     return FED_OK;
 }
 
-/* A rate that the spec does not name replaces the preset. */
+/* Parse the rule. learning_rate is used if the spec does not name lr. */
 static fed_status read_rule(const char *text, float learning_rate, fed_optimizer *optimizer,
                             fed_error *err) {
     size_t k;
@@ -146,7 +146,7 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
     return FED_OK;
 }
 
-/* Do the rule and its parts go together? */
+/* Check that the rule and its parts can be combined. */
 static fed_status check_parts(const fed_optimizer *o, fed_error *err) {
     if (o->scaffold_share > 0 && o->rule != FED_SGD) {
         return fed_fail(err, FED_EINVAL,
@@ -167,7 +167,7 @@ fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimi
         return fed_fail(err, FED_EINVAL, "an optimizer spec is at most %d characters long",
                         FED_OPTIMIZER_SPEC - 1);
     }
-    char parts[FED_OPTIMIZER_SPEC]; /* each ends with a NUL instead of its '+' */
+    char parts[FED_OPTIMIZER_SPEC]; /* a copy in which each '+' is replaced by a NUL */
     memcpy(parts, spec, strlen(spec) + 1);
     fed_optimizer parsed = {.rule = FED_SGD};
     unsigned named = 0;

@@ -1,4 +1,5 @@
-/* The JSON header of a safetensors file: a writer, and a strict reader of just this subset. */
+/* Write and read the JSON header of a safetensors file. The reader is strict and knows only the
+ * JSON that such headers need. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/arch/safetensors.h"
 
@@ -69,7 +70,7 @@ void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
 
 /* ---- Reading ---- */
 
-/* The types of elements; the first ones can be read as floats. */
+/* The types of elements. Those that can be read as floats come first. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -92,17 +93,17 @@ enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 /* A tensor in the header; its data are the bytes from begin up to end. */
 typedef struct entry {
     char name[FED_TENSOR_NAME];
-    size_t type; /* of types */
+    size_t type; /* index in types */
     uint32_t rank;
     uint32_t dims[FED_TENSOR_RANK];
     uint64_t begin, end;
 } entry;
 
 typedef struct parser {
-    const char *name; /* of the file, for messages */
+    const char *name; /* the file's name, for messages */
     const uint8_t *text;
     size_t len, pos;
-    entry *entries; /* [FED_SAFETENSORS_TENSORS] */
+    entry *entries; /* FED_SAFETENSORS_TENSORS of them */
     size_t count;
     fed_writer *notes;
     fed_error *err;
@@ -112,7 +113,8 @@ static fed_status refuse(const parser *p, const char *what) {
     return fed_fail(p->err, FED_EFORMAT, "%s: byte %zu of the header: %s", p->name, p->pos, what);
 }
 
-/* The next byte after white space, without consuming it. 0 at the end: a NUL is valid nowhere. */
+/* Return the next byte after white space, without consuming it. Returns 0 at the end: a NUL is
+ * valid nowhere in a header. */
 static uint8_t peek(parser *p) {
     while (p->pos < p->len && p->text[p->pos] != 0 && strchr(" \t\r\n", p->text[p->pos]) != NULL) {
         p->pos++;
@@ -132,7 +134,7 @@ static fed_status expect(parser *p, char byte, const char *what) {
     return accept(p, byte) ? FED_OK : refuse(p, what);
 }
 
-/* Four hex digits. */
+/* Read four hex digits. */
 static fed_status parse_hex4(parser *p, uint32_t *unit) {
     uint32_t value = 0;
     for (int i = 0; i < 4; i++, p->pos++) {
@@ -151,7 +153,7 @@ static fed_status parse_hex4(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* The UTF-16 code unit of an escape. */
+/* Read an escape sequence. *unit becomes its UTF-16 code unit. */
 static fed_status parse_escape(parser *p, uint32_t *unit) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint8_t byte = p->pos < p->len ? p->text[p->pos] : 0;
@@ -167,7 +169,8 @@ static fed_status parse_escape(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* The next character of a string, escapes resolved; *closed at its closing quote. */
+/* Read the next character of a string, with escapes resolved. *closed becomes true at the closing
+ * quote. */
 static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     if (p->pos == p->len || p->text[p->pos] < ' ') {
         return refuse(p, "unterminated string");
@@ -177,7 +180,8 @@ static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     return *unit == '\\' ? parse_escape(p, unit) : FED_OK;
 }
 
-/* Read a name or key into dst[cap], with a NUL. It is printable ASCII, since errors quote it. */
+/* Read a name or key into dst[cap] and end it with a NUL. It must be printable ASCII, since errors
+ * quote it. */
 static fed_status parse_name(parser *p, char *dst, size_t cap) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (size_t len = 0;;) {
@@ -198,8 +202,8 @@ static fed_status parse_name(parser *p, char *dst, size_t cap) {
     }
 }
 
-/* Read a string of the metadata, with a NUL. *plain: it is printable ASCII, so errors can quote
- * it. */
+/* Read a string of the metadata and append it with a NUL to the notes. *plain becomes true if it
+ * is printable ASCII, so that errors can quote it. */
 static fed_status parse_note(parser *p, bool *plain) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (;;) {
@@ -215,7 +219,7 @@ static fed_status parse_note(parser *p, bool *plain) {
     }
 }
 
-/* A whole number of 0 or more, without sign, fraction, exponent or leading zero. */
+/* Read a whole number of 0 or more, without sign, fraction, exponent or leading zero. */
 static fed_status parse_number(parser *p, uint64_t *number) {
     peek(p);
     size_t start = p->pos;
@@ -234,7 +238,7 @@ static fed_status parse_number(parser *p, uint64_t *number) {
     return FED_OK;
 }
 
-/* An array of at most max numbers. */
+/* Read an array of at most max numbers. */
 static fed_status parse_numbers(parser *p, uint64_t *numbers, size_t max, size_t *count) {
     FED_TRY(expect(p, '[', "expected '['"));
     *count = 0;
@@ -294,7 +298,7 @@ static const struct {
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
-/* "dtype", "shape" and "data_offsets" in any order, each of them once. */
+/* Read the keys "dtype", "shape" and "data_offsets" of a tensor, in any order, each once. */
 static fed_status parse_entry(parser *p, entry *e) {
     bool seen[FIELD_COUNT] = {false};
     FED_TRY(expect(p, '{', "expected '{'"));
@@ -316,7 +320,8 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* "__metadata__": strings by name. Strings that are not printable ASCII are checked and dropped. */
+/* Read "__metadata__", an object of strings. Strings that are not printable ASCII are checked and
+ * dropped. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {
@@ -357,7 +362,7 @@ static fed_status parse_members(parser *p) {
 }
 
 static fed_status parse_header(parser *p) {
-    /* The format wants '{' as the very first byte. */
+    /* A safetensors header must begin with '{', without white space before it. */
     if (p->len == 0 || p->text[0] != '{') {
         return refuse(p, "expected '{'");
     }
@@ -375,7 +380,8 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Entry i, which must begin where the one before it ended, at *at. */
+/* Add entry i to the layout. Its data must begin at *at, where the data of the entry before
+ * ended. */
 static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
     const entry *e = &p->entries[i];
     fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);

@@ -7,7 +7,7 @@
 #include "fed/error.h"
 #include "fed/model.h"
 
-/* Limits of a header: tensors, and bytes. */
+/* The most tensors of a header, and its most bytes. */
 enum { FED_SAFETENSORS_TENSORS = 4096, FED_SAFETENSORS_HEADER = 1 << 22 };
 
 /** Append the header of a layout whose values lie end to end, padded with blanks to a multiple of 8
@@ -26,27 +26,28 @@ typedef enum fed_safetensors_type {
 /** The position of a tensor of the layout. */
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
-    const char *word; /* its dtype: "I64" */
-    uint64_t begin;   /* bytes after the header */
+    const char *word; /* its dtype, such as "I64" */
+    uint64_t begin;   /* offset of its data after the header */
 } fed_safetensors_place;
 
 typedef struct fed_safetensors {
-    fed_layout layout; /* names and shapes, in the order of their data */
+    fed_layout layout; /* names and shapes, in the order of the tensors' data */
     fed_safetensors_place *places;
-    fed_writer notes; /* of the metadata what is printable ASCII: key 0 value 0 ... */
+    fed_writer notes; /* metadata in printable ASCII: key, NUL, value, NUL ... */
 } fed_safetensors;
 
 /**
- * Read a header: strict JSON, tensors with names of printable ASCII only, no key that the format
- * does not know, no key twice, and data offsets that cover data_bytes exactly once. Errors:
- * FED_EFORMAT with `name`, the byte and what is wrong; FED_ENOMEM. Owner: fed_safetensors_free.
+ * Read a header. It must be strict JSON, with tensor names of printable ASCII, only keys that the
+ * format knows, no key twice, and data offsets that cover data_bytes exactly once. Errors:
+ * FED_EFORMAT, with the argument name, the byte's position and what is wrong; FED_ENOMEM. Owner:
+ * fed_safetensors_free.
  */
 fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t len,
                                  uint64_t data_bytes, fed_safetensors *header,
                                  fed_error *err) FED_CHECKED;
 void fed_safetensors_free(fed_safetensors *header);
 
-/** The metadata's value of a key; NULL: there is none. Lives as long as the header. */
+/** Return the metadata's value of a key, or NULL. It is valid as long as the header. */
 const char *fed_safetensors_note(const fed_safetensors *header, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rare cases of the bit readers and writers: ends, long runs and failures. */
+/* The rare cases of the bit readers and writers: the last bytes, long runs and failures. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bits.h"
 
@@ -50,7 +50,7 @@ static void fail(fed_bit_reader *r) {
     r->status = FED_EFORMAT;
 }
 
-/* The next bit; the caller knows that one is left. */
+/* Read the next bit. The caller has checked that one is left. */
 static unsigned next_bit(fed_bit_reader *r) {
     unsigned bit = (unsigned)r->src[r->pos >> 3] >> (7 - (r->pos & 7)) & 1;
     r->pos++;
@@ -72,7 +72,7 @@ uint32_t fed_get_bits_slow(fed_bit_reader *r, unsigned count) {
 uint64_t fed_get_unary_slow(fed_bit_reader *r, uint64_t limit) {
     uint64_t ones = 0;
     while (ones <= limit && bits_left(r) > 0) {
-        /* A whole byte of ones at once: the caller comes here mostly for long runs. */
+        /* Read a whole byte of ones at once, since callers come here mostly for long runs. */
         if ((r->pos & 7) == 0 && r->src[r->pos >> 3] == 0xff) {
             r->pos += 8;
             ones += 8;

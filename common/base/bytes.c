@@ -1,4 +1,5 @@
-/* Bounded, sticky readers and writers of little-endian bytes. */
+/* Readers and writers of little-endian bytes. They check bounds, and after a failure they do
+ * nothing more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bytes.h"
 
@@ -10,7 +11,7 @@
 enum { VARINT_BYTES = 10, FIRST_CAPACITY = 256 };
 
 void fed_reader_init(fed_reader *r, const void *data, size_t len) {
-    /* The pointer is never NULL, so an empty view needs no special case below. */
+    /* The pointer is never NULL, so that empty data needs no special case below. */
     *r = (fed_reader){.data = data != NULL ? data : (const uint8_t *)"", .len = len};
 }
 
@@ -26,7 +27,7 @@ const uint8_t *fed_read_bytes(fed_reader *r, size_t len) {
     return at;
 }
 
-/* A little-endian integer of `size` bytes. */
+/* Read a little-endian integer of size bytes. */
 static inline uint64_t read_le(fed_reader *r, size_t size) {
     const uint8_t *at = fed_read_bytes(r, size);
     uint64_t v = 0;
@@ -70,8 +71,8 @@ uint64_t fed_read_varint(fed_reader *r) {
     uint64_t v = 0;
     for (unsigned i = 0; i < VARINT_BYTES; i++) {
         uint8_t byte = fed_read_u8(r);
-        /* The tenth byte holds the one bit that is left; a last byte of 0 would be a longer form.
-         */
+        /* The tenth byte can hold only the one bit that is left. A last byte of 0 would be a
+         * longer form of the same number. */
         if ((i == VARINT_BYTES - 1 && byte > 1) || (i > 0 && byte == 0)) {
             break;
         }
@@ -127,7 +128,7 @@ void fed_writer_free(fed_writer *w) {
     fed_writer_growing(w);
 }
 
-/* Grow to hold `len` more bytes, and to at least twice the capacity. */
+/* Grow the memory to hold len more bytes, and to at least twice its capacity. */
 static fed_status grow(fed_writer *w, size_t len) {
     FED_REQUIRE(w->grows, FED_ENOSPC);
     FED_REQUIRE(len <= SIZE_MAX / 2 - w->len, FED_ENOMEM);
@@ -155,7 +156,7 @@ void fed_writer_advance(fed_writer *w, size_t len) {
     }
 }
 
-/* v in `size` bytes, little-endian. */
+/* Write v in size bytes, little-endian. */
 static inline void write_le(fed_writer *w, uint64_t v, size_t size) {
     uint8_t *at = fed_writer_reserve(w, size);
     for (size_t i = 0; at != NULL && i < size; i++) {
@@ -204,7 +205,7 @@ void fed_write_varint(fed_writer *w, uint64_t v) {
 
 void fed_write_bytes(fed_writer *w, const void *src, size_t len) {
     if (len == 0) {
-        return; /* src may be NULL then, which memcpy does not allow */
+        return; /* src may be NULL, which memcpy does not allow */
     }
     uint8_t *at = fed_writer_reserve(w, len);
     if (at != NULL) {
@@ -216,7 +217,7 @@ void fed_write_bytes(fed_writer *w, const void *src, size_t len) {
 void fed_write_str(fed_writer *w, const char *text) {
     size_t len = strlen(text);
     if (fed_writer_reserve(w, fed_varint_size(len) + len) == NULL) {
-        return; /* all of it or nothing */
+        return; /* a part of the text is not kept */
     }
     fed_write_varint(w, len);
     fed_write_bytes(w, text, len);

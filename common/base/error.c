@@ -1,4 +1,4 @@
-/* Errors with a sentence. */
+/* Errors with a status and a sentence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/error.h"
 

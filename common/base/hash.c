@@ -1,4 +1,4 @@
-/* Digests: XXH3-64, compiled in from its header; and hexadecimal. */
+/* Digests by XXH3-64, which is compiled in from its header, and hexadecimal text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
@@ -16,7 +16,7 @@ void fed_hex(const uint8_t *src, size_t len, char *dst) {
     dst[2 * len] = '\0';
 }
 
-/* The value of a hex digit, or -1. isxdigit would depend on the locale. */
+/* Return the value of a hex digit, or -1. isxdigit would depend on the locale. */
 static int digit_value(char c) {
     if (c >= '0' && c <= '9') {
         return c - '0';
@@ -49,7 +49,7 @@ uint64_t fed_digest(const float *values, size_t n) {
 
 #else
 
-/* Turn one block at a time into little-endian bytes, so that every machine hashes the same
+/* Convert one block at a time to little-endian bytes, so that every machine hashes the same
  * bytes. */
 uint64_t fed_digest(const float *values, size_t n) {
     enum { BLOCK = 256 };

@@ -1,11 +1,12 @@
-/* Tensor layouts: building, finding, comparing. */
+/* Build, search and compare the layouts of tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Most values of a model; fewer on a 32-bit machine, so that the bytes fit a size_t. */
+/* The most values of a model. On a 32-bit machine it is smaller, so that a size_t holds their
+ * bytes. */
 static const size_t LAYOUT_SIZE_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 28);
 
 void fed_layout_init(fed_layout *layout) {
@@ -17,7 +18,7 @@ void fed_layout_free(fed_layout *layout) {
     fed_layout_init(layout);
 }
 
-/* The product of dims, at most LAYOUT_SIZE_MAX. */
+/* Compute the product of dims. It fails if the product exceeds LAYOUT_SIZE_MAX. */
 static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size) {
     size_t product = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -115,8 +116,8 @@ static int is_nonfinite(float v) {
 size_t fed_first_nonfinite(const float *x, size_t n) {
     enum { BLOCK = 256 };
     size_t i = 0;
-    /* Test whole blocks without a branch, so that the compiler can use vectors; then find the
-     * value. */
+    /* Test whole blocks without a branch, so that the compiler can vectorise the loop. Then search
+     * the block for the value. */
     for (; n - i >= BLOCK; i += BLOCK) {
         int any = 0;
         for (size_t k = 0; k < BLOCK; k++) {

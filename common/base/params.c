@@ -1,4 +1,4 @@
-/* Spec strings: parameters by a table, and numbers that are the same on every machine. */
+/* Parse spec strings: parameters by a table, and numbers with the same result on every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/params.h"
 
@@ -22,8 +22,9 @@ void fed_names_add(fed_names *list, const char *name) {
 }
 
 /*
- * A decimal number of at most 15 digits: then value = digits * 10^exponent is one exact operand and
- * one rounding, the same double on every machine. strtod would depend on the host's locale.
+ * The limits of a decimal number. With at most 15 digits, digits * 10^exponent has exact operands
+ * and one rounding, so every machine gets the same double. strtod would depend on the host's
+ * locale.
  */
 enum { NUMBER_DIGITS = 15, NUMBER_EXPONENT = 22 };
 
@@ -35,7 +36,7 @@ static bool scale_number(double digits, int exponent, double *value) {
     if (exponent < -NUMBER_EXPONENT || exponent > NUMBER_EXPONENT) {
         return false;
     }
-    double power = 1.0; /* exact up to 10^22 */
+    double power = 1.0; /* powers of ten are exact up to 10^22 */
     for (int k = exponent < 0 ? -exponent : exponent; k > 0; k--) {
         power *= 10.0;
     }
@@ -43,7 +44,8 @@ static bool scale_number(double digits, int exponent, double *value) {
     return true;
 }
 
-/* Read an exponent such as "e-06" and add it to *exponent. False: other text, or a huge number. */
+/* Read an exponent such as "e-06" and add it to *exponent. Returns false for other text or a huge
+ * number. */
 static bool parse_exponent(const char *text, const char *end, int *exponent) {
     if (text == end) {
         return true;
@@ -93,9 +95,9 @@ bool fed_word_number(fed_word w, double *value) {
     return true;
 }
 
-/* The owner of the parameters, for errors. */
+/* What the parameters belong to, for errors. */
 typedef struct owner {
-    const char *kind, *name; /* "codec", "sbc" */
+    const char *kind, *name; /* for example "codec" and "sbc" */
     const fed_param *params;
 } owner;
 
@@ -156,7 +158,7 @@ static fed_status read_name(const owner *o, const fed_param *param, fed_word wor
                     param->key, (int)word.len, word.text, names.text);
 }
 
-/* An example of a value, for errors. */
+/* Write an example of a parameter's value, for errors. */
 static void format_example(const fed_param *param, char *dst, size_t cap) {
     if (param->names != NULL) {
         snprintf(dst, cap, "%s", param->names[(size_t)param->preset]);
@@ -165,7 +167,7 @@ static void format_example(const fed_param *param, char *dst, size_t cap) {
     }
 }
 
-/* One "key=value". `named` has a bit for each parameter that was given already. */
+/* Read one "key=value". Bit k of *named is set once parameter k was given. */
 static fed_status read_param(const owner *o, const char **text, double *value, unsigned *named,
                              fed_error *err) {
     fed_word key = fed_word_take(text, "=,");
@@ -221,7 +223,7 @@ char *fed_spec_plus(char *text) {
     return plus;
 }
 
-/* "%.15g", with a point in every locale. */
+/* Write "%.15g", but with a '.' in every locale. */
 void fed_param_write(double value, char *dst, size_t cap) {
     snprintf(dst, cap, "%.15g", value);
     size_t kept = 0;

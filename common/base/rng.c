@@ -7,7 +7,8 @@
 
 enum { ROUNDS = 10, LANES = 32 };
 
-/* The constants of the paper: two multipliers, and the steps of the key from round to round. */
+/* Constants of the Philox paper: two multipliers, and what is added to the key from round to
+ * round. */
 static const uint32_t M0 = 0xD2511F53, M1 = 0xCD9E8D57;
 static const uint32_t STEP0 = 0x9E3779B9, STEP1 = 0xBB67AE85;
 
@@ -31,7 +32,7 @@ static void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t bl
 }
 
 void fed_rng_init(fed_rng *rng, uint64_t seed, uint32_t a, uint32_t b) {
-    /* The counter's low half counts blocks, its high half names the stream. */
+    /* The low half of the counter counts blocks, and its high half names the stream. */
     *rng = (fed_rng){
         .key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
         .counter = {0, 0, a, b},
@@ -54,8 +55,8 @@ uint64_t fed_rng_u64(fed_rng *rng) {
     return low | (uint64_t)fed_rng_u32(rng) << 32;
 }
 
-/* LANES blocks side by side, for the compiler to make vectors of: counters low .. low + LANES - 1,
- * of which none carries into the next word. */
+/* Compute LANES blocks side by side, so that the compiler can vectorise: counters low to low +
+ * LANES - 1, of which none carries into the next word. */
 static void philox_lanes(const fed_rng *rng, uint32_t *dst) {
     uint32_t k0 = rng->key[0], k1 = rng->key[1];
     uint32_t x0[LANES], x1[LANES], x2[LANES], x3[LANES];
@@ -99,8 +100,8 @@ void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n) {
     }
 }
 
-/* Lemire, "Fast random integer generation in an interval" (2019): take the high half of a product.
- * The few low halves that would favour some results are drawn again. */
+/* The method of Lemire, "Fast random integer generation in an interval" (2019): the result is the
+ * high half of a product. The few low halves that would favour some results are drawn again. */
 uint32_t fed_rng_below(fed_rng *rng, uint32_t n) {
     uint64_t product = (uint64_t)fed_rng_u32(rng) * n;
     if ((uint32_t)product < n) {

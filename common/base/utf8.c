@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The character at `text` and its length in bytes, or 0: it is not well-formed. */
+/* Return the length in bytes of the character at text, and store the character in *character.
+ * Returns 0 if it is not well-formed. */
 static int take(const uint8_t *text, uint32_t *character) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least of each length */
     const uint8_t first = text[0];
     const int len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     if (len == 0 || first >= 0xf8) {
@@ -15,7 +16,7 @@ static int take(const uint8_t *text, uint32_t *character) {
     }
     *character = len == 1 ? first : first & (0x7fu >> len);
     for (int k = 1; k < len; k++) {
-        if ((text[k] & 0xc0) != 0x80) { /* the NUL at the end, too */
+        if ((text[k] & 0xc0) != 0x80) { /* this also stops at the text's NUL */
             return 0;
         }
         *character = *character << 6 | (text[k] & 0x3fu);
@@ -29,11 +30,11 @@ static bool within(uint32_t character, uint32_t first, uint32_t last) {
 }
 
 static bool printable(uint32_t c) {
-    return c >= ' ' && !within(c, 0x7f, 0x9f) &&       /* controls */
-           !within(c, 0x2028, 0x202e) &&               /* line ends, and turned directions */
-           !within(c, 0x2066, 0x2069) &&               /* ... */
-           c != 0x61c && c != 0x200e && c != 0x200f && /* ... */
-           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* no characters */
+    return c >= ' ' && !within(c, 0x7f, 0x9f) &&       /* control characters */
+           !within(c, 0x2028, 0x202e) &&               /* line ends, marks of direction */
+           !within(c, 0x2066, 0x2069) &&               /* marks of direction */
+           c != 0x61c && c != 0x200e && c != 0x200f && /* marks of direction */
+           c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* U+FEFF and noncharacters */
 }
 
 bool fed_utf8_valid(const char *text) {

@@ -1,4 +1,4 @@
-/* What a kind of device provides: OpenCL, CUDA. Callers need fed/gpu.h alone. */
+/* The interface that a kind of device implements: OpenCL, CUDA. Callers need fed/gpu.h alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_DEVICE_VTABLE_H
 #define FED_GPU_DEVICE_VTABLE_H
@@ -6,35 +6,38 @@
 #include "fed/gpu.h"
 
 /*
- * A kind is a folder devices/NAME/ that defines `fed_gpu_device_NAME`, and a line of devices.def.
- * devices/no_opencl/ stands for opencl in a build without CL/cl.h.
- * Members are as the functions of fed/gpu.h of the same name; gpu_calls.c checks arguments and
- * sizes of 0 before. What fails keeps a sentence by fed_gpu_fail.
+ * A kind of device is a folder devices/NAME/ that defines fed_gpu_device_NAME, and a line of
+ * devices.def. devices/no_opencl/ replaces opencl in a build without CL/cl.h.
+ *
+ * The members behave like the functions of fed/gpu.h with the same names. gpu_calls.c checks
+ * arguments and handles sizes of 0 before it calls them. A member that fails stores a sentence
+ * with fed_gpu_fail.
  */
 
-/** What all kinds share; a kind's struct begins with it. */
+/** The common part of all kinds; the struct of a kind begins with it. */
 struct fed_gpu {
     const struct fed_gpu_device *device; /* gpu_calls.c sets it */
     fed_gpu_info info;
-    char *cache;     /* NULL: none */
-    fed_error error; /* of the last failure */
+    char *cache;     /* folder of compiled kernels, or NULL */
+    fed_error error; /* the last failure */
 };
 
-/** As fed_gpu. */
+/** The common part of all streams; the struct of a kind begins with it. */
 struct fed_gpu_stream {
     fed_gpu *gpu;
-    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; the caller of the vtable sets it */
+    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; gpu_calls.c sets it */
 };
 
 typedef struct fed_gpu_device {
-    const char *name; /* of the kind: its devices are NAME:0, NAME:1 */
+    const char *name; /* the kind's name; its devices are NAME:0, NAME:1 */
 
-    /** The ordinal-th device; opens nothing. FED_ENOTFOUND: there are no more; *err says which,
-     * or what this machine lacks to have any. */
+    /** Describe the device with this number, without opening it. FED_ENOTFOUND: there are no more
+     * devices. Then *err says which is the last one, or what this machine lacks to have any. */
     fed_status (*look)(uint32_t ordinal, fed_gpu_info *info, fed_error *err) FED_CHECKED;
-    /** Refuses what look says that it lacks. */
+    /** Open the device with this number. Refuses a device if look has set info->lacks. */
     fed_status (*open)(uint32_t ordinal, fed_gpu **gpu, fed_error *err) FED_CHECKED;
-    /** On the context of the program's queue. NULL: FED_ENOTFOUND. */
+    /** Open a GPU in the context of the program's queue. NULL: fed_gpu_open_native returns
+     * FED_ENOTFOUND. */
     fed_status (*open_native)(void *queue, fed_gpu **gpu, fed_error *err) FED_CHECKED;
     void (*close)(fed_gpu *gpu);
 
@@ -42,8 +45,8 @@ typedef struct fed_gpu_device {
     void (*free)(fed_gpu *gpu, void *at);
     fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free_host)(fed_gpu *gpu, void *at);
-    /** NULL: native memory is an address already, and releasing it does nothing. `free` releases
-     * what adopt gave. */
+    /** NULL if native memory is an address already; then releasing it does nothing. Otherwise the
+     * member free releases the address. */
     fed_status (*adopt)(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 
     fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
@@ -62,17 +65,18 @@ typedef struct fed_gpu_device {
     fed_status (*call)(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
                        void *user) FED_CHECKED;
 
-    /** Never while another is kept; copy, fill and launch are the only calls until kept. */
+    /** Start to record a graph. Only one stream of a GPU records at a time, and only copy, fill
+     * and launch are called until kept. */
     fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;
     fed_status (*kept)(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
     fed_status (*replay)(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;
     void (*graph_free)(fed_gpu_graph *graph);
 } fed_gpu_device;
 
-/** Keep the sentence, which begins with the device's name and card, and return status. */
+/** Store the sentence, with the device's name and card in front, and return status. */
 fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
 
-/** dialect.h, which stands before each kernel's text. */
+/** The text of dialect.h, which is placed before each kernel's source. */
 extern const char fed_gpu_dialect[];
 
 #endif

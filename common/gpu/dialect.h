@@ -1,4 +1,5 @@
-/* The common subset of OpenCL C 1.2 and CUDA C: stands before each kernel's text. docs/gpu.md */
+/* The common subset of OpenCL C 1.2 and CUDA C, in which kernels are written. It is placed before
+ * each kernel's source. See docs/gpu.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifdef __OPENCL_VERSION__
 
@@ -16,8 +17,8 @@ typedef uint4 u32x4;
 #define KERNEL             __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void
 #define FUNC               static inline
 #define GLOBAL             __global
-#define LOCAL              __local /* an array, in a kernel's outermost scope */
-#define LOCALP             __local /* what a pointer points to */
+#define LOCAL              __local /* for an array in a kernel's outermost scope */
+#define LOCALP             __local /* for what a pointer points to */
 #define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define LANE               ((u32)get_local_id(0))
 #define GROUP              ((u32)get_group_id(0))
@@ -27,7 +28,7 @@ typedef uint4 u32x4;
 #define CLZ(x)             ((u32)clz((u32)(x)))
 #define POPCOUNT(x)        ((u32)popcount((u32)(x)))
 #define FABS(x)            fabs(x)
-#define SQRT(x)            sqrt((float)(x)) /* of floats; not the same bits everywhere */
+#define SQRT(x)            sqrt((float)(x)) /* float arguments; results differ between devices */
 #define EXP(x)             exp((float)(x))
 #define LOG(x)             log((float)(x))
 #define TANH(x)            tanh((float)(x))
@@ -85,11 +86,11 @@ typedef uint4 u32x4;
 
 #define GROUP_SIZE 256U
 
-/* Over the 256 work-items of a group; all of them call it, none in a branch that others do not
- * take. `room` is LOCAL u32[256]; it may be used again at once.
+/* Functions that combine a value of each of the 256 work-items of a group. All work-items must
+ * call them together. The argument room is LOCAL u32[256]; it may be used again at once.
  *
  * wg_scan      the sum of the values of the work-items before this one; *total: of all
- * wg_scan_max  the same with the largest instead of the sum
+ * wg_scan_max  the same with the largest value instead of the sum
  * wg_max       the largest value of all */
 FUNC u32 wg_larger(u32 a, u32 b) {
     return a > b ? a : b;
@@ -97,8 +98,9 @@ FUNC u32 wg_larger(u32 a, u32 b) {
 
 #ifdef __OPENCL_VERSION__
 
-/* In rows of 16: a work-item of each row joins the row's values, then one joins those of the rows.
- * A device that is a processor does this much faster than eight steps of all work-items. */
+/* Work in rows of 16: one work-item of each row combines the row's values, then one work-item
+ * combines the rows' results. On a processor this is much faster than eight steps of all
+ * work-items. */
 #define ROW 16U
 
 FUNC u32 wg_scan(LOCALP u32 *room, u32 value, u32 *total) {
@@ -167,7 +169,7 @@ FUNC u32 wg_max(LOCALP u32 *room, u32 value) {
 
 #else
 
-/* In warps of 32, by shuffles; then over the eight warps. */
+/* Combine values in warps of 32 by shuffles, then over the eight warps. */
 #define WARP  32U
 #define WARPS (GROUP_SIZE / WARP)
 #define ALL   0xffffffffU

@@ -1,4 +1,5 @@
-/* The devices of this build, by name; checks that all kinds share. */
+/* The functions of fed/gpu.h: find a device by its name, check arguments, and call the device's
+ * kind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/gpu.h"
 
@@ -49,7 +50,8 @@ fed_status fed_gpu_kind(size_t k, const char **kind, fed_error *missing) {
     return FED_OK;
 }
 
-/* Splits "opencl:1"; ordinal UINT32_MAX: any. kind NULL: any. */
+/* Split a name such as "opencl:1". *ordinal becomes UINT32_MAX if the name has no number; *kind
+ * becomes NULL for "gpu". */
 static bool parse(const char *name, const fed_gpu_device **kind, uint32_t *ordinal) {
     *ordinal = UINT32_MAX;
     *kind = NULL;
@@ -81,7 +83,7 @@ bool fed_gpu_is_name(const char *name) {
     return name != NULL && parse(name, &kind, &ordinal);
 }
 
-/* ---- A GPU's life ---- */
+/* ---- Opening and closing ---- */
 
 static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu **gpu,
                           fed_error *err) {
@@ -90,7 +92,7 @@ static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu 
     return FED_OK;
 }
 
-/* The first usable device of the kind; *err is of the last that was tried. */
+/* Open the first usable device of a kind. *err is that of the last device tried. */
 static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
     fed_gpu_info info = {.lacks = ""};
     fed_status status = FED_ENOTFOUND;
@@ -117,11 +119,11 @@ static fed_status open_first(const fed_gpu_device *kind, fed_gpu **gpu, fed_erro
         }
     }
     return fed_fail(err, FED_ENOTFOUND,
-                    "no GPU that can be used is on this machine; `fedworker devices` says what "
+                    "this machine has no GPU that can be used; `fedworker devices` says what "
                     "there is, and what each lacks");
 }
 
-/* An open GPU, with its cache. */
+/* Set the cache's folder of an open GPU, and return the GPU. */
 static fed_status finish_open(fed_gpu *opened, const char *cache, fed_gpu **gpu, fed_error *err) {
     if (opened != NULL && cache != NULL) {
         opened->cache = strdup(cache);
@@ -138,10 +140,11 @@ fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_
     const fed_gpu_device *kind;
     uint32_t ordinal;
     if (name == NULL || !parse(name, &kind, &ordinal)) {
-        return fed_fail(err, FED_EINVAL,
-                        "\"%.50s\" is no device: say gpu, opencl, cuda, opencl:0 or cuda:0; "
-                        "`fedworker devices` lists them",
-                        name != NULL ? name : "");
+        return fed_fail(
+            err, FED_EINVAL,
+            "\"%.50s\" is not a device's name: use gpu, opencl, cuda, opencl:0 or cuda:0; "
+            "`fedworker devices` lists them",
+            name != NULL ? name : "");
     }
     fed_gpu *opened = NULL;
     FED_TRY(ordinal == UINT32_MAX ? open_first(kind, &opened, err)
@@ -155,7 +158,7 @@ fed_status fed_gpu_open_native(const char *kind, void *queue, const char *cache,
     uint32_t ordinal;
     if (kind == NULL || !parse(kind, &device, &ordinal) || device == NULL ||
         ordinal != UINT32_MAX) {
-        return fed_fail(err, FED_EINVAL, "\"%.50s\" is no kind of device: say opencl or cuda",
+        return fed_fail(err, FED_EINVAL, "\"%.50s\" is not a kind of device: use opencl or cuda",
                         kind != NULL ? kind : "");
     }
     if (device->open_native == NULL) {
@@ -194,7 +197,7 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", gpu->error.text);
 }
 
-/* ---- Memory, kernels, work: sizes of 0 do nothing ---- */
+/* ---- Memory, kernels, work; sizes of 0 do nothing ---- */
 
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) {
     return gpu->device->alloc(gpu, size > 0 ? size : 1, at);
@@ -302,7 +305,8 @@ fed_status fed_gpu_keep(fed_gpu_stream *stream) {
 
 fed_status fed_gpu_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) {
     if (!stream->keeping) {
-        return fed_gpu_fail(stream->gpu, FED_ESTATE, "fed_gpu_kept without fed_gpu_keep");
+        return fed_gpu_fail(stream->gpu, FED_ESTATE,
+                            "fed_gpu_kept was called without fed_gpu_keep");
     }
     stream->keeping = false;
     return stream->gpu->device->kept(stream, graph);

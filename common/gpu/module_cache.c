@@ -1,4 +1,4 @@
-/* Compiled kernels in a folder, by hash. */
+/* A folder of compiled kernels, found by the hash of what they depend on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/module_cache.h"
 
@@ -10,12 +10,13 @@
 #include "fed/file.h"
 #include "fed/hash.h"
 
-/* A file: magic, the hash of the parts, XXH3-64 of the bytes, the bytes. */
+/* A file has MAGIC bytes, the hash of the parts, the XXH3-64 of the content, and the content. */
 enum { MAGIC = 8, HEAD = MAGIC + FED_SHA256_SIZE + 8, PATH = 4096, MOST = 1 << 28 };
 
 static const char magic[MAGIC + 1] = "FEDGPU1\n";
 
-/* Hashes are hashed, so that no two lists of parts are the same bytes. */
+/* Hash the hash of each part with the sum so far. So two different lists of parts never give the
+ * same input. */
 static void hash_parts(const char *const *parts, uint8_t hash[FED_SHA256_SIZE]) {
     uint8_t both[2 * FED_SHA256_SIZE] = {0};
     for (; *parts != NULL; parts++) {
@@ -86,6 +87,6 @@ void fed_gpu_cache_write(const char *folder, const char *const *parts, const voi
         return;
     }
     if (fed_file_commit(&file, NULL) != FED_OK) {
-        return; /* the next start compiles again */
+        return; /* the next start compiles again, no harm is done */
     }
 }

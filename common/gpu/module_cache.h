@@ -1,4 +1,5 @@
-/* Compiled kernels in a folder, by hash. For devices. */
+/* Internal to the devices: a folder of compiled kernels, found by the hash of what they depend
+ * on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_MODULE_CACHE_H
 #define FED_GPU_MODULE_CACHE_H
@@ -9,18 +10,19 @@
 #include "fed/status.h"
 
 /*
- * A file is named by the SHA-256 of all that the bytes depend on: the texts, the compiler's
- * options, the card, the driver's version. `parts` are these strings; the last is NULL. A file that
- * is torn, or was not written by fed_gpu_cache_write, counts as none. Who can write to the folder
- * decides what the device runs.
+ * A file is named by the SHA-256 of all strings that its content depends on: the sources, the
+ * compiler's options, the card, the driver's version. The argument parts lists these strings; the
+ * last one is NULL. A file that is torn, or was not written by fed_gpu_cache_write, is treated as
+ * missing. Whoever can write to the folder decides what the device runs.
  */
 
-/** FED_ENOTFOUND: none, or folder is NULL; compile. The caller frees *bytes. */
+/** Read compiled kernels. FED_ENOTFOUND: there are none, or folder is NULL; the caller must
+ * compile. The caller frees *bytes. */
 fed_status fed_gpu_cache_read(const char *folder, const char *const *parts, uint8_t **bytes,
                               size_t *len) FED_CHECKED;
 
-/** Replaces the file at once, or leaves it: a full disk costs time at the next start, no more. A
- * missing folder is made. */
+/** Store compiled kernels. The file is replaced at once, or left unchanged; a failure only costs
+ * time at the next start. A missing folder is made. */
 void fed_gpu_cache_write(const char *folder, const char *const *parts, const void *bytes,
                          size_t len);
 

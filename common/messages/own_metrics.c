@@ -1,4 +1,4 @@
-/* Lists of metrics of a device's own: checked, written and read. */
+/* Check, write and read lists of custom metrics. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/own_metrics.h"
 
@@ -51,8 +51,8 @@ void fed_own_metrics_write(fed_writer *w, const fed_own_metrics *m) {
     }
 }
 
-/* Read the metrics of a list that says how many it has. False: a count, a name or a value is not
- * allowed, or bytes are missing. */
+/* Read the metrics of a list. Returns false if a count, a name or a value is not allowed, or if
+ * bytes are missing. */
 static bool fill(fed_reader *r, fed_own_metrics *m) {
     const uint8_t count = fed_read_u8(r);
     for (uint32_t k = 0; k < count && m->count == k; k++) {

@@ -1,4 +1,5 @@
-/* The byte layouts of the messages, each writer next to its reader. */
+/* The byte layouts of the messages between devices and coordinator. Each writer stands next to its
+ * reader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/wire.h"
 
@@ -10,8 +11,8 @@
 
 #include "fed/version.h"
 
-/* The end of a reader: a message that was read whole goes to *dst if `allowed` is true. Else the
- * reader fails. */
+/* End a read function: if the whole message was read and allowed is true, copy it to *dst.
+ * Otherwise set the reader's status. */
 #define DELIVER(r, dst, parsed, allowed)                                                           \
     do {                                                                                           \
         if ((r)->status == FED_OK && !(allowed)) {                                                 \
@@ -26,18 +27,18 @@
 
 typedef enum field_kind { U32, U64, F32, TEXT } field_kind;
 
-/* A field of a task as it travels. */
+/* A field of a task in a message. */
 typedef struct field {
     field_kind kind;
-    size_t offset, room; /* where it lies in a fed_task, and in how many bytes */
-    uint32_t least;      /* the smallest integer allowed; a float must be larger than this */
-    uint32_t needs;      /* the FED_CAN_... bit of the peers that know this field; 0: all know it */
+    size_t offset, room; /* offset and size of the member of fed_task */
+    uint32_t least;      /* an integer must be at least this; a float must be larger */
+    uint32_t needs;      /* the FED_CAN_... bit that the field needs; 0: it is always sent */
 } field;
 
 #define FIELD(kind, name, least, needs)                                                            \
     { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
 
-/* In the order of their bytes. Fields that need a capability come last in a message. */
+/* The fields in the order of their bytes. Those that need a capability come last in a message. */
 /* clang-format off */
 static const field fields[] = {
     /*    kind  name           least needs */
@@ -65,7 +66,8 @@ uint32_t fed_task_capabilities(void) {
     return all;
 }
 
-/* Is this field in the message? later: among the fields that come last, which need a capability. */
+/* Is this field in this part of the message? later: the part at the message's end, with the fields
+ * that need a capability. */
 static bool travels(const field *f, bool later, uint32_t capabilities) {
     return later ? (f->needs & capabilities) != 0 : f->needs == 0;
 }
@@ -87,7 +89,7 @@ static void field_write(fed_writer *w, const field *f, const void *member) {
     }
 }
 
-/* False: the value is not allowed. */
+/* Read a field. Returns false if the value is not allowed. */
 static bool field_read(fed_reader *r, const field *f, void *member) {
     switch (f->kind) {
     case U32:
@@ -113,7 +115,8 @@ static void task_write(fed_writer *w, const fed_task *task, bool later, uint32_t
     }
 }
 
-/* Fill in a task that is all 0. After a failure some fields may be filled in. */
+/* Read the fields of one part into a task that is all 0. After a failure some fields may be
+ * set. */
 static fed_status task_fill(fed_reader *r, fed_task *task, bool later, uint32_t capabilities) {
     bool allowed = true;
     for (size_t k = 0; k < FIELDS; k++) {
@@ -131,8 +134,7 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     task_write(w, task, false, 0);
 }
 
-/* A task takes 5 KB, and a device's stack may be smaller. So the task lies on the heap until it is
- * read whole. */
+/* Read a task on the heap first: it takes 5 KB, and a device's stack may be smaller. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);
     FED_REQUIRE(t != NULL, FED_ENOMEM);
@@ -173,7 +175,7 @@ static void held_read(fed_reader *r, fed_held *held) {
     held->version = fed_read_u32(r);
 }
 
-/* With FED_CAN_TASKS: the slots, and the tasks behind the first one. */
+/* Write the fields with FED_CAN_TASKS: the slots, and the tasks after the first one. */
 static void slots_write(fed_writer *w, const fed_checkin *m) {
     const unsigned count = fed_checkin_count(m);
     fed_write_u8(w, m->slots);
@@ -183,7 +185,7 @@ static void slots_write(fed_writer *w, const fed_checkin *m) {
     }
 }
 
-/* False: the list is not allowed. */
+/* Read the fields of slots_write. Returns false if the list is not allowed. */
 static bool slots_read(fed_reader *r, fed_checkin *m) {
     m->slots = fed_read_u8(r);
     const unsigned count = fed_read_u8(r) + 1U;
@@ -222,7 +224,7 @@ fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) {
     bool allowed = true;
     t.protocol = fed_read_u8(r);
     if (r->status == FED_OK && (t.protocol < FED_PROTOCOL_OLDEST || t.protocol > FED_PROTOCOL)) {
-        r->status = FED_EVERSION; /* before the rest, which another version may lay out otherwise */
+        r->status = FED_EVERSION; /* stop here: the rest may differ in another version */
     }
     t.role = (fed_role)fed_read_u8(r);
     t.hold_ms = fed_read_u32(r);

@@ -1,4 +1,4 @@
-/* The byte layout of what a device says of its worker group. */
+/* The byte layout of a device's report about its worker group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/worker_group.h"
 
@@ -13,7 +13,7 @@ const char *fed_worker_state_name(fed_worker_state state) {
     return state < FED_WORKER_STATES ? state_names[state] : "?";
 }
 
-/* Does a worker name what it computes on? */
+/* Does any worker have a computes_on? */
 static bool is_named(const fed_worker_group *m) {
     bool named = false;
     for (uint32_t k = 0; k < m->count; k++) {
@@ -57,7 +57,7 @@ void fed_worker_group_write(fed_writer *w, const fed_worker_group *m) {
     }
 }
 
-/* False: a value is not allowed. */
+/* Read a worker. Returns false if a value is not allowed. */
 static bool worker_read(fed_reader *r, uint32_t size, bool named, fed_worker *m) {
     m->rank = fed_read_u32(r);
     m->state = (fed_worker_state)fed_read_u8(r);
@@ -80,7 +80,7 @@ static bool head_read(fed_reader *r, bool *named, fed_worker_group *m) {
     const uint8_t layout = fed_read_u8(r);
     *named = layout == FED_WORKER_GROUP_LAYOUT_NAMED;
     if (!*named && layout != FED_WORKER_GROUP_LAYOUT && r->status == FED_OK) {
-        r->status = FED_EVERSION; /* before the rest, which another layout may have otherwise */
+        r->status = FED_EVERSION; /* stop here: the rest may differ in another layout */
     }
     m->task = fed_read_u64(r);
     m->round = fed_read_u32(r);
@@ -98,7 +98,7 @@ static bool head_read(fed_reader *r, bool *named, fed_worker_group *m) {
            m->size <= FED_WORKER_GROUP_RANKS && m->exposed >= 0 && m->exposed <= 1;
 }
 
-/* Fill in a worker group that is all 0. */
+/* Read a message into a worker group that is all 0. */
 static fed_status worker_group_fill(fed_reader *r, fed_worker_group *m) {
     bool named = false;
     bool allowed = head_read(r, &named, m);
@@ -113,7 +113,7 @@ static fed_status worker_group_fill(fed_reader *r, fed_worker_group *m) {
 }
 
 fed_status fed_worker_group_read(fed_reader *r, fed_worker_group *m) {
-    fed_worker_group *t = calloc(1, sizeof *t); /* 14 KB */
+    fed_worker_group *t = calloc(1, sizeof *t); /* 14 KB, too much for a stack */
     FED_REQUIRE(t != NULL, FED_ENOMEM);
     const fed_status status = worker_group_fill(r, t);
     if (status == FED_OK) {

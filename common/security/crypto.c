@@ -1,6 +1,6 @@
-/* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
+/* Keys, certificate requests and certificates. Only this file uses mbedTLS's X.509 functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* syscall */
+#define _GNU_SOURCE /* for syscall */
 #include "fed/crypto.h"
 
 #include <errno.h>
@@ -23,12 +23,12 @@
 
 enum {
     SERIAL_BYTES = 16,
-    COMMON_NAME_MAX = 64 /* X.520's upper bound */
+    COMMON_NAME_MAX = 64 /* X.520's limit */
 };
 
-static const int64_t LAST_SECOND = 253402300799; /* of the year 9999: X.509 has four digits */
+static const int64_t LAST_SECOND = 253402300799; /* of the year 9999, X.509's last */
 
-/* The error of a failed call of mbedTLS: a sentence, followed by mbedTLS's own words. */
+/* Make an error of a failed call of mbedTLS: a sentence, followed by mbedTLS's own words. */
 static fed_status fail_code(fed_error *err, fed_status status, const char *what, int code) {
     char reason[128];
     mbedtls_strerror(code, reason, sizeof reason);
@@ -37,7 +37,8 @@ static fed_status fail_code(fed_error *err, fed_status status, const char *what,
 
 /* --- random bytes --- */
 
-/* Ask the kernel's generator. 0: this system has none, such as Linux before 3.17. */
+/* Get random bytes from the kernel's generator. Returns 0 if the system has none, such as Linux
+ * before 3.17. */
 static int ask_kernel(uint8_t *dst, size_t len) {
 #ifdef SYS_getrandom
     while (len > 0) {
@@ -56,10 +57,10 @@ static int ask_kernel(uint8_t *dst, size_t len) {
 #endif
 }
 
-/* mbedTLS asks the board's source, or the kernel's among others. To begin and to mix them costs it
- * a million instructions. */
+/* Get random bytes from mbedTLS, which asks a board's source or the kernel. Starting and mixing
+ * its generator costs a million instructions. */
 static fed_status ask_mbedtls(uint8_t *bytes, size_t len) {
-    mbedtls_entropy_context *source = malloc(sizeof *source); /* 38 KB: too much for a stack */
+    mbedtls_entropy_context *source = malloc(sizeof *source); /* 38 KB, too much for a stack */
     FED_REQUIRE(source != NULL, FED_ENOMEM);
     mbedtls_entropy_init(source);
     int code = 0;
@@ -78,14 +79,14 @@ fed_status fed_random(void *dst, size_t len) {
     return ask_kernel(dst, len) ? FED_OK : ask_mbedtls(dst, len);
 }
 
-/* fed_random in the shape that mbedTLS calls. */
+/* A random source in the form that mbedTLS calls. */
 static int draw(void *user, unsigned char *dst, size_t len) {
     (void)user;
     return fed_random(dst, len) == FED_OK ? 0 : MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
 }
 
 int fed_secret_compare(const void *a, const void *b, size_t len) {
-    const volatile uint8_t *x = a, *y = b; /* volatile, so that the compiler makes no early exit */
+    const volatile uint8_t *x = a, *y = b; /* volatile, so that the compiler adds no early exit */
     unsigned difference = 0;
     for (size_t i = 0; i < len; i++) {
         difference |= (unsigned)(x[i] ^ y[i]);
@@ -100,16 +101,17 @@ static int is_p256(const mbedtls_pk_context *key) {
            mbedtls_pk_ec(*key)->grp.id == MBEDTLS_ECP_DP_SECP256R1;
 }
 
-/* A text that is being made; on the heap, since a device's stack is small. */
+/* Allocate memory for a PEM text that is being made. It is on the heap, since a device's stack is
+ * small. */
 static fed_pem *pem_new(fed_error *err) {
     fed_pem *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        (void)fed_fail(err, FED_ENOMEM, "no memory for a key or a certificate");
+        (void)fed_fail(err, FED_ENOMEM, "out of memory for a key or a certificate");
     }
     return made;
 }
 
-/* Copy the text out if it was made, and wipe it: it may be a key. */
+/* Copy the text to dst if code is 0. Then wipe it, as it may be a private key, and free it. */
 static void pem_take(fed_pem *made, int code, fed_pem *dst) {
     if (code == 0) {
         *dst = *made;
@@ -138,7 +140,7 @@ fed_status fed_key_new(fed_pem *key, fed_error *err) {
 static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error *err) {
     size_t len = strnlen(key->text, sizeof key->text);
     if (len == sizeof key->text) {
-        return fed_fail(err, FED_EINVAL, "the private key's text has no end");
+        return fed_fail(err, FED_EINVAL, "the private key's text has no NUL within its memory");
     }
     int code =
         mbedtls_pk_parse_key(pk, (const unsigned char *)key->text, len + 1, NULL, 0, draw, NULL);
@@ -146,15 +148,15 @@ static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error
         return fail_code(err, FED_EFORMAT, "can't read the private key (PEM)", code);
     }
     if (!is_p256(pk)) {
-        return fed_fail(err, FED_EFORMAT, "the private key is not one of curve P-256");
+        return fed_fail(err, FED_EFORMAT, "the private key is not of curve P-256; make such a key");
     }
     return FED_OK;
 }
 
 /* --- names, times, extensions --- */
 
-/* Put a part of a name into a list, unchanged. mbedTLS's own function takes a text such as
- * "CN=a,O=b", which would need escapes that mbedTLS 2.28 does not have. */
+/* Add a part of a name to a list, unchanged. mbedTLS's own function takes a text such as
+ * "CN=a,O=b", which would need escapes that mbedTLS 2.28 does not know. */
 static int add_name(mbedtls_asn1_named_data **names, const mbedtls_x509_buf *oid, int tag,
                     const unsigned char *value, size_t len) {
     mbedtls_asn1_named_data *name =
@@ -198,10 +200,11 @@ static void format_time(int64_t unix_s, char text[16]) {
     strftime(text, 16, "%Y%m%d%H%M%S", &utc);
 }
 
-/* From Unix seconds. Years are counted from March on, so that a leap day is a year's last day. */
+/* Convert a certificate's time to Unix seconds. Years are counted from March on, so that a leap
+ * day is the last day of its year. */
 static int64_t unix_of(const mbedtls_x509_time *t) {
     int64_t year = t->mon > 2 ? t->year : t->year - 1;
-    int64_t month = (t->mon + 9) % 12; /* 0: March */
+    int64_t month = (t->mon + 9) % 12; /* 0 stands for March */
     int64_t day = (153 * month + 2) / 5 + t->day - 1;
     int64_t days = year * 365 + year / 4 - year / 100 + year / 400 + day - 719468;
     return ((days * 24 + t->hour) * 60 + t->min) * 60 + t->sec;
@@ -212,7 +215,7 @@ static int set_serial(mbedtls_x509write_cert *cert) {
     if (fed_random(bytes, sizeof bytes) != FED_OK) {
         return MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
     }
-    bytes[0] = (bytes[0] & 0x3F) | 0x40; /* positive, and no zeros in front: DER has none */
+    bytes[0] = (bytes[0] & 0x3F) | 0x40; /* positive and without leading zeros, as DER requires */
     return mbedtls_x509write_crt_set_serial_raw(cert, bytes, sizeof bytes);
 }
 
@@ -221,7 +224,7 @@ static int set_serial(mbedtls_x509write_cert *cert) {
 
 /* Extensions: extended key usage, for which mbedTLS 2.28 has no function, and CA:TRUE, which
  * mbedTLS 2.28 does not mark as critical. */
-static const unsigned char DER_CA[] = {0x30, 6, 0x01, 1, 0xFF, 0x02, 1, 0}; /* pathlen 0 */
+static const unsigned char DER_CA[] = {0x30, 6, 0x01, 1, 0xFF, 0x02, 1, 0}; /* CA, pathlen 0 */
 static const unsigned char DER_NOT_CA[] = {0x30, 0};
 static const unsigned char DER_SERVER_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 1};
 static const unsigned char DER_CLIENT_AUTH[] = {0x30, 10, 0x06, 8, 0x2B, 6, 1, 5, 5, 7, 3, 2};
@@ -262,7 +265,7 @@ static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hos
 typedef struct identity {
     const char *common_name;
     mbedtls_pk_context *key;
-    const mbedtls_x509_name *issuer; /* NULL: itself */
+    const mbedtls_x509_name *issuer; /* NULL: self-signed */
     mbedtls_pk_context *issuer_key;
     int64_t not_before, not_after;
 } identity;
@@ -377,7 +380,7 @@ static fed_status parse_request(mbedtls_x509_csr *csr, const char *pem, fed_erro
                                  code);
 }
 
-/* Does the sender of the request have the private key? */
+/* Check that the sender of the request has the private key. */
 static int check_signature(mbedtls_x509_csr *csr) {
     unsigned char hash[MBEDTLS_MD_MAX_SIZE];
     const mbedtls_md_info_t *md = mbedtls_md_info_from_type(csr->sig_md);
@@ -406,20 +409,22 @@ static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error
     return FED_OK;
 }
 
-/* Of a key pair, its half that all know. */
+/* Return the public half of a key pair. */
 static const mbedtls_ecp_point *public_of(const mbedtls_pk_context *key) {
     return &mbedtls_pk_ec(*key)->Q;
 }
 
-/* The public halves are compared: that the private one fits its own costs as much as a signature,
- * for each certificate. */
+/* Read the CA's certificate and key, and compare their public halves. Checking that the private
+ * half fits would cost as much as a signature, for each certificate. */
 static fed_status read_ca(mbedtls_x509_crt *ca, mbedtls_pk_context *key, const fed_pem *key_pem,
                           const fed_pem *cert_pem, fed_error *err) {
     FED_TRY(read_key(key, key_pem, err));
     FED_TRY(read_cert(ca, cert_pem->text, err));
     if (!ca->ca_istrue || !is_p256(&ca->pk) ||
         mbedtls_ecp_point_cmp(public_of(&ca->pk), public_of(key)) != 0) {
-        return fed_fail(err, FED_EINVAL, "the CA's key and certificate do not belong together");
+        return fed_fail(err, FED_EINVAL,
+                        "the CA's key and certificate do not belong together; give the pair that "
+                        "was made together");
     }
     return FED_OK;
 }
@@ -486,7 +491,7 @@ fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_
 
 static fed_status hash_key(mbedtls_pk_context *key, uint8_t digest[FED_SHA256_SIZE],
                            fed_error *err) {
-    unsigned char der[1024]; /* written from its end */
+    unsigned char der[1024]; /* mbedTLS writes from its end backwards */
     int len = mbedtls_pk_write_pubkey_der(key, der, sizeof der);
     if (len < 0) {
         return fail_code(err, FED_EFORMAT, "can't write the public key", len);

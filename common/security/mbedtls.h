@@ -1,9 +1,10 @@
-/* mbedTLS 2.28 and 3.6 under the names of 3.6. Include it before any header of mbedTLS. */
+/* mbedTLS 2.28 and 3.6 under the names of 3.6. Include this file before any header of mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COMMON_MBEDTLS_H
 #define FED_COMMON_MBEDTLS_H
 
-/* 3.6 has no function that reads a request's signature, or writes a name part by part. */
+/* mbedTLS 3.6 has no function that reads a request's signature, or that writes a name part by
+ * part. So private members are used. */
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS
 
 #include <mbedtls/aes.h>

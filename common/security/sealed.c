@@ -1,4 +1,4 @@
-/* Seals bytes for caches, and opens them: SHA-256 and AES-256 in counter mode. */
+/* Seal bytes for caches, and open them, with SHA-256 and AES-256 in counter mode. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/sealed.h"
 
@@ -15,7 +15,7 @@ void fed_sealed_name(const uint8_t key[FED_SEALED_KEY], char name[FED_SEALED_NAM
     fed_hex(digest, sizeof digest, name);
 }
 
-/* Block k of the key's stream. mbedTLS's own counter mode is missing in small builds. */
+/* Compute block k of the key stream. mbedTLS's own counter mode is missing in small builds. */
 static int stream_block(mbedtls_aes_context *aes, uint64_t k, uint8_t stream[BLOCK]) {
     uint8_t counter[BLOCK] = {0};
     for (int i = BLOCK - 1; k > 0; i--) {
@@ -49,7 +49,7 @@ fed_status fed_sealed_crypt(const uint8_t key[FED_SEALED_KEY], uint64_t at, uint
         code = apply_stream(&aes, at, data, len);
     }
     mbedtls_aes_free(&aes);
-    return code == 0 ? FED_OK : FED_ENOMEM; /* other failures are those of hardware drivers */
+    return code == 0 ? FED_OK : FED_ENOMEM; /* only hardware drivers fail otherwise */
 }
 
 fed_status fed_sealed_open(const uint8_t key[FED_SEALED_KEY], uint8_t *data, size_t len) {

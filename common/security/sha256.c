@@ -1,4 +1,5 @@
-/* SHA-256 and HMAC, from mbedTLS. They have a file of their own: other hashes need no mbedTLS. */
+/* SHA-256 and HMAC, by mbedTLS. They have a file of their own, as the other hashes need no
+ * mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
@@ -6,14 +7,15 @@
 
 #include "common/security/mbedtls.h"
 
-enum { BLOCK = 64 }; /* bytes that SHA-256 takes at once */
+enum { BLOCK = 64 }; /* bytes of a block of SHA-256 */
 
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
-    /* Fails only in hardware drivers, which replace the function at build time; ours has none. */
+    /* It can fail only in a hardware driver that replaces the function at build time. This project
+     * uses none. */
     (void)mbedtls_sha256(data, len, digest, 0);
 }
 
-/* A sum's memory, as mbedTLS uses it. */
+/* The memory of a sum as the struct of mbedTLS that it holds. */
 static mbedtls_sha256_context *context_of(fed_sha256_sum *sum) {
     _Static_assert(sizeof(mbedtls_sha256_context) <= sizeof sum->opaque, "fed/hash.h has room");
     return (mbedtls_sha256_context *)(void *)sum->opaque;
@@ -35,7 +37,8 @@ void fed_sha256_end(fed_sha256_sum *sum, uint8_t digest[FED_SHA256_SIZE]) {
     mbedtls_sha256_free(context_of(sum));
 }
 
-/* SHA-256 of the key's block, each byte of it xor pad, and of data[len]. */
+/* Compute the SHA-256 of the key's block, each of its bytes XORed with pad, followed by
+ * data[len]. */
 static void hash_after_key(const uint8_t key[BLOCK], uint8_t pad, const void *data, size_t len,
                            uint8_t digest[FED_SHA256_SIZE]) {
     uint8_t block[BLOCK];

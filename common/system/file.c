@@ -1,4 +1,4 @@
-/* Whole files: read or map one, replace one atomically. */
+/* Read or map a whole file, and replace a file atomically. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/file.h"
 
@@ -39,12 +39,12 @@ static fed_status fail_too_long(fed_error *err) {
     return fed_fail(err, FED_EINVAL, "a path is longer than %d characters", PATH_BYTES);
 }
 
-/* Append up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
+/* Read up to limit + 1 bytes of fd, so that the caller sees whether there are more than limit. */
 static fed_status read_all(int fd, const char *path, size_t limit, fed_writer *w, fed_error *err) {
     while (w->len <= limit) {
         size_t room = limit + 1 - w->len, kept = w->cap - w->len;
         room = room < READ_CHUNK ? room : READ_CHUNK;
-        room = kept > 0 && kept < room ? kept : room; /* the limit may be reached already */
+        room = kept > 0 && kept < room ? kept : room; /* first fill what is reserved */
         uint8_t *at = fed_writer_reserve(w, room);
         if (at == NULL) {
             return fed_fail(err, w->status, "can't read %s: out of memory", path);
@@ -69,11 +69,11 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     }
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    /* The size is only a hint that saves growing; the bytes read count. */
+    /* The size is only a hint, which avoids growing the memory. The number of bytes read is what
+     * counts. */
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < limit) {
-        (void)fed_writer_reserve(&bytes,
-                                 (size_t)info.st_size + 1); /* one more byte shows the file's end */
+        (void)fed_writer_reserve(&bytes, (size_t)info.st_size + 1); /* one more shows the end */
     }
     fed_status status = read_all(fd, path, limit, &bytes, err);
     close(fd);
@@ -115,7 +115,7 @@ static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t
 
 fed_status fed_file_map(const char *path, size_t limit, const uint8_t **data, size_t *len,
                         fed_error *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us waiting */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not wait */
     if (fd < 0) {
         return fed_file_fail(err, "open", path);
     }
@@ -154,7 +154,7 @@ fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_
     if (file->directory < 0) {
         return fed_file_fail(err, "open the directory of", path);
     }
-    file->fd = mkstemp(file->temp); /* a name that is free */
+    file->fd = mkstemp(file->temp); /* makes a new name */
     if (file->fd < 0) {
         fed_status status = fed_file_fail(err, "create", file->temp);
         close(file->directory);
@@ -192,7 +192,7 @@ fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n, fed_err
     uint8_t bytes[4 * CHUNK];
     while (n > 0) {
         size_t count = n < CHUNK ? n : CHUNK;
-        /* Byte moves, which compilers turn into a plain copy where memory is little-endian. */
+        /* These byte moves become a plain copy on a little-endian machine. */
         for (size_t i = 0; i < count; i++) {
             uint32_t bits;
             memcpy(&bits, &x[i], sizeof bits);
@@ -216,14 +216,15 @@ void fed_file_abandon(fed_file *file) {
     close(file->directory);
 }
 
-/* EINVAL: the file system has no fsync for directories, and needs none. */
+/* Sync a directory. EINVAL means that the file system has no fsync for directories, and needs
+ * none. */
 static fed_status sync_directory(int fd, const char *path, fed_error *err) {
     return fsync(fd) == 0 || errno == EINVAL ? FED_OK
                                              : fed_file_fail(err, "sync the directory of", path);
 }
 
-/* old: the name may have existed before. A directory that can't be opened then belongs to another
- * user, who sees to its names. */
+/* Make a name durable. old: the name may have existed before. If its directory can't be opened
+ * then, it belongs to another user, who is responsible for its names. */
 static fed_status sync_name(const char *path, bool old, fed_error *err) {
     int fd = open_parent(path);
     if (fd < 0) {
@@ -257,7 +258,7 @@ fed_status fed_file_commit(fed_file *file, fed_error *err) {
         fed_file_abandon(file);
         return status;
     }
-    status = sync_directory(file->directory, file->path, err); /* the new name */
+    status = sync_directory(file->directory, file->path, err); /* makes the new name durable */
     close(file->directory);
     return status;
 }
@@ -325,11 +326,11 @@ fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
     }
     FED_TRY(make_one(part, mode, err));
     return sync_name(part, true,
-                     err); /* the process that made it may have died before the name was durable */
+                     err); /* the process that made it may have died before its name was durable */
 }
 
 void fed_dir_tidy(const char *directory) {
-    static const char mark[] = ".new-XXXXXX"; /* what fed_file_create appends */
+    static const char mark[] = ".new-XXXXXX"; /* the ending of fed_file_create's temporary files */
     DIR *dir = opendir(directory);
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
         size_t len = strlen(e->d_name);

@@ -1,4 +1,4 @@
-/* Host and port of an address. */
+/* Split an address into host and port. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/host_port.h"
 

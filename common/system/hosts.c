@@ -1,4 +1,4 @@
-/* subjectAltName (RFC 5280, 4.2.1.6), for which mbedTLS 2.28 has no call. */
+/* Write subjectAltName (RFC 5280, 4.2.1.6), for which mbedTLS 2.28 has no function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/system/hosts.h"
 
@@ -10,13 +10,14 @@
 
 enum {
     SEQUENCE = 0x30,
-    DNS_NAME = 0x82, /* context-specific 2 */
-    ADDRESS = 0x87,  /* context-specific 7 */
+    DNS_NAME = 0x82, /* tag: context-specific 2 */
+    ADDRESS = 0x87,  /* tag: context-specific 7 */
     HEAD_MAX = 4,    /* tag and length of up to 65,535 bytes */
     DNS_NAME_MAX = 253
 };
 
-/* A host name: letters, digits, '-' and '.', perhaps after "*."; not a mistyped IP address. */
+/* Is it a host name: letters, digits, '-' and '.', perhaps after "*."? A mistyped IP address is
+ * refused. */
 static int is_dns_name(const char *host) {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.0123456789";

@@ -1,4 +1,4 @@
-/* Log lines: formatting, and a sink that writes to stderr. */
+/* Format log lines, and write them to stderr. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/log.h"
 
@@ -11,7 +11,8 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* Lines quote texts from outside, which must not forge another line or control a terminal. */
+/* Replace control characters. Lines quote texts from outside, which must not forge another line or
+ * control a terminal. */
 static void blank_controls(char *line) {
     for (; *line != '\0'; line++) {
         if ((unsigned char)*line < ' ' || *line == 0x7f) {
@@ -33,8 +34,9 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
     log->write(log->user, level, line);
 }
 
-/* Is stderr systemd's journal? A variable has the journal's device and inode. A program that starts
- * another with a new stderr leaves the variable set, so both are compared with stderr's. */
+/* Is stderr systemd's journal? The variable JOURNAL_STREAM has the journal's device and inode.
+ * Both are compared with those of stderr, since a child process with another stderr inherits the
+ * variable. */
 static bool to_journal(void) {
     struct stat file;
     char *end = NULL;
@@ -47,9 +49,9 @@ static bool to_journal(void) {
 
 void fed_log_stderr(void *user, fed_log_level level, const char *line) {
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
-    static const int priorities[] = {7, 6, 4, 3}; /* as of syslog */
+    static const int priorities[] = {7, 6, 4, 3}; /* priorities of syslog */
     (void)user;
-    if (to_journal()) { /* the journal adds the time */
+    if (to_journal()) { /* the journal adds the time by itself */
         fprintf(stderr, "<%d>%s\n", (unsigned)level <= FED_LOG_ERROR ? priorities[level] : 6, line);
         return;
     }
@@ -60,5 +62,5 @@ void fed_log_stderr(void *user, fed_log_level level, const char *line) {
         strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
     }
     const char *name = (unsigned)level <= FED_LOG_ERROR ? names[level] : "?";
-    fprintf(stderr, "%s %s %s\n", stamp, name, line); /* one call: lines of threads do not mix */
+    fprintf(stderr, "%s %s %s\n", stamp, name, line); /* one call: threads' lines do not mix */
 }

@@ -1,4 +1,4 @@
-/* One line on a terminal that shows the progress of long work. */
+/* Show one line on a terminal with the progress of long work. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/progress.h"
 

@@ -1,5 +1,5 @@
-/* A thread without signals; and a pool of threads, which wait for a run, take its chunks one after
- * the other, and wait again. */
+/* A thread without signals, and a pool of threads. The pool's threads wait for a run, take its
+ * chunks one after the other, and wait again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/threads.h"
 
@@ -19,10 +19,11 @@ bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) {
 }
 
 struct fed_threads {
-    fed_pool pool; /* first: the pool is the threads */
+    fed_pool pool; /* first, so that a pool's address is that of its threads */
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
-    /* The run: chunks from `next` on are not taken yet; `left` chunks are not finished yet. */
+    /* The current run. Chunks from next on are not taken yet; left counts the chunks that are not
+     * finished yet. */
     void (*part)(void *job, size_t k);
     void *job;
     size_t parts, next, left;
@@ -31,7 +32,8 @@ struct fed_threads {
     pthread_t thread[];
 };
 
-/* Called with the lock held; releases the lock while a chunk runs. */
+/* Run chunks until none is left to take. Called with the lock held; releases it while a chunk
+ * runs. */
 static void take_parts(fed_threads *t) {
     while (t->next < t->parts) {
         size_t k = t->next++;
@@ -56,7 +58,7 @@ static void *work(void *arg) {
 }
 
 static void run(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k), void *job) {
-    fed_threads *t = (fed_threads *)(void *)self; /* which fed_threads_open made, not const */
+    fed_threads *t = (fed_threads *)(void *)self; /* fed_threads_open made it, and not const */
     pthread_mutex_lock(&t->lock);
     t->part = part;
     t->job = job;
@@ -82,7 +84,7 @@ fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err)
     width = width > 0 ? width : processors();
     fed_threads *t = calloc(1, sizeof *t + (width - 1) * sizeof t->thread[0]);
     if (t == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %zu threads", width);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %zu threads", width);
     }
     t->pool = (fed_pool){.width = width, .run = run};
     pthread_mutex_init(&t->lock, NULL);
@@ -90,7 +92,8 @@ fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err)
     pthread_cond_init(&t->ended, NULL);
     while (t->count < width - 1) {
         if (pthread_create(&t->thread[t->count], NULL, work, t) != 0) {
-            fed_fail(err, FED_EBUSY, "the system gives %zu threads of %zu", t->count, width - 1);
+            fed_fail(err, FED_EBUSY, "the system started only %zu of %zu threads; use fewer",
+                     t->count, width - 1);
             fed_threads_close(t);
             return FED_EBUSY;
         }

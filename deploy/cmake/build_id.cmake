@@ -1,4 +1,5 @@
-# Write OUT, a source that names the commit that is being built, or ID, if that is given. Runs in every build; OUT changes only with it.
+# Write the source OUT, which names the commit that is being built, or ID if that is given. This runs in every build, and changes OUT
+# only if the commit or ID has changed.
 #   cmake -D SOURCE=... -D OUT=... [-D ID=...] -P build_id.cmake
 # SPDX-License-Identifier: Apache-2.0
 find_program(GIT git)

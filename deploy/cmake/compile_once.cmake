@@ -1,5 +1,5 @@
-# Compile through ccache, where it is installed: a source that was compiled before, in another clone too, is not compiled again.
-# FED_COMPILE_CACHE=OFF leaves it out. Whoever sets CMAKE_C_COMPILER_LAUNCHER, as a variable or in the environment, keeps what it says.
+# If ccache is installed, compile through it: a source that was compiled before, even in another clone, is not compiled again.
+# FED_COMPILE_CACHE=OFF turns this off. If CMAKE_C_COMPILER_LAUNCHER is set already, as a variable or in the environment, it stays.
 # SPDX-License-Identifier: Apache-2.0
 option(FED_COMPILE_CACHE "Compile through ccache, where it is installed" ON)
 if(FED_COMPILE_CACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)

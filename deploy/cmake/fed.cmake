@@ -1,25 +1,25 @@
-# What every library, program and test of this project is compiled with.
+# The flags that every library, program and test of this project is compiled with, and the functions that define them.
 # SPDX-License-Identifier: Apache-2.0
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
 add_library(fed_flags INTERFACE)
-# Floating point must mean the same everywhere: no contraction, no fast-math. (The trainer's kernels opt out.)
+# Floating point must give the same bits on every machine: no contraction, no fast-math. The trainer's kernels opt out.
 target_compile_options(fed_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
                        $<$<BOOL:${FED_WERROR}>:-Werror>)
-# Constants of an enum are C's integer constants, in sums with floats too; clang 16 and later would warn of these.
+# The sources use constants of an enum as integer constants, also in sums with floats. clang 16 and later would warn of such sums.
 target_compile_options(fed_flags INTERFACE $<$<C_COMPILER_ID:Clang>:-Wno-enum-float-conversion>)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # its ABI would have strict C compute floats in double
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # by this machine's ABI, strict C would compute floats in double
   target_compile_options(fed_flags INTERFACE -fexcess-precision=fast)
 endif()
-# Files and folders of any size and inode, on 32-bit machines too.
+# Support large files and large inode numbers on 32-bit machines, too.
 target_compile_definitions(fed_flags INTERFACE _POSIX_C_SOURCE=200809L _FILE_OFFSET_BITS=64)
 if(FED_SANITIZE)
   target_compile_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
   target_link_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE})
-  # Reports name sources by their path from the top. So the objects are the same in each clone, and ccache finds them.
+  # Sanitizers' reports name sources by their path from the top. So the objects are the same in each clone, and ccache finds them.
   target_compile_options(fed_flags INTERFACE -fdebug-prefix-map=${CMAKE_SOURCE_DIR}=.)
 endif()
 if(FED_FUZZ)
@@ -30,15 +30,15 @@ if(FED_FUZZ)
   target_link_options(fed_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# One compilation for both kinds of library. Only public headers make a symbol visible (fed/api.h); calls inside a library stay
-# inside it, so that position-independent code is as fast as any.
+# The same objects are used for static and shared libraries. Only public headers make a symbol visible (fed/api.h). Calls inside a
+# library can't be replaced from outside, so that position-independent code is as fast as other code.
 if(FED_SHARED)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
   set(CMAKE_C_VISIBILITY_PRESET hidden)
   target_compile_options(fed_flags INTERFACE -fno-semantic-interposition)
 endif()
 
-# For sizes: the linker drops each function that nothing calls.
+# A small build: the linker drops each function that nothing calls.
 if(FED_SMALL)
   target_compile_definitions(fed_flags INTERFACE FED_SMALL=1)
   target_compile_options(fed_flags INTERFACE -ffunction-sections -fdata-sections -fno-unwind-tables
@@ -57,15 +57,15 @@ function(fed_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE $<BUILD_INTERFACE:fed_flags> ${ARG_PRIVATE})
 endfunction()
 
-# fed_program(NAME SOURCES ... LIBS ...)
+# fed_program(NAME SOURCES ... LIBS ...): a program, linked with these libraries.
 function(fed_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fed_flags ${ARG_LIBS})
 endfunction()
 
-# fed_kernels(VARIABLE NAME FILE...): a C file that holds the texts of kernels as `const char NAME[]`, one after the other; its path goes
-# into VARIABLE.
+# fed_kernels(VARIABLE NAME FILE...): make a C file that holds the texts of kernels, one after the other, as const char NAME[]. The C
+# file's path goes into VARIABLE.
 function(fed_kernels variable name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)

@@ -1,5 +1,5 @@
-# `cmake --install BUILD --prefix P` and what it puts there: see docs/install.md. Nothing of it holds a path of this machine, so that
-# the folder P can be moved, and another machine makes the same files.
+# The rules of cmake --install BUILD --prefix P: see docs/install.md. No installed file holds a path of this machine. So the folder P
+# can be moved, and another machine makes the same files.
 # SPDX-License-Identifier: Apache-2.0
 
 include(GNUInstallDirs)
@@ -9,13 +9,13 @@ set(fed_abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}) # before 1.0 each
 set(fed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fed)
 set(fed_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What links to a library needs: sorts LINK_LIBRARIES of a target into variables of the caller.
-#   fed_names      our own libraries: common codecs
-#   fed_targets    their targets
-#   fed_modules    pkg-config's names of others: libcurl
-#   fed_needs      the same as component/PREFIX/module, its own libraries' needs among them
-#   fed_flags_of   what the linker is told of the rest: -lm -pthread
-#   fed_others     the rest as CMake has it
+# Sort LINK_LIBRARIES of a target into variables of the caller, for programs that link to the installed library:
+#   fed_names      names of our own libraries, such as common and codecs
+#   fed_targets    the targets of our own libraries
+#   fed_modules    pkg-config's names of other libraries, such as libcurl
+#   fed_needs      these modules as component/PREFIX/module, and the modules that our own libraries need
+#   fed_flags_of   linker flags of libraries that pkg-config does not know, such as -lm -pthread
+#   fed_others     CMake's names of all libraries that are not ours
 macro(fed_sort_links target name)
   foreach(variable names targets modules needs flags_of others)
     set(fed_${variable} "")
@@ -47,7 +47,7 @@ macro(fed_sort_links target name)
 endmacro()
 
 # fed_install_library(TARGET NAME DESCRIPTION): TARGET becomes libfedNAME.a, and libfedNAME.so of the same objects; both are installed,
-# with the headers of include/, libfedNAME.pc, and fed::NAME of the CMake package. Last in a library's CMakeLists.txt.
+# with the headers of include/, libfedNAME.pc, and fed::NAME of the CMake package. Call it last in a library's CMakeLists.txt.
 function(fed_install_library target name description)
   if(NOT FED_ROOMS STREQUAL "all")
     return()
@@ -74,7 +74,7 @@ function(fed_install_library target name description)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libfed${name}.pc DESTINATION ${fed_pkgconfig_dir})
 
   if(FED_SHARED)
-    get_target_property(units ${target} SOURCES) # objects that were compiled in targets of their own
+    get_target_property(units ${target} SOURCES) # sources that are compiled in targets of their own
     list(FILTER units INCLUDE REGEX TARGET_OBJECTS)
     add_library(${target}_shared SHARED $<TARGET_OBJECTS:${target}> ${units})
     list(TRANSFORM fed_targets APPEND _shared)
@@ -87,7 +87,7 @@ function(fed_install_library target name description)
   endif()
 endfunction()
 
-# fed_install_program(TARGET SUMMARY): the program, and its manual page, which is made of what the program itself says with --help.
+# fed_install_program(TARGET SUMMARY): install the program, and its manual page, which is made of the program's --help.
 # TARGET may be the path of a script, which is installed with the name that it has there.
 function(fed_install_program target summary)
   if(NOT FED_ROOMS STREQUAL "all")
@@ -120,7 +120,7 @@ function(fed_install_program target summary)
   set_property(GLOBAL APPEND PROPERTY fed_program_targets ${target})
 endfunction()
 
-# What bash, zsh and fish need to complete the programs' options, into the folders where they look below a prefix.
+# Install files with which bash, zsh and fish complete the programs' options, in the folders below the prefix where the shells look.
 function(fed_install_completion)
   get_property(names GLOBAL PROPERTY fed_program_names)
   get_property(files GLOBAL PROPERTY fed_program_files)
@@ -144,7 +144,7 @@ function(fed_install_completion)
   add_custom_target(fed_completion ALL DEPENDS ${made})
 endfunction()
 
-# What belongs to no room. Last in the top CMakeLists.txt.
+# Install files that belong to no single library or program. Call it last in the top CMakeLists.txt.
 function(fed_install_package)
   get_property(fed_components GLOBAL PROPERTY fed_components)
   get_property(fed_needs GLOBAL PROPERTY fed_needs)
@@ -161,7 +161,7 @@ function(fed_install_package)
   fed_install_program(${PROJECT_BINARY_DIR}/scripts/fedserver-init "make a coordinator that runs as a service")
   fed_install_completion()
 
-  # The units name the program by its path, which is known when it is installed.
+  # systemd's units name the program by its path, which is known only when it is installed.
   install(CODE "set(fed_bindir \"${CMAKE_INSTALL_BINDIR}\")\nset(fed_source \"${PROJECT_SOURCE_DIR}\")")
   install(SCRIPT deploy/cmake/units.cmake)
 

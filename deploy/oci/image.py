@@ -16,7 +16,7 @@ import tarfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-import sbom  # noqa: E402: it knows which files a program needs, and whose they are
+import sbom  # noqa: E402: sbom.py finds the files that a program needs, and their packages
 
 USER = 65532  # a number, so that Kubernetes sees that it is not root; its group is 0, as for any user of OpenShift
 ACCOUNTS = {"etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nfed:x:{USER}:0:fed:{{volume}}:/sbin/nologin\n",
@@ -26,7 +26,7 @@ SECOND_NS = 10**9
 
 
 class Files:
-    """Files for a tar archive, which depends on nothing but them."""
+    """Files for a tar archive, whose bytes depend on these files alone."""
 
     def __init__(self):
         self.entries = {}  # path: (its tarfile.TarInfo, content)
@@ -46,7 +46,7 @@ class Files:
         self.add(path, tarfile.REGTYPE, 0o644, content.encode())
 
     def file(self, path, source, mode=0o644):
-        """Of a link, what it points to. /lib is a link to /usr/lib here if it is one on this machine."""
+        """Add a file; of a link, add the file that it points to. /lib becomes a link to /usr/lib if it is one on this machine."""
         top = "/" + path.split("/")[1]
         if os.path.islink(top):
             self.add(top, tarfile.SYMTYPE, 0o777, target=os.readlink(top))
@@ -64,7 +64,7 @@ class Files:
 
 
 def debian_layer(bill, volume):
-    """The libraries, and with each package what its licence asks for and what scanners look for (status.d, os-release)."""
+    """Make the layer of Debian's libraries, with the copyright file of each package, and what scanners look for (status.d, os-release)."""
     layer = Files()
     for component in bill["components"]:
         places = [o["location"] for o in component.get("evidence", {}).get("occurrences", [])]
@@ -89,7 +89,7 @@ def own_layer(spec, stage, bill):
     layer.text("usr/share/doc/fed/sbom.cdx.json", sbom.text_of(bill))
     layer.add(spec["volume"], tarfile.DIRTYPE, 0o770, owner=(USER, 0))
     layer.add("tmp", tarfile.DIRTYPE, 0o1777)
-    for place in ("proc", "sys", "dev", "run"):  # where runtimes mount, also on a root that nobody may write
+    for place in ("proc", "sys", "dev", "run"):  # runtimes mount here, and can't make these folders in a read-only root
         layer.add(place, tarfile.DIRTYPE, 0o755)
     return layer
 
@@ -101,7 +101,7 @@ class Archive:
         self.files = {"oci-layout": json.dumps({"imageLayoutVersion": "1.0.0"}).encode()}
 
     def blob(self, kind, content):
-        """Add a blob; what points to it."""
+        """Add a blob, and return the descriptor that points to it."""
         digest = hashlib.sha256(content).hexdigest()
         self.files[f"blobs/sha256/{digest}"] = content
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(content)}
@@ -125,7 +125,7 @@ def labels_of(spec, version, commit, created):
 
 
 def config_of(spec, labels, layers):
-    """The image's configuration. Healthcheck is Docker's: OCI has none, and other runtimes pass over it."""
+    """Return the image's configuration. Healthcheck is Docker's: OCI has none, and other runtimes ignore it."""
     program = f"/usr/bin/{spec['programs'][0]}"
     run = {"User": str(USER), "Entrypoint": [program], "Cmd": spec["command"], "WorkingDir": spec["volume"], "Labels": labels,
            # Temporary files lie on the volume, so the root may be read-only.
@@ -142,7 +142,7 @@ def config_of(spec, labels, layers):
 
 
 def platform():
-    """This machine's, as OCI names it; Debian has other names for some."""
+    """Return this machine's platform by OCI's names; Debian has other names for some architectures."""
     others = {"i386": {"architecture": "386"}, "ppc64el": {"architecture": "ppc64le"},
               "armhf": {"architecture": "arm", "variant": "v7"}, "armel": {"architecture": "arm", "variant": "v5"}}
     return {"os": "linux", "architecture": sbom.architecture()} | others.get(sbom.architecture(), {})
@@ -155,7 +155,7 @@ def index_of(manifest, name, version):
 
 
 def docker_index_of(config, layers, name):
-    """The same image for `docker load` of releases that know no OCI layout."""
+    """Describe the same image for docker load, of releases of Docker that do not know OCI layouts."""
     config, *layers = ["blobs/" + blob["digest"].replace(":", "/") for blob in [config, *layers]]
     return [{"Config": config, "RepoTags": [name], "Layers": layers}]
 

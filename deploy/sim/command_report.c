@@ -1,4 +1,4 @@
-/* `fedsim report`: runs read back from their directories, side by side. */
+/* `fedsim report`: reads runs back from their directories and compares them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static int compare_values(const char *a, const char *b) {
     return numbers ? (x > y) - (x < y) : strcmp(a, b);
 }
 
-/** In the order of the keys. */
+/** Compare two runs by their scenarios' values, key by key. */
 static int by_scenario(const void *a, const void *b) {
     const sim_scenario *x = &((const sim_result *)a)->scenario;
     const sim_scenario *y = &((const sim_result *)b)->scenario;
@@ -49,7 +49,7 @@ static int by_scenario(const void *a, const void *b) {
     return order;
 }
 
-/** The runs of a grid. */
+/** Add the runs of a grid, which lie in the directory's subdirectories. */
 static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     struct dirent **entry = NULL;
     const int found = scandir(directory, &entry, NULL, alphasort);
@@ -76,7 +76,7 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
-/** Runs whose directories have the same name get their scenarios' names. */
+/** If another run's directory has the first one's name, give the runs their scenarios' names. */
 static void name_apart(runs *r) {
     bool alike = false;
     for (size_t k = 1; k < r->count; k++) {

@@ -1,4 +1,4 @@
-/* `fedsim run`: a scenario's cells one after the other, each into a directory of its own. */
+/* `fedsim run`: runs a scenario's cells one after the other, each in a directory of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void clear(const char *directory, const char *name) {
     }
 }
 
-/** The scenario's name without folder and ending. */
+/** Name the output directory: results/ and the scenario's file name without folder and ending. */
 static void name_output(const char *scenario, char *dst, size_t cap) {
     const char *slash = scenario != NULL ? strrchr(scenario, '/') : NULL;
     const char *name = scenario == NULL ? "run" : slash != NULL ? slash + 1 : scenario;
@@ -52,7 +52,8 @@ static void name_output(const char *scenario, char *dst, size_t cap) {
     snprintf(dst, cap, "results/%.*s", dot != NULL && dot != name ? (int)(dot - name) : 200, name);
 }
 
-/** fedserver lies where fedsim lies, however fedsim was found: by its path or through $PATH. */
+/** Set the path of fedserver, which lies beside the running fedsim's file. /proc/self/exe names
+ * that file, whether fedsim was started by its path or through $PATH. */
 static void find_fedserver(batch *b) {
     char own[SIM_PATH];
     const ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -108,13 +109,14 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     snprintf(run.name, sizeof run.name, "%.255s", name != NULL ? name + 1 : directory);
     sim_version_text(run.version, sizeof run.version);
     sim_machine_text(run.machine, sizeof run.machine);
-    memcpy(run.scenario.value, s->value, sizeof run.scenario.value); /* lent, not owned */
+    memcpy(run.scenario.value, s->value,
+           sizeof run.scenario.value); /* the texts stay the scenario's own */
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
-/** Where the run keeps what it needs. In one process the coordinator lies in memory, and the state
- * for --resume in the directory. Over HTTPS the coordinator lies in the directory, and a run can't
- * be resumed. The final model goes into the directory, too. */
+/** Choose where the run keeps its files. In one process the coordinator lies in memory, and the
+ * state for --resume in the directory. Over HTTPS the coordinator lies in the directory, and a run
+ * can't be resumed. The final model goes into the directory, too. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");
@@ -176,7 +178,7 @@ static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     return status;
 }
 
-/* --- All of them --- */
+/* --- All cells --- */
 
 static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error *err) {
     size_t k = 0;
@@ -236,7 +238,7 @@ static fed_status open_output(batch *b, const sim_scenario *s, fed_error *err) {
     return status;
 }
 
-/** A cell that fails does not keep the others from running. */
+/** Run all cells. A cell that fails does not keep the others from running. */
 static fed_status run_cells(batch *b, fed_error *err) {
     sim_bar_open(&b->bar, b->grid.count);
     for (size_t k = 0; k < b->grid.count; k++) {
@@ -251,7 +253,7 @@ static fed_status run_cells(batch *b, fed_error *err) {
                             why.text, b->out, b->out);
         }
         if (status != FED_OK && b->grid.count == 1) {
-            return fed_fail(err, status, "%s", why.text[0] != '\0' ? why.text : "failed");
+            return fed_fail(err, status, "%s", why.text[0] != '\0' ? why.text : "the run failed");
         }
         if (status != FED_OK) {
             fprintf(stderr, "fedsim: %s: %s: %s\n", b->grid.cells[k].name, fed_status_text(status),

@@ -1,4 +1,4 @@
-/* What the command line asks for. */
+/* The commands of fedsim, and what the command line asks for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_COMMANDS_H
 #define FEDSIM_COMMANDS_H
@@ -9,11 +9,11 @@
 #include "deploy/sim/scenario/keys.h"
 
 typedef struct sim_command {
-    const char **words; /* those that are not options */
+    const char **words; /* the arguments that are not options */
     size_t word_count;
-    const char *out; /* NULL: not given */
+    const char *out; /* the value of --out; NULL: not given */
     bool resume;
-    const atomic_int *stop; /* becomes non-zero: end cleanly */
+    const atomic_int *stop; /* when non-zero, end the run cleanly */
 } sim_command;
 
 /** Run a scenario or a grid. FED_ECANCELED: stopped, with the results so far written; FED_EINVAL:

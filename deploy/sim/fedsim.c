@@ -16,7 +16,7 @@ static const char usage[] =
     "       fedsim keys\n"
     "       fedsim --help | --version\n"
     "\n"
-    "run     trains as a scenario says: a file of lines `key = value`; keys given here go before\n"
+    "run     trains as a scenario says: a file of lines `key = value`; keys given here override\n"
     "        the file's. A value with alternatives, 'a | b', or a range, 1..5, makes a grid of "
     "runs.\n"
     "        Results go to DIR (results/SCENARIO); --resume continues what was stopped there.\n"
@@ -33,7 +33,7 @@ static void on_signal(int number) {
     interrupted = 1;
     signal(number, SIG_DFL);
     if (write(STDERR_FILENO, words, sizeof words - 1) < 0) {
-        return; /* nobody reads it */
+        return; /* standard error is closed */
     }
 }
 
@@ -95,9 +95,10 @@ static int run_command(const char *name, const sim_command *command) {
 }
 
 int main(int argc, char **argv) {
-    /* Each step takes and frees blocks as large as the model: let malloc keep them, as the system
-     * would clear them each time. (malloc refuses a threshold over 32 MB. An empty arena returns
-     * all its memory, whatever M_TRIM_THRESHOLD says: so allow few arenas.) */
+    /* Each step takes and frees blocks as large as the model. Let malloc keep them, as the system
+     * would clear new memory each time. malloc refuses a mmap threshold over 32 MB. An arena
+     * without used blocks returns all its memory, whatever M_TRIM_THRESHOLD says, so allow few
+     * arenas. */
     mallopt(M_MMAP_THRESHOLD, 1 << 25);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_ARENA_MAX, 2);

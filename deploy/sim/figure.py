@@ -1,16 +1,16 @@
-"""Draw accuracy against bits of all cells of a table: a plot for each row, a point with its name for each column."""
+"""Draw accuracy against bits for all cells of a table: a plot for each row, with a named point for each column."""
 # SPDX-License-Identifier: Apache-2.0
 import html
 import math
 
-WIDE, HIGH, LEFT, TOP, RIGHT, BOTTOM, GAP = 560, 400, 52, 34, 190, 42, 24  # of a plot, in pixels
+WIDE, HIGH, LEFT, TOP, RIGHT, BOTTOM, GAP = 560, 400, 52, 34, 190, 42, 24  # a plot's size, its margins and the gap between plots, in pixels
 STYLE = """text { font: 11px sans-serif; fill: #222 } .title { font-size: 13px; font-weight: bold }
 .tick { fill: #555 } line { stroke: #ccc } circle { fill: #0a66a8 } .best { fill: none; stroke: #0a66a8; stroke-opacity: .5 }
 .name { font-size: 10px } .lead { stroke: #bbb }"""
 
 
 def nice_steps(low, high):
-    """Ticks for accuracies."""
+    """Return the ticks of an axis of accuracies: multiples of a round step from low to high."""
     step = next(s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if (high - low) / s <= 8)
     first = math.floor(low / step) * step
     return [first + k * step for k in range(math.ceil((high - first) / step - 1e-9) + 1)]
@@ -21,7 +21,7 @@ def powers(low, high):
 
 
 def apart(wanted, least, most, gap=11.0):
-    """Heights near those wanted, ascending, at least `gap` apart and within the plot."""
+    """Return heights near those wanted, which ascend, at least `gap` apart and within the plot."""
     heights = []
     for at in wanted:
         heights.append(max(at, heights[-1] + gap if heights else least))
@@ -31,7 +31,7 @@ def apart(wanted, least, most, gap=11.0):
 
 
 def staircase(points):
-    """The best accuracy for each number of bits or fewer."""
+    """Return the points with a better accuracy than all points with fewer bits."""
     best, corners = -1.0, []
     for bits, accuracy, _ in sorted(points):
         if accuracy > best:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Run the cells of a table and print it beside the paper's figures.
 
-A table is an INI file of deploy/sim/papers: [table] has its title, what to show, whether to draw a figure, and how long
-it takes; [common], a [row NAME] and a [column NAME] have the keys of a scenario, the later ones going before the
-earlier; a row's "COLUMN: key" is for that cell alone. `paper_KIND` in a row has the paper's figures of a kind that is
-shown, one for each column.
+A table is an INI file of deploy/sim/papers. Its section [table] has the title, the kinds of figures to show, whether to
+draw a figure, and how long it takes. [common], [row NAME] and [column NAME] have keys of a scenario; a column's keys
+override a row's, and these override the common ones. "COLUMN: key" in a row is for that cell alone. paper_KIND in a row
+has the paper's figures of a kind that is shown, one for each column.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -39,7 +39,7 @@ def named(table, kind):
 
 
 def cell_keys(table, row, row_keys, column, column_keys, quick):
-    """The scenario of a cell, and its seeds."""
+    """Return the keys of a cell's scenario, and its seeds."""
     own = {k: v for k, v in row_keys.items() if ": " not in k and not k.startswith("paper")}
     keys = {**dict(table["common"]), **own, **column_keys}
     keys.update({k.split(": ")[1]: v for k, v in row_keys.items() if k.startswith(column + ": ")})
@@ -65,7 +65,7 @@ def run(fedsim, keys, out):
         resume = ["--resume"] if out.exists() else []
         done = subprocess.run([fedsim, "run", *arguments, "--out", str(out), *resume], stdout=subprocess.DEVNULL)
         if done.returncode != 0:
-            sys.exit(f"papers: {out} ended with {done.returncode}; the same command goes on from there")
+            sys.exit(f"papers: fedsim run for {out} ended with exit status {done.returncode}; the same command goes on from there")
     summary = json.loads((out / "summary.json").read_text())
     with open(out / "rounds.csv", newline="") as f:
         rounds = [r for r in csv.DictReader(f)]
@@ -83,14 +83,14 @@ def last(result, column):
 
 
 def compression(result):
-    """Of the envelopes alone, as the papers count; heads of HTTP messages are in uplink_compression."""
+    """Compression by the updates' envelopes alone, as papers count it; uplink_compression includes HTTP heads."""
     dense = 4.0 * result["parameters"] * result["local_steps_counted"]
     sent = sum(float(r["update_bytes"]) for r in result["rows"])
     return dense / sent if sent else math.nan
 
 
 def reached_s(result, accuracy):
-    """Virtual seconds until a model was measured to be that good."""
+    """Return the virtual seconds until a measured model had this accuracy or more; NaN: none had."""
     for r in result["rows"]:
         if r["accuracy"] != "" and float(r["accuracy"]) >= accuracy:
             return float(r["virtual_s"])
@@ -161,16 +161,16 @@ def paper_figures(row_keys, column_index):
 
 def read_arguments():
     parser = argparse.ArgumentParser(description="Run the cells of a table and print it beside the paper's figures.")
-    parser.add_argument("fedsim", help="the program")
+    parser.add_argument("fedsim", help="path of the program fedsim")
     parser.add_argument("results", type=pathlib.Path, help="directory for the runs; finished ones are not run again")
-    parser.add_argument("table", help="file of deploy/sim/papers, without .ini")
-    parser.add_argument("--quick", action="store_true", help=f"a {QUICK}th of the iterations")
-    parser.add_argument("--only", default="", metavar="TEXT", help='cells whose "ROW, COLUMN" has that text in it')
-    parser.add_argument("keys", nargs="*", metavar="key=value", help="for every run")
+    parser.add_argument("table", help="name of a file in deploy/sim/papers, without .ini")
+    parser.add_argument("--quick", action="store_true", help=f"run only a {QUICK}th of the iterations")
+    parser.add_argument("--only", default="", metavar="TEXT", help='run only cells whose "ROW, COLUMN" contains TEXT')
+    parser.add_argument("keys", nargs="*", metavar="key=value", help="key of a scenario, given to every run")
     arguments = parser.parse_intermixed_args()
     wrong = [k for k in arguments.keys if "=" not in k]
     if wrong:
-        parser.error(f'"{wrong[0]}" is no key=value; `fedsim keys` lists the keys')
+        parser.error(f'"{wrong[0]}" is not key=value; `fedsim keys` lists the keys')
     return arguments
 
 
@@ -181,7 +181,7 @@ def main():
     more = dict(k.split("=", 1) for k in arguments.keys)
     table = read_table(name)
     kinds = table["table"]["show"].split()
-    print(f"{name}: all of it takes {table['table']['takes']} of two cores", file=sys.stderr)
+    print(f"{name}: all cells take {table['table']['takes']} on two cores", file=sys.stderr)
     cells = []
     for row, row_keys in named(table, "row").items():
         for index, (column, column_keys) in enumerate(named(table, "column").items()):

@@ -3,10 +3,10 @@
 #
 #   deploy/sim/papers.sh TABLE [--quick] [--only TEXT] [key=value ...]     e.g.  deploy/sim/papers.sh table3 --quick
 #
-# TABLE is a file of deploy/sim/papers without its ending, which says how long it takes. --quick takes a 25th of the
-# iterations: minutes, to see that it works; --only, the cells whose "ROW, COLUMN" has that text in it, such as "SBC(2)".
-# Keys and values go to every run (threads=2 seed=7). Finished runs are not run again; an interrupted run continues.
-# Results are in build/papers/TABLE, with a page of plots for each run.
+# TABLE is the name of a file in deploy/sim/papers without its ending; the file says how long it takes. --quick runs a 25th
+# of the iterations, which takes minutes, to see that it works. --only TEXT runs the cells whose "ROW, COLUMN" contains
+# TEXT, such as "SBC(2)". Keys and values, such as threads=2 seed=7, are given to every run. Finished runs are not run
+# again; an interrupted run continues. Results are in build/papers/TABLE, with a page of plots for each run.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,4 @@
-/* The progress of a run. */
+/* Shows the progress of a run: a bar at a terminal, elsewhere lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/progress_bar.h"
 
@@ -52,7 +52,8 @@ static void show_plain(sim_bar *bar, const sim_progress *p, const char *cell, do
     fflush(stderr);
 }
 
-/** Estimate the time left from what this process did: a resumed run had begun before. */
+/** Note where this process takes the run up. The time left is estimated from there, as another
+ * process did the first part of a resumed run. */
 static void begin(sim_bar *bar, const sim_progress *p, double share, double all) {
     if (!bar->begun) {
         bar->begun = true;

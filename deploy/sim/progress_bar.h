@@ -11,17 +11,17 @@
 
 typedef struct sim_bar {
     fed_progress line;
-    size_t cell, cells; /* this run, of how many; from 0 */
+    size_t cell, cells; /* index of the present run, from 0; number of runs */
     double shown_s;
-    bool begun, run_begun; /* anything was shown; anything of this run */
-    /* Of this run when it was shown first: a resumed run begins there. */
+    bool begun, run_begun; /* progress was shown: of any run; of the present run */
+    /* The present run's progress when it was first shown. In a resumed run it is not 0. */
     double first_share, first_s;
 } sim_bar;
 
 void sim_bar_open(sim_bar *bar, size_t cells);
 /** The next run begins. */
 void sim_bar_next(sim_bar *bar, size_t cell);
-/** For sim_watch.progress; user is the bar. */
+/** Show the progress. A callback for sim_watch.progress, whose user is the bar. */
 void sim_bar_show(void *user, const sim_progress *progress);
 /** Remove the bar from the terminal. */
 void sim_bar_wipe(sim_bar *bar);

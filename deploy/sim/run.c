@@ -1,4 +1,4 @@
-/* A run from its options to its log. */
+/* Does a run, from its options to its log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/run.h"
 
@@ -14,8 +14,8 @@
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
-/** Check once that the model fits the data, and the device. Else each client would find out after
- * all have enrolled. */
+/** Check that the model fits the data and the backend, before the clients enrol. Otherwise each
+ * client would fail after all have enrolled. */
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
@@ -44,7 +44,8 @@ static fed_status read_task(sim_clients *clients, fed_error *err) {
     json_int_t cohort = json_integer_value(json_object_get(task, "cohort"));
     json_t *goal = json_object_get(task, "goal");
     json_int_t wanted = goal != NULL ? json_integer_value(goal) : cohort;
-    bool again = json_integer_value(json_object_get(task, "staleness")) > 0; /* in one round */
+    bool again = json_integer_value(json_object_get(task, "staleness")) >
+                 0; /* a client may send several updates in a round */
     clients->rounds = (uint32_t)json_integer_value(json_object_get(task, "rounds"));
     const fed_status fits =
         check_model(clients, json_string_value(json_object_get(task, "model")), err);
@@ -112,7 +113,7 @@ fed_status sim_run(const sim_options *o, const sim_watch *watch, sim_log *log, f
     log->clients = calloc(o->clients, sizeof *log->clients);
     FED_REQUIRE(log->clients != NULL, FED_ENOMEM);
     log->client_count = o->clients;
-    const double before_s = sim_cpu_s(); /* of a grid's other runs */
+    const double before_s = sim_cpu_s(); /* the grid's earlier runs used this time */
     fed_status status = open_clients(&clients, o, log, err);
     clients.before_cpu_s = before_s;
     if (status == FED_OK) {

@@ -7,7 +7,8 @@
 
 fed_status device_option_settle(const char *device, const char **backend, fed_error *err) {
     if (device != NULL && *backend != NULL) {
-        return fed_fail(err, FED_EINVAL, "--backend and --device: give one of them");
+        return fed_fail(err, FED_EINVAL,
+                        "--backend and --device both say what computes: give only one of them");
     }
     if (device != NULL && !fed_gpu_is_name(device)) {
         return fed_fail(err, FED_EINVAL,

@@ -5,8 +5,9 @@
 
 #include "fed/error.h"
 
-/** A device is a backend of its own name: where one is given, it becomes *backend. Either may be
- * NULL. FED_EINVAL: both are given, or there is no such device or backend. */
+/** If --device is given (device is not NULL), set *backend to the device's name, which is also the
+ * name of a backend. device and *backend may both be NULL. FED_EINVAL: both are given, or there is
+ * no such device or backend. */
 fed_status device_option_settle(const char *device, const char **backend,
                                 fed_error *err) FED_CHECKED;
 

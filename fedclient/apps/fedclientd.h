@@ -20,42 +20,43 @@ typedef struct fedclientd_settings {
     const char *token, *token_file; /* NULL: none */
     const char *name;               /* the device's name at the coordinator */
     const char *software;           /* which program this is: "fedclientd/0.2.0" */
-    const char *downloads_ca;       /* of caches; NULL: the system's CAs */
+    const char *downloads_ca;       /* the caches' CA certificate; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
-    const char *device;             /* NULL: the processor; else work.backend, too */
+    const char *device;             /* --device: a GPU, then also in work.backend; NULL: none */
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
-    uint32_t slots; /* 0: 1 */
+    uint32_t slots; /* most tasks at a time; 0 is the same as 1 */
     bool until_finished, verbose;
     fed_log log;
     const atomic_int *stop; /* not 0: end soon */
 } fedclientd_settings;
 
-/** fedclientd_options.c: read the options of a device, and `more` of a program that has others:
- * rows of the command FEDCLIENTD_COMMAND, for a struct that begins with a fedclientd_settings. */
+/** fedclientd_options.c: read the options of a device, and those that the rows `more` of a program
+ * add. The rows' command is FEDCLIENTD_COMMAND; their offsets are those of a struct that begins
+ * with *settings. */
 enum { FEDCLIENTD_COMMAND = 1 };
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_device.c: what the device computes on, "opencl:0 pthread-Xeon"; "": the processor.
- * Errors: those of fed_gpu_open. With a worker group only the option's word, as its workers open
- * it. */
+/** fedclientd_device.c: text = what the device computes on, such as "opencl:0 pthread-Xeon"; ""
+ * for the processor. With a worker group text is only the value of --device, because the workers
+ * open the GPU. Errors: those of fed_gpu_open. */
 enum { FEDCLIENTD_COMPUTES = 128 };
 fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCLIENTD_COMPUTES],
                                   fed_error *err) FED_CHECKED;
 void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPUTES]);
 
-/** fedclientd_serve.c: SIGINT and SIGTERM make this number 1; a second one ends the program at
- * once. */
+/** fedclientd_serve.c: catch SIGINT and SIGTERM. The first such signal sets the returned number to
+ * 1, a second one ends the program at once. */
 const atomic_int *fedclientd_catch_signals(void);
 
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_report.c: one line about an event; why is its reason, if it is a pause. The same wait
- * as before is logged for --verbose only. The library has logged what was refused, declined or
- * tried again. */
+/** fedclientd_report.c: log one line about an event; why is the reason of a pause. A wait for the
+ * same reason as the event before is logged with --verbose only. The library itself has already
+ * logged what was refused, declined or tried again. */
 void fedclientd_report(const fed_log *log, const fedclient_event *before,
                        const fedclient_event *event, const char *why);
 

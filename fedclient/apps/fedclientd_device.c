@@ -1,4 +1,4 @@
-/* What a device of a federation computes on: found before it enrols, and said to its operator. */
+/* Find what a device computes on, before it enrols, so that its log can name the GPU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
@@ -15,7 +15,8 @@ fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCL
     if (work->backend == NULL || !fed_gpu_is_name(work->backend)) {
         return FED_OK;
     }
-    if (work->group != NULL) { /* workers open it: a process that did could start none of them */
+    if (work->group != NULL) {
+        /* The workers open the GPU: a process that has opened one can't start them by fork. */
         (void)snprintf(text, FEDCLIENTD_COMPUTES, "%s", work->backend);
         return FED_OK;
     }

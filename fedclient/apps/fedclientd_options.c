@@ -1,4 +1,4 @@
-/* The options of a device, for each program that is one. */
+/* The options of a device of a federation, for fedclientd and for fedworker train --server. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdio.h>
@@ -7,14 +7,15 @@
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedclientd.h"
 
-/* Each --server is one more address. */
+/* --server may be given several times: each adds an address to the list. */
 static fed_status take_server(const char *value, void *values, fed_error *err) {
     char *list = ((fedclientd_settings *)values)->server;
     const size_t room = sizeof((fedclientd_settings *)NULL)->server, used = strlen(list);
     const int len = snprintf(list + used, room - used, "%s%s", used > 0 ? "," : "", value);
     return len >= 0 && (size_t)len < room - used
                ? FED_OK
-               : fed_fail(err, FED_EINVAL, "--server: all addresses together are too long");
+               : fed_fail(err, FED_EINVAL,
+                          "--server: all addresses together are too long: give fewer");
 }
 
 static fed_status take_shard(const char *value, void *values, fed_error *err) {
@@ -22,7 +23,9 @@ static fed_status take_shard(const char *value, void *values, fed_error *err) {
     const char *slash = option_number(value, '/', 0, UINT32_MAX, &work->shard);
     if (slash == NULL || option_number(slash + 1, '\0', 0, UINT32_MAX, &work->shards) == NULL ||
         work->shard >= work->shards) {
-        return fed_fail(err, FED_EINVAL, "--shard wants K/N with K under N, not %s", value);
+        return fed_fail(err, FED_EINVAL,
+                        "--shard is K/N, part K (from 0) of N parts, with K below N, not %s",
+                        value);
     }
     return FED_OK;
 }
@@ -41,7 +44,7 @@ static fed_status take_when(const char *value, void *values, fed_error *err) {
 static fed_status take_hold(const char *value, void *values, fed_error *err) {
     uint32_t seconds = 0;
     if (option_number(value, '\0', 0, 3600, &seconds) == NULL) {
-        return fed_fail(err, FED_EINVAL, "--hold wants 0 to 3600 seconds, not %s", value);
+        return fed_fail(err, FED_EINVAL, "--hold takes 0 to 3600 seconds, not %s", value);
     }
     ((fedclientd_settings *)values)->hold_ms = seconds * 1000;
     return FED_OK;
@@ -50,7 +53,7 @@ static fed_status take_hold(const char *value, void *values, fed_error *err) {
 static fed_status take_slots(const char *value, void *values, fed_error *err) {
     uint32_t *slots = &((fedclientd_settings *)values)->slots;
     if (option_number(value, '\0', 1, FED_SLOTS, slots) == NULL) {
-        return fed_fail(err, FED_EINVAL, "--slots wants 1 to %d tasks, not %s", FED_SLOTS, value);
+        return fed_fail(err, FED_EINVAL, "--slots takes 1 to %d tasks, not %s", FED_SLOTS, value);
     }
     return FED_OK;
 }
@@ -62,7 +65,10 @@ static fed_status take_transport(const char *value, void *values, fed_error *err
             return FED_OK;
         }
     }
-    return fed_fail(err, FED_EINVAL, "this build has no --transport %s", value);
+    return fed_fail(
+        err, FED_EINVAL,
+        "--transport: this build has no transport \"%s\": leave the option out for the first one",
+        value);
 }
 
 #define AT(member) offsetof(fedclientd_settings, member)
@@ -105,10 +111,11 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
     }
     FED_TRY(option_table_read(rows, DEVICE_ROWS + count, ANY, argc, argv, s, &words, err));
     if (words < argc) {
-        return fed_fail(err, FED_EINVAL, "not an option: %.200s", argv[words]);
+        return fed_fail(err, FED_EINVAL, "\"%.200s\" is not an option: all arguments begin with --",
+                        argv[words]);
     }
     if (s->server[0] == '\0' || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
-        return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
+        return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data must all be given");
     }
     FED_TRY(device_option_settle(s->device, &s->work.backend, err));
     s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;

@@ -6,8 +6,9 @@
 
 static const char *const waits[] = {
     [FED_WAIT_NO_TASK] = "no task runs for this device; it waits for one",
-    [FED_WAIT_FULL] = "the round has all the devices it wants; this one waits for a slot",
-    [FED_WAIT_REPORTED] = "this device's update is in; it waits for the next round",
+    [FED_WAIT_FULL] = "all slots of the round are taken; this device waits for a free one",
+    [FED_WAIT_REPORTED] =
+        "the coordinator has this device's update; the device waits for the next round",
     [FED_WAIT_NO_MODEL] = "every model is measured; this device waits for the next one",
     [FED_WAIT_FINISHED] = "all tasks are finished; this device waits for another",
     [FED_WAIT_DECLINED] = "this device has declined the tasks that run; it waits for another"};

@@ -17,7 +17,7 @@ typedef struct device {
     char computes_on[FEDCLIENTD_COMPUTES];
     fedclient_conditions when;
     workshop *work;
-    int64_t told_ms; /* when progress was logged last; 0: not in this round */
+    int64_t told_ms; /* when progress was logged last; 0: not yet in this round */
 } device;
 
 /* --- Signals --- */
@@ -51,7 +51,7 @@ static fed_status may_train(void *user, fed_error *err) {
     return fedclient_conditions_hold(&d->when, err);
 }
 
-/** Log progress of long trainings, and not at every iteration. */
+/** Log the progress of a training once every EVERY_MS, not at every iteration. */
 static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
     enum { EVERY_MS = 10000 };
     device *d = user;
@@ -76,7 +76,8 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** With several slots the last model of one task is not the end: that of the next one follows. */
+/** Has the device nothing more to do? With several slots the end of one task is not enough, since
+ * other tasks may still run. */
 static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
@@ -105,8 +106,8 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
 
 /* --- Enrolling --- */
 
-/** Try again later if the coordinator is only busy. If nothing answers, the address may be wrong,
- * and a person should know. */
+/** Enrol. If the coordinator is only busy, try again later. If nothing answers, fail: the address
+ * may be wrong, and a person should see that. */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
                                 fed_error *err) {
     enum { TRIES = 8, FIRST_MS = 500 };
@@ -116,7 +117,7 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
             break;
         }
         const uint32_t wait_ms = (uint32_t)FIRST_MS << k;
-        fed_logf(&s->log, FED_LOG_WARN, "enrolling is tried again in %.1f s: %s",
+        fed_logf(&s->log, FED_LOG_WARN, "this device tries again in %.1f s to enrol: %s",
                  (double)wait_ms / 1000, err->text);
         rest(s, wait_ms);
         status = fedclient_enrol(client, token, err);
@@ -124,7 +125,7 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
     return status;
 }
 
-/** The file's first line. */
+/** Enrol with the token in the first line of --token-file. */
 static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     uint8_t *token = NULL;
     size_t len = 0;
@@ -138,23 +139,25 @@ static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client,
 static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     if (fedclient_enrolled(client)) {
         if (s->token != NULL || s->token_file != NULL) {
-            fed_logf(&s->log, FED_LOG_INFO, "enrolled already: the token is not used");
+            fed_logf(&s->log, FED_LOG_INFO,
+                     "this device is enrolled already: the token is not used");
         }
         return FED_OK;
     }
     if (s->token == NULL && s->token_file == NULL) {
         return fed_fail(err, FED_ESTATE,
-                        "%s holds no identity yet: make a token with `fedserver "
-                        "token` and give it with --token or --token-file",
+                        "--state %s holds no identity yet: let the operator make a token with "
+                        "`fedserver token`, and give it with --token or --token-file",
                         s->state);
     }
     return s->token != NULL ? enrol_in_time(s, client, s->token, err)
                             : enrol_by_file(s, client, err);
 }
 
-/* --- Opening --- */
+/* --- Opening data, store and transports --- */
 
-/** The device's lines: to the coordinator, and to caches. Without a `send` caches are not asked. */
+/** The device's transports: to the coordinator, and to download caches. If downloads.send is NULL,
+ * no caches are asked. */
 typedef struct device_lines {
     fedclient_transport coordinator, downloads;
 } device_lines;
@@ -196,7 +199,8 @@ static bool stopped(void *user) {
     return *d->settings->stop != 0;
 }
 
-/** file NULL: the system's CAs. */
+/** Open a transport that trusts the CA certificate in "file"; NULL: the system's CAs. option is
+ * the command line's name for the file. */
 static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
                             fedclient_transport *transport, fed_error *err) {
     uint8_t *ca = NULL;
@@ -215,7 +219,8 @@ static fed_status open_line(device *d, const char *option, const char *file, boo
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
-/** Without a CA of their own, caches are asked only by a transport that knows the system's CAs. */
+/** Open both transports. Without --downloads-ca the one for caches needs the system's CAs; if the
+ * transport can't use those, no caches are asked. */
 static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
     const fedclientd_settings *s = d->settings;
     fed_error none = {0};

@@ -24,12 +24,12 @@ static const char usage[] =
     "  --wire IFACE       the line: an Ethernet interface without an address, such as eth0\n"
     "  --tun NAME         the host's interface, which has the address; made if it is not there\n"
     "                     (nic0)\n"
-    "  --bound 2^-E       error of a value, E from 1 to 15 (2^-10)\n"
+    "  --bound 2^-E       largest error of a value, E from 1 to 15 (2^-10)\n"
     "  --bypass           the kernel forwards unmarked frames itself: faster, and not counted;\n"
     "                     needs Linux 6.6, and a network that leaves the ToS as it is\n"
     "  --control PATH     socket of --stats (/run/fednic-NAME.sock)\n"
     "  --stats            ask a running NIC what it has done\n"
-    "  --prometheus       in Prometheus' text format\n"
+    "  --prometheus       print --stats in Prometheus' text format\n"
     "\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
@@ -47,7 +47,8 @@ static fed_status run(const fednic_options *options, fed_error *err) {
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    const int stop = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC); /* lives as long as we do */
+    const int stop =
+        signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC); /* open until the program ends */
     if (stop < 0) {
         return fed_fail(err, FED_EIO, "can't wait for signals: %s", strerror(errno));
     }

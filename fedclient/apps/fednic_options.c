@@ -8,13 +8,13 @@
 
 #include "fedclient/apps/option_table.h"
 
-/* 2^-1 to 2^-15, as INCEPTIONN's bounds. */
+/* The value of --bound, 2^-1 to 2^-15: the error bounds of INCEPTIONN. */
 static fed_status take_bound(const char *value, void *values, fed_error *err) {
     uint32_t e = 0;
     if (strncmp(value, "2^-", 3) != 0 || option_number(value + 3, '\0', 1, 15, &e) == NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "--bound is a power of two from 2^-1 to 2^-15, written so, not %.60s",
-                        value);
+        return fed_fail(
+            err, FED_EINVAL,
+            "--bound is a power of two from 2^-1 to 2^-15, written like 2^-10, not %.60s", value);
     }
     ((fednic_words *)values)->nic.e = (int)e;
     return FED_OK;
@@ -22,11 +22,12 @@ static fed_status take_bound(const char *value, void *values, fed_error *err) {
 
 static fed_status check(const fednic_words *w, fed_error *err) {
     if (w->prometheus && !w->stats) {
-        return fed_fail(err, FED_EINVAL, "--prometheus is a form of --stats: give both");
+        return fed_fail(err, FED_EINVAL, "--prometheus is the format of --stats: give both");
     }
     if (!w->stats && w->nic.wire == NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "--wire is missing: the interface that becomes the line, such as eth0");
+                        "--wire is missing: give the Ethernet interface that connects to the "
+                        "network, such as eth0");
     }
     return FED_OK;
 }
@@ -49,13 +50,14 @@ fed_status fednic_words_read(int argc, char **argv, fednic_words *words, fed_err
     FED_TRY(
         option_table_read(rows, sizeof rows / sizeof rows[0], ANY, argc, argv, words, &after, err));
     if (after < argc) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[after]);
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.200s\" is not expected here: fednic takes only options", argv[after]);
     }
     FED_TRY(check(words, err));
     if (words->nic.control == NULL) {
         if (snprintf(words->control, sizeof words->control, "/run/fednic-%s.sock",
                      words->nic.tun) >= (int)sizeof words->control) {
-            return fed_fail(err, FED_EINVAL, "\"%.60s\" is no name of an interface",
+            return fed_fail(err, FED_EINVAL, "\"%.60s\" is not a name that an interface can have",
                             words->nic.tun);
         }
         words->nic.control = words->control;

@@ -23,15 +23,18 @@ static const char usage[] =
     "  --model MODEL      a name that `fedtrain models` lists, a text such as\n"
     "                     \"input 784 | dense 10\", or @FILE with such a text\n"
     "  --data DIR         where the data is\n"
-    "  --dataset NAME     what it is: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
+    "  --dataset NAME     which data set: mnist, fashion-mnist, cifar10, cifar100, csv,\n"
     "                     csv:label=COLUMN or csv:target=COLUMN (numbers to predict, for a model\n"
     "                     with mse); for language models ptb, shakespeare, words or chars,\n"
-    "                     with :vocabulary=N behind them if not all words are wanted (mnist)\n"
+    "                     with :vocabulary=N behind the name for only the N most frequent words\n"
+    "                     (default mnist)\n"
     "  --train-part PART, --test-part PART   which files (train, test)\n"
     "  --weights FILE     safetensors: a checkpoint, or what PyTorch saved of the same layers\n"
     "  --batch N          samples a step (32)\n"
-    "  --normalise        give each channel mean 0 and deviation 1; how is kept with the weights,\n"
-    "                     so evaluate needs it only for weights from elsewhere\n"
+    "  --normalise        give each channel mean 0 and deviation 1. The checkpoint keeps the "
+    "means\n"
+    "                     and deviations, so evaluate needs this option only for weights of "
+    "others\n"
     "  --backend NAME     what computes: fast; bfloat16, which multiplies in bfloat16; or the\n"
     "                     slow reference\n"
     "  --device NAME      train on a GPU: gpu, opencl:0, cuda:0 (`fedworker devices` lists them)\n"
@@ -42,9 +45,9 @@ static const char usage[] =
     "  --optimizer SPEC   such as momentum:lr=0.1,decay=5e-4+cosine:steps=5000; of sgd, momentum,\n"
     "                     adam and adamw, with warmup, step, cosine, stall, clip, prox behind "
     "'+';\n"
-    "                     lr is 0.001 if nothing is said (adam)\n"
+    "                     lr is 0.001 if not given (default adam)\n"
     "  --augment SPEC     crop=4,flip=1: cut pictures out of a margin of 4 pixels, mirror half\n"
-    "  --seed N           of the first weights, the order of samples and what is dropped (1)\n"
+    "  --seed N           seed of the first weights, the order of samples and dropout (1)\n"
     "  --init FILE        begin with these weights: a checkpoint's, or PyTorch's\n"
     "  --checkpoint FILE  written after each epoch: weights, optimizer, and where training is\n"
     "  --resume           go on from the checkpoint, if there is one, to the same bits\n"
@@ -67,7 +70,7 @@ enum { TRAIN = 1, EVALUATE = 2, EXPORT = 4, MODELS = 8 };
 static const struct {
     const char *name;
     unsigned bit;
-    size_t words; /* most words after the options */
+    size_t words; /* most arguments after the options */
     fed_status (*run)(const app_options *o, fed_error *err);
 } commands[] = {{"train", TRAIN, 0, app_train},
                 {"evaluate", EVALUATE, 0, app_evaluate},
@@ -112,17 +115,20 @@ static fed_status parse_options(int argc, char **argv, unsigned command, app_opt
 /* Options that must or must not be given together. */
 static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
+        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one argument too many", o->words[words]);
     }
     FED_TRY(device_option_settle(o->device, &o->backend, err));
     if (o->epochs > 0 && o->steps > 0) {
-        return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
+        return fed_fail(err, FED_EINVAL,
+                        "--epochs and --steps both say when to end: give only one of them");
     }
     if (o->resume && o->checkpoint == NULL) {
-        return fed_fail(err, FED_EINVAL, "--resume needs --checkpoint FILE");
+        return fed_fail(err, FED_EINVAL,
+                        "--resume needs --checkpoint FILE: the file to go on from");
     }
     if (o->resume && o->init != NULL) {
-        return fed_fail(err, FED_EINVAL, "--resume and --init both say how to begin: give one");
+        return fed_fail(err, FED_EINVAL,
+                        "--resume and --init both say how to begin: give only one of them");
     }
     o->epochs = o->epochs == 0 && o->steps == 0 ? 1 : o->epochs;
     return FED_OK;

@@ -16,8 +16,8 @@ typedef struct app_options {
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
     bool normalise, resume;
-    const char *backend;                 /* NULL: the first; or the device */
-    const char *device;                  /* NULL: the processor */
+    const char *backend;                 /* --backend or --device; NULL: the first backend */
+    const char *device;                  /* --device; NULL: the processor */
     uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
     char *const *words;                  /* the words after the options */
     size_t word_count;
@@ -39,7 +39,7 @@ typedef struct app_weights {
     fed_arch arch;
     fed_layout layout; /* the model's tensors, then "optimizer.state" */
     float *values;     /* float32[layout.size]; the first arch.layout.size are the weights */
-    float *state;      /* within values */
+    float *state;      /* the optimizer's state, a part of values */
 } app_weights;
 
 /** A model with weights drawn from the seed, and an optimizer's state of zeros (optimizer NULL:
@@ -50,8 +50,8 @@ fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, ui
 /** Replace the weights by those of --init, if it is given. */
 fed_status app_weights_init(const app_options *o, app_weights *w, fed_error *err) FED_CHECKED;
 
-/** The weights of --weights, and the open file. The model is the command line's, else the file's.
- * Free with app_weights_free and fed_checkpoint_close. */
+/** Read the weights of --weights, and leave the file open as *file. The model is that of --model,
+ * else the one that the file names. Free with app_weights_free and fed_checkpoint_close. */
 fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint **file,
                             fed_error *err) FED_CHECKED;
 void app_weights_free(app_weights *w);
@@ -60,7 +60,8 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Without --resume: FED_EEXIST, unless no file is there that --checkpoint could overwrite. */
+/** Without --resume a checkpoint must not be overwritten. FED_EEXIST: there is a file at "path".
+ */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 
 /* ---- Data: fedtrain_data.c ---- */
@@ -72,27 +73,28 @@ fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *
 /** What a model is trained on and measured on. */
 typedef struct app_samples {
     fedtrain_data train, test;
-    fedtrain_share share; /* all of train */
+    fedtrain_share share; /* all samples of the training part */
     fedtrain_augment augment;
-    char *normalise; /* how the samples are; NULL: as they are */
+    char *normalise; /* text of app_data_measure; NULL: samples are used as read */
 } app_samples;
 
-/** Open both parts, with --normalise and --augment. Free with app_samples_free, also after a
- * failure; it is safe on zeroed samples. */
+/** Open the training and the test part, with --normalise and --augment. Free with
+ * app_samples_free, also after a failure; app_samples_free is safe on zeroed samples. */
 fed_status app_samples_open(const app_options *o, app_samples *samples, fed_error *err) FED_CHECKED;
 void app_samples_free(app_samples *samples);
 
-/** Steps that see each sample, or token, about once. */
+/** The steps of an epoch: they use each sample, or token of a text, about once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
 /** Means and deviations of the channels as text for a checkpoint: "0.13 0.31 ...". Free with
  * free(). */
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
 
-/** Normalise by such a text. */
+/** Normalise by means and deviations in the text of app_data_measure. */
 fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;
 
-/** "loss 0.0612, accuracy 98.12 %"; of a text its perplexity, of targets the squared error. */
+/** Print the score: "loss 0.0612, accuracy 98.12 %". A language model has perplexity instead of
+ * accuracy, a regression the mean squared error only. */
 void app_score_print(const fedtrain_data *data, const fedtrain_score *score);
 
 #endif

@@ -11,7 +11,8 @@
 fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
                          fed_error *err) {
     if (o->data == NULL) {
-        return fed_fail(err, FED_EINVAL, "--data DIR is missing: where the files of %s are",
+        return fed_fail(err, FED_EINVAL,
+                        "--data DIR is missing: give the directory with the files of %s",
                         o->dataset);
     }
     return fedtrain_data_open(o->dataset, o->data, part, o->train_part, data, err);
@@ -39,7 +40,8 @@ static fed_status fail_memory(fed_error *err) {
 
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) {
     if (data->is_text) {
-        return fed_fail(err, FED_EINVAL, "--normalise is for numbers: a text has none");
+        return fed_fail(err, FED_EINVAL,
+                        "--normalise is for numbers, which a text does not have: leave it out");
     }
     size_t channels = data->set.shape.c;
     float *mean = malloc(2 * channels * sizeof *mean);
@@ -63,7 +65,7 @@ fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *e
     return FED_OK;
 }
 
-/* The next number of a text; false: there is none. */
+/* Read the next number of a text; false: there is no more. */
 static bool take_number(const char **text, float *value) {
     *text += **text == ' ';
     double number = 0;
@@ -90,14 +92,14 @@ fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *
     free(mean);
     if (status == FED_EINVAL) {
         return fed_fail(err, FED_EFORMAT,
-                        "the weights are of samples normalised by \"%.60s\", which does not fit "
-                        "these of %zu channels: is it the same data?",
+                        "the weights were trained on samples normalised by \"%.60s\", which does "
+                        "not fit these samples of %zu channels: is --data the same data set?",
                         text, channels);
     }
     return status == FED_OK ? FED_OK : fail_memory(err);
 }
 
-/* "crop=4,flip=1" */
+/* The value of --augment, such as "crop=4,flip=1". */
 static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed_error *err) {
     static const fed_param params[] = {
         {.key = "crop", .preset = 0, .low = 0, .high = 1024, .help = "pixels", .whole = true},
@@ -118,7 +120,8 @@ fed_status app_samples_open(const app_options *o, app_samples *samples, fed_erro
     FED_TRY(app_data_open(o, o->test_part, &s->test, err));
     FED_TRY(take_all(&s->train, &s->share, err));
     if (s->train.is_text && o->augment[0] != '\0') {
-        return fed_fail(err, FED_EINVAL, "--augment is for pictures, not for a text");
+        return fed_fail(err, FED_EINVAL,
+                        "--augment is for pictures, and this data set is a text: leave it out");
     }
     if (!o->normalise) {
         return FED_OK;

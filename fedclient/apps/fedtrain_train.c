@@ -27,15 +27,15 @@ typedef struct training {
     app_weights weights;
     fedtrain_net *net;
 
-    uint64_t step, steps; /* done, and when it ends */
+    uint64_t step, steps; /* steps done, and steps in all */
     size_t per_epoch;
-    double loss; /* smoothed, to be shown */
+    double loss; /* smoothed, for the progress line */
     fed_progress progress;
 } training;
 
 /* ---- Checkpoints ---- */
 
-/* batch, seed and step as texts, for the notes. */
+/* The numbers among the notes, as texts. */
 typedef struct numbers {
     char batch[16], seed[16], step[24];
 } numbers;
@@ -54,7 +54,7 @@ static void write_notes(const training *t, numbers *n, const char *notes[2 * NOT
         "batch",     n->batch,
         "seed",      n->seed,
         "step",      n->step,
-        "format",    "pt", /* for other programs */
+        "format",    "pt", /* safetensors readers of PyTorch expect it */
         NULL};
     memcpy(notes, all, sizeof all);
 }
@@ -69,7 +69,7 @@ static fed_status save(const training *t, fed_error *err) {
                : fed_checkpoint_save(path, &t->weights.layout, t->weights.values, notes, err);
 }
 
-/* Check that the checkpoint is of the training that is to be resumed. */
+/* Check that the checkpoint belongs to a training with the same options. */
 static fed_status check_notes(const training *t, const fed_checkpoint *file, fed_error *err) {
     numbers n;
     const char *notes[2 * NOTES + 3];
@@ -79,15 +79,16 @@ static fed_status check_notes(const training *t, const fed_checkpoint *file, fed
         const char *then = fed_checkpoint_note(file, key);
         if (then == NULL) {
             return fed_fail(err, FED_EINVAL,
-                            "%.150s is no checkpoint of fedtrain: to begin with its weights give "
-                            "them with --init, and another --checkpoint",
+                            "--checkpoint %.150s is no checkpoint of fedtrain: to begin with its "
+                            "weights, give this file to --init and name another --checkpoint",
                             t->options->checkpoint);
         }
         if (strcmp(then, now) != 0) {
-            return fed_fail(err, FED_EINVAL,
-                            "%.150s was made with another %s, \"%.80s\" and not \"%.80s\": give "
-                            "the same, or begin with --init and another --checkpoint",
-                            t->options->checkpoint, key, then, now);
+            return fed_fail(
+                err, FED_EINVAL,
+                "--checkpoint %.150s was made with another %s, \"%.80s\" and not \"%.80s\": give "
+                "the same, or begin with --init and another --checkpoint",
+                t->options->checkpoint, key, then, now);
         }
     }
     return FED_OK;
@@ -101,7 +102,9 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
     t->step = step != NULL ? strtoull(step, &end, 10) : 0;
     if (step == NULL || errno != 0 || end == step || *end != '\0' || step[0] < '0' ||
         step[0] > '9') {
-        return fed_fail(err, FED_EFORMAT, "%s: its step is not a number", t->options->checkpoint);
+        return fed_fail(err, FED_EFORMAT,
+                        "--checkpoint %s is damaged: the number of its step is not a number",
+                        t->options->checkpoint);
     }
     return fed_checkpoint_read(file, &t->weights.layout, t->weights.values, err);
 }
@@ -109,7 +112,7 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
 static fed_status resume(training *t, fed_error *err) {
     const char *path = t->options->checkpoint;
     fed_checkpoint *file = NULL;
-    fed_file probe; /* fail now rather than after an epoch */
+    fed_file probe; /* if the file can't be written, fail now, not after an epoch */
     FED_TRY(fed_file_create(path, 0644, &probe, err));
     fed_file_abandon(&probe);
     if (!t->options->resume) {
@@ -117,7 +120,7 @@ static fed_status resume(training *t, fed_error *err) {
     }
     fed_status status = fed_checkpoint_open(path, &file, err);
     if (status == FED_ENOTFOUND) {
-        fprintf(stderr, "no checkpoint yet: beginning anew\n");
+        fprintf(stderr, "--resume found no checkpoint: training begins anew\n");
         return FED_OK;
     }
     FED_TRY(status);
@@ -133,7 +136,8 @@ static uint64_t epoch_of(const training *t) {
 
 /* ---- The curve ---- */
 
-/* One line; the file is opened for each, so that it is whole whatever happens in between. */
+/* Write one line. The file is opened and closed for each line, so that the file is complete even
+ * if the program is killed later. */
 static fed_status write_curve(const training *t, const char *mode, const char *line,
                               fed_error *err) {
     const char *path = t->options->csv;
@@ -159,7 +163,7 @@ static fed_status begin_curve(const training *t, fed_error *err) {
 static fed_status add_to_curve(const training *t, float loss, const fedtrain_score *score,
                                double seconds, fed_error *err) {
     double rate = fedtrain_optimizer_rate(&t->optimizer, t->weights.state, t->weights.arch.trained);
-    char line[200], quality[32] = ""; /* a regression has only the loss */
+    char line[200], quality[32] = ""; /* empty for a regression, which has only the loss */
     if (t->samples.test.set.target == NULL) {
         snprintf(quality, sizeof quality, "%.6g",
                  t->samples.test.is_text ? exp((double)score->loss)
@@ -183,7 +187,7 @@ static bool after_step(void *user, size_t step, float loss) {
     return t->step < t->steps && app_interrupted == 0;
 }
 
-/* To the end of the epoch that the next step is in. */
+/* Train to the end of the epoch that the next step is in. */
 static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     fedtrain_job job = {.net = t->net,
                         .optimizer = t->optimizer,
@@ -199,7 +203,7 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
-/* Write the result of an epoch: checkpoint, screen, curve. */
+/* Write the result of an epoch to the checkpoint, the screen and the curve (--csv). */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
     FED_TRY(save(t, err)); /* first, since measuring may take long */
@@ -254,9 +258,9 @@ static fed_status run(training *t, fed_error *err) {
 static fed_status get_ready(training *t, fed_error *err) {
     const app_options *o = t->options;
     if (o->model == NULL) {
-        return fed_fail(
-            err, FED_EINVAL,
-            "--model is missing: a name that `fedtrain models` lists, a text, or @FILE");
+        return fed_fail(err, FED_EINVAL,
+                        "--model is missing: give a name that `fedtrain models` lists, a text of "
+                        "layers, or @FILE");
     }
     FED_TRY(fed_optimizer_parse(o->optimizer, 1e-3F, &t->optimizer, err));
     FED_TRY(app_samples_open(o, &t->samples, err));

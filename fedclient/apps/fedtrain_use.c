@@ -9,8 +9,8 @@
 
 /* ---- evaluate ---- */
 
-/* Normalise like the training samples, if the file has their numbers. Else by the training split,
- * if --normalise is given. */
+/* Normalise the test samples by the means and deviations that the file of weights has. If it has
+ * none and --normalise is given, measure them on the training split. */
 static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
                             fed_error *err) {
     const char *note = fed_checkpoint_note(file, "normalise");
@@ -87,7 +87,7 @@ static fed_status write_weights(const app_weights *w, const fed_checkpoint *file
     if (ends_with(path, ".safetensors")) {
         return fed_checkpoint_save(path, &w->arch.layout, w->values, notes, err);
     }
-    return fed_fail(err, FED_EINVAL, "%s: its ending must say the format: .onnx or .safetensors",
+    return fed_fail(err, FED_EINVAL, "%s: the name must end with the format: .onnx or .safetensors",
                     path);
 }
 

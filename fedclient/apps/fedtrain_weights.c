@@ -5,7 +5,7 @@
 #include "fedclient/apps/fedtrain.h"
 
 static fed_status fail_memory(const app_weights *w, fed_error *err) {
-    return fed_fail(err, FED_ENOMEM, "no memory for the %zu parameters of \"%.200s\"",
+    return fed_fail(err, FED_ENOMEM, "out of memory for the %zu parameters of \"%.200s\"",
                     w->arch.layout.size, w->arch.text);
 }
 
@@ -55,7 +55,8 @@ static fed_status read_weights(const app_options *o, app_weights *w, const fed_c
     const char *model = o->model != NULL ? o->model : fed_checkpoint_note(file, "model");
     if (model == NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "%s does not say which model it is of: give it with --model", o->weights);
+                        "--weights %s does not name its model: give the model with --model",
+                        o->weights);
     }
     FED_TRY(app_weights_new(model, NULL, 0, w, err));
     fed_status status = fed_checkpoint_read(file, &w->arch.layout, w->values, err);
@@ -68,7 +69,7 @@ static fed_status read_weights(const app_options *o, app_weights *w, const fed_c
 fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint **file,
                             fed_error *err) {
     if (o->weights == NULL) {
-        return fed_fail(err, FED_EINVAL, "--weights FILE is missing: a safetensors file");
+        return fed_fail(err, FED_EINVAL, "--weights FILE is missing: give a safetensors file");
     }
     fed_checkpoint *opened = NULL;
     FED_TRY(fed_checkpoint_open(o->weights, &opened, err));
@@ -102,10 +103,9 @@ fed_status app_checkpoint_absent(const char *path, fed_error *err) {
     fed_error why = {0};
     const fed_status status = fed_checkpoint_open(path, &file, &why);
     fed_checkpoint_close(file);
-    return status == FED_ENOTFOUND
-               ? FED_OK
-               : fed_fail(err, FED_EEXIST,
-                          "%s is there already: --resume goes on with it; else remove it, or name "
-                          "another",
-                          path);
+    return status == FED_ENOTFOUND ? FED_OK
+                                   : fed_fail(err, FED_EEXIST,
+                                              "--checkpoint %s exists already: give --resume to go "
+                                              "on from it, or remove it, or name another file",
+                                              path);
 }

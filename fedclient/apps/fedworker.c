@@ -28,7 +28,7 @@ static const char usage[] =
     "  --model, --data, --dataset, --train-part, --test-part, --normalise, --augment, --backend,\n"
     "  --epochs, --steps, --optimizer, --seed, --init   see fedtrain --help\n"
     "  --batch N          samples a step of each worker (32)\n"
-    "  --lr R             learning rate, where the optimizer names none (0.001)\n"
+    "  --lr R             learning rate, if --optimizer names none (0.001)\n"
     "  --device NAME      the GPU of each worker: gpu, opencl:0, cuda:0; gradients stay there, "
     "and\n"
     "                     only messages leave it. `fedworker devices` lists them\n"
@@ -42,10 +42,10 @@ static const char usage[] =
     "                     cuda:N (owners; with --device gather for up to 8 ranks and for sparse\n"
     "                     codecs)\n"
     "  --sync RULE        when workers exchange (ssgd):\n"
-    "      ssgd           float32 each step\n"
-    "      bitsgd         the codec each step\n"
-    "      local:n=2      each n-th step the sum of n steps' gradients, by the codec\n"
-    "      odsgd          float32, one step delayed; local weights meanwhile\n"
+    "      ssgd           in float32 at each step\n"
+    "      bitsgd         by the codec at each step\n"
+    "      local:n=2      at each n-th step the sum of n steps' gradients, by the codec\n"
+    "      odsgd          in float32, one step delayed; local weights meanwhile\n"
     "      cdsgd:n=5,k=2  n steps as ssgd, then as odsgd with the codec, but each k-th step in\n"
     "                     float32; k=0: none\n"
     "  --codec SPEC       of gradients, such as 3lc:s=1.75 (float32)\n"
@@ -61,14 +61,15 @@ static const char usage[] =
     "\n"
     "train, processes (--link tcp): those of this machine unless one of these is given:\n"
     "  --listen HOST:PORT wait here for workers of other machines; HOST is what they reach\n"
-    "  --join HOST:PORT   be one of these: with the same options as where --listen was given\n"
-    "  --secret-file FILE by which workers know each other; --listen makes it, copy it\n"
+    "  --join HOST:PORT   be a worker of the machine with --listen; give the same options as "
+    "there\n"
+    "  --secret-file FILE secret that admits a machine; --listen makes it, copy it to the others\n"
     "  --here N           how many workers run on this machine (1)\n"
     "  --host ADDRESS     where the others reach this machine, if it has several addresses\n"
-    "  --min N            go on while so many are left (1)\n"
+    "  --min N            go on while at least N workers are left (1)\n"
     "  --congestion NAME  the sockets' congestion control, such as reno (the system's)\n"
     "\n"
-    "train, what comes of it:\n"
+    "train, results:\n"
     "  --summary FILE     JSON: accuracy, digest, bytes and seconds of each worker\n"
     "  --trace FILE       spans for ui.perfetto.dev or chrome://tracing\n"
     "  --checkpoint FILE  written after each epoch, or each --every N steps; each rank with\n"
@@ -160,7 +161,8 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
         option_table_read(rows, sizeof rows / sizeof rows[0], TRAIN, argc, argv, o, &words, err));
     return words == argc
                ? FED_OK
-               : fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[words]);
+               : fed_fail(err, FED_EINVAL,
+                          "\"%.200s\" is not expected here: train takes only options", argv[words]);
 }
 
 /* Options that must or must not be given together. */
@@ -168,18 +170,21 @@ static fed_status check_options(fedworker_options *o, fed_error *err) {
     app_options *app = &o->app;
     FED_TRY(device_option_settle(app->device, &app->backend, err));
     if (app->model == NULL) {
-        return fed_fail(
-            err, FED_EINVAL,
-            "--model is missing: a name that `fedtrain models` lists, a text, or @FILE");
+        return fed_fail(err, FED_EINVAL,
+                        "--model is missing: give a name that `fedtrain models` lists, a text of "
+                        "layers, or @FILE");
     }
     if (app->epochs > 0 && app->steps > 0) {
-        return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
+        return fed_fail(err, FED_EINVAL,
+                        "--epochs and --steps both say when to end: give only one of them");
     }
     if ((app->resume || o->every > 0) && app->checkpoint == NULL) {
-        return fed_fail(err, FED_EINVAL, "--resume and --every need --checkpoint FILE");
+        return fed_fail(err, FED_EINVAL,
+                        "--resume and --every need --checkpoint FILE: give it, too");
     }
     if (app->resume && app->init != NULL) {
-        return fed_fail(err, FED_EINVAL, "--resume and --init both say how to begin: give one");
+        return fed_fail(err, FED_EINVAL,
+                        "--resume and --init both say how to begin: give only one of them");
     }
     app->epochs = app->epochs == 0 && app->steps == 0 ? 1 : app->epochs;
     return FED_OK;
@@ -214,7 +219,7 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     return status;
 }
 
-/* Run a command that writes a text, and print that. */
+/* Run a command that writes a text, and print the text. */
 static fed_status print(fed_status (*command)(int argc, char **argv, fed_writer *out,
                                               fed_error *err),
                         int argc, char **argv, bool *wrong, fed_error *err) {
@@ -242,7 +247,7 @@ static fed_status launch(int argc, char **argv, bool *wrong, fed_error *err) {
     const fed_status status = fedworker_launch(argc, argv, &code, err);
     *wrong = status == FED_EINVAL;
     if (status == FED_OK && code != 0) {
-        exit(code); /* the job's own, which has said why */
+        exit(code); /* the exit status of the job's command, which has printed its own error */
     }
     return status;
 }

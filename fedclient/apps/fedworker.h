@@ -11,36 +11,36 @@
 
 /** The command line. Strings are argv's. */
 typedef struct fedworker_options {
-    app_options app; /* those that fedtrain has, too */
+    app_options app; /* the options that fedtrain has, too */
     const char *link, *collective, *sync, *codec, *pull, *nic;
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
-    uint32_t workers, here; /* here: of them on this machine; 0: what `listen` and `join` say */
-    uint32_t min;           /* go on with so many; 0: all */
-    uint32_t small, bucket, late;    /* of the exchange; 0: its defaults */
-    uint32_t every;                  /* steps between checkpoints; 0: an epoch's */
-    uint32_t rate;                   /* of the lines, Mbit/s, for the prediction; 0: not said */
-    float learning_rate, local_rate; /* 0: not said */
+    uint32_t workers, here;          /* here: workers on this machine; 0: not given */
+    uint32_t min;                    /* go on while so many workers are left; 0: not given */
+    uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
+    uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
+    uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */
+    float learning_rate, local_rate; /* 0: not given */
 } fedworker_options;
 
 /** What all ranks of this process share, read-only while they train. */
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
-    fedworker_choice choice; /* ranks and workers: those that the worker group begins with */
+    fedworker_choice choice; /* its ranks and workers are those at the start */
     app_samples samples;
-    uint64_t zero_ns; /* of traces: when the job was opened, by CLOCK_MONOTONIC */
+    uint64_t zero_ns; /* time 0 of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
 
-/** Read the words of the options, and open the samples. Free these with app_samples_free, also
+/** Make a job of the options, and open its samples. Free job->samples with app_samples_free, also
  * after a failure. */
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
-/** How a rank of this process meets the others. */
+/** How a rank of this process finds the other ranks of its worker group. */
 typedef struct fedworker_entry {
     feddc_place place;
-    struct feddc_watch *watch; /* NULL: nobody watches */
-    bool elastic;              /* the watch says the place, and a new one when a rank has failed */
+    struct feddc_watch *watch; /* the link to the failure detector; NULL: there is no detector */
+    bool elastic;              /* the watch assigns the place, and a new one after a rank failed */
 } fedworker_entry;
 
 /** Train as one rank, to the end. */
@@ -50,25 +50,25 @@ fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry
 /** Start all ranks that belong to this machine, by the link, and wait for them. */
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/** The same for the link tcp, whose ranks are processes under a failure detector: fedworker_tcp.c.
- */
+/** fedworker_tcp.c: fedworker_group for the link tcp, whose ranks are processes under a failure
+ * detector. */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/* ---- fedworker_report.c: rank 0 says what came of it ---- */
+/* ---- fedworker_report.c: rank 0 reports the result of the training ---- */
 
 typedef struct fedworker_result {
     const fedworker_job *job;
     const fed_arch *arch;
-    const feddc_worker_tally *tally; /* [workers] */
+    const feddc_worker_tally *tally; /* one for each worker: [workers] */
     uint32_t workers, step;
     fedtrain_score score;
     double seconds; /* wall time of the run, with evaluations and checkpoints */
 } fedworker_result;
 
-/** The table of the mean step, on standard output. */
+/** Print the table of the mean step's times on standard output. */
 fed_status fedworker_print_table(const fedworker_result *result, fed_error *err) FED_CHECKED;
 
-/** --summary. */
+/** Write the JSON file of --summary. */
 fed_status fedworker_write_summary(const fedworker_result *result, fed_error *err) FED_CHECKED;
 
 #endif

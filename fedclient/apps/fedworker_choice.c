@@ -15,7 +15,7 @@ static fed_status find_link(const char *name, const feddc_link_vtable **link, fe
     return FED_OK;
 }
 
-/* How many ranks there are: the words say it, or the system that started this process does. */
+/* The number of ranks and workers: from --workers, or from mpirun, which started this process. */
 static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators,
                               fedworker_choice *c, fed_error *err) {
     c->workers = words->workers;
@@ -26,14 +26,15 @@ static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators
     FED_TRY(c->link->find(&c->place, err));
     c->ranks = c->place.size;
     if (aggregators >= c->ranks) {
-        return fed_fail(err, FED_EINVAL, "%u ranks are too few for %.60s: start more",
+        return fed_fail(err, FED_EINVAL,
+                        "mpirun started %u ranks, too few for --collective %.60s: start more",
                         (unsigned)c->ranks, c->collective);
     }
     c->workers = c->ranks - aggregators;
     return FED_OK;
 }
 
-/* Without a word the number of ranks decides. */
+/* The collective if --collective is not given: ranks, codecs and device decide. */
 static const char *preset(const fedworker_words *words, uint32_t ranks) {
     const bool device = words->backend != NULL && fed_gpu_is_name(words->backend);
     return feddc_collective_preset(ranks, words->codec, words->pull, device);

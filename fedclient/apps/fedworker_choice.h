@@ -1,4 +1,4 @@
-/* The words that choose a worker group's link, collective, rule and codecs, and what they name. */
+/* The options that choose a worker group's link, collective, rule and codecs, and their values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDWORKER_CHOICE_H
 #define FEDWORKER_CHOICE_H
@@ -6,24 +6,24 @@
 #include "feddc/exchange.h"
 #include "feddc/sync.h"
 
-/** As on the command line; link and sync are needed. */
+/** The options' values as on the command line. All but link and sync may be NULL. */
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
-    const char *nic;     /* NULL: none */
-    const char *backend; /* of the nets; the name of a device: gradients are there */
+    const char *nic;     /* --nic; NULL: no NICs compress */
+    const char *backend; /* of the nets; if it names a GPU, gradients are on the GPU */
     uint32_t workers, late;
 } fedworker_words;
 
 typedef struct fedworker_choice {
     const feddc_link_vtable *link;
-    const char *collective; /* a spec of libfeddc: "star" is one of fedworker's */
+    const char *collective; /* a spec of libfeddc, which does not know fedworker's "star" */
     feddc_sync sync;
-    feddc_place place; /* of this process, where the system that started it knows; else size 0 */
-    uint32_t workers, ranks; /* ranks: with the collective's aggregators */
+    feddc_place place;       /* with mpi this process's rank; else its size is 0 */
+    uint32_t workers, ranks; /* ranks: workers and aggregators */
 } fedworker_choice;
 
-/** FED_EINVAL: a word is wrong, or two of them do not fit; the sentence says which. Errors of the
- * link's find. */
+/** Find what the options name, and check that it fits together. FED_EINVAL: the sentence says
+ * which option is wrong or which two do not fit. Other errors: those of the link's find. */
 fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
                             fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* The commands of fedworker beside train: what --help says of them, and how they run. */
+/* The commands of fedworker other than train: their texts for --help, and their functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APPS_FEDWORKER_COMMANDS_H
 #define FEDCLIENT_APPS_FEDWORKER_COMMANDS_H
@@ -13,11 +13,10 @@
 extern const char fedworker_devices_usage[], fedworker_predict_usage[], fedworker_launch_usage[];
 
 /**
- * fedworker devices: argv[0] is "devices". A table is appended to *out: each device with its card,
- * memory and compute units, and why it can't be used, if so; then, for each kind without a device,
- * what is missing.
- * Errors: FED_EINVAL the command line; FED_ENOMEM.
- */
+ * fedworker devices: argv[0] is "devices". A table is appended to *out: each device with its
+ * card, memory and compute units, and the reason if it can't be used. Lines follow for each kind
+ * of GPU (OpenCL, CUDA) that has no device, with what is missing. Errors: FED_EINVAL the command
+ * line; FED_ENOMEM. */
 fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
 
 /**
@@ -31,15 +30,16 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
 /**
  * fedworker launch: argv[0] is "launch", its options follow, then "--" and the job's command. The
  * job's processes find the failure detector by fedworker_launched. After a verdict the job is
- * ended, and started again without those who failed, as long as --min are left.
+ * ended, and started again without the workers that failed, as long as --min workers are left.
  *
  * code    the exit status to end with, where FED_OK is returned
  * Errors  FED_EINVAL the command line; FED_EIO the job ended: the sentence is the verdict
  */
 fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
 
-/** This process belongs to a job of fedworker launch: where its failure detector listens, and the
- * worker group's secret. It is enough if rank 0 knows them and tells the others. */
+/** Does this process belong to a job of fedworker launch? If so, fill in where the failure
+ * detector listens and the worker group's secret, from environment variables that the launcher
+ * set. */
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]);
 
 #endif

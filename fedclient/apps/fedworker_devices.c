@@ -1,11 +1,11 @@
-/* fedworker devices: the GPUs of this machine, and what each lacks. */
+/* fedworker devices: the GPUs of this machine, and why those that can't be used can't. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_commands.h"
 
 #include "fed/gpu.h"
 
 const char fedworker_devices_usage[] =
-    "devices: the GPUs of this machine, their names for --device, and what each lacks\n";
+    "devices: list the GPUs of this machine, their names for --device, and why one can't be used\n";
 
 static size_t write_devices(fed_writer *out) {
     fed_gpu_info info;
@@ -25,7 +25,8 @@ static size_t write_devices(fed_writer *out) {
 
 fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *err) {
     if (argc > 1) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[1]);
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.200s\" is not expected here: devices takes no arguments", argv[1]);
     }
     if (write_devices(out) == 0) {
         fed_write_printf(out, "no GPU is on this machine\n");
@@ -37,5 +38,7 @@ fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *
             fed_write_printf(out, "%s\n", missing.text);
         }
     }
-    return out->status == FED_OK ? FED_OK : fed_fail(err, out->status, "no memory for the table");
+    return out->status == FED_OK
+               ? FED_OK
+               : fed_fail(err, out->status, "out of memory for the table of devices");
 }

@@ -30,7 +30,8 @@ static void *run_member(void *user) {
     return NULL;
 }
 
-/* The others only saw a rank leave, or not come. */
+/* Is a failure of this status the cause of the others? FED_EIO and FED_ETIMEOUT only mean that a
+ * rank saw another one leave, or waited for it too long. */
 static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;
 }
@@ -52,7 +53,7 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
     if (members == NULL || hub == NULL) {
         free(members);
         feddc_hub_free(hub);
-        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->choice.ranks);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %" PRIu32 " ranks", job->choice.ranks);
     }
     fed_status status = FED_OK;
     uint32_t started = 0;
@@ -63,7 +64,7 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
             .entry = {
                 .place = {.rank = started, .size = job->choice.ranks, .hub = hub, .listener = -1}}};
         if (pthread_create(&m->thread, NULL, run_member, m) != 0) {
-            /* Those that run wait for the others until their patience ends. */
+            /* The ranks that run wait for the missing ones until their timeout, and then fail. */
             status =
                 fed_fail(err, FED_EBUSY, "the system gives no thread for rank %" PRIu32, started);
             break;
@@ -83,17 +84,18 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 /* ---- mpi: this process is a rank already ---- */
 
 enum {
-    PATIENCE_MS = 2500, /* with a failure detector, which lives in rank 0 */
-    LISTEN_MS = 500     /* rank 0 says what is wrong before the others end */
+    PATIENCE_MS = 2500, /* how long to wait for a rank, or for the failure detector in rank 0 */
+    LISTEN_MS = 500     /* so that rank 0 prints what is wrong before the others end */
 };
 
-/** Where the failure detector of a job is: what rank 0 tells the others. */
+/** Where the failure detector listens, as rank 0 tells the other ranks. */
 typedef struct detector_place {
     char host[240], port[16];
     uint8_t secret[FEDDC_SECRET];
 } detector_place;
 
-/* The job is over, and this rank may wait for one that is gone: mpirun ends the others. */
+/* The failure detector has ended the job. This rank may hang in MPI, waiting for a rank that is
+ * gone, so the process exits; mpirun then ends the others. */
 static void end_process(void *user, const char *why) {
     const fedworker_entry *entry = user;
     if (entry->place.rank > 0) {
@@ -122,7 +124,7 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     return status;
 }
 
-/* Rank 0 opens a failure detector, and all learn where it is. */
+/* Rank 0 opens a failure detector, and tells all ranks its address and secret. */
 static fed_status find_detector(const fedworker_job *job, const feddc_place *place,
                                 detector_place *at, feddc_detector **detector, fed_error *err) {
     if (place->rank == 0) {
@@ -137,7 +139,8 @@ static fed_status find_detector(const fedworker_job *job, const feddc_place *pla
     return fedworker_share_bytes(job->choice.link, place, (uint8_t *)at, sizeof *at, err);
 }
 
-/* A job that mpirun alone has started: its failure detector lives in rank 0. */
+/* Run a rank of a job that was started by mpirun without fedworker launch: the failure detector is
+ * a part of rank 0. */
 static fed_status run_judged(const fedworker_job *job, fedworker_entry *entry, fed_error *err) {
     detector_place at = {.host = ""};
     char own[sizeof at.host] = "", address[sizeof at.host + sizeof at.port];
@@ -150,7 +153,7 @@ static fed_status run_judged(const fedworker_job *job, fedworker_entry *entry, f
         status = run_watched(job, entry, address, at.secret, PATIENCE_MS, err);
     }
     if (detector != NULL) {
-        feddc_detector_wait(detector, PATIENCE_MS); /* until all have said goodbye */
+        feddc_detector_wait(detector, PATIENCE_MS); /* until all ranks have reported their end */
         feddc_detector_close(detector);
     }
     return status;
@@ -166,7 +169,7 @@ static fed_status run_mpi(const fedworker_job *job, fedworker_entry *entry, fed_
     return entry->place.size > 1 ? run_judged(job, entry, err) : fedworker_rank(job, entry, err);
 }
 
-/* The parts of the ranks that end a moment after this one. */
+/* Wait for the trace files of ranks that end a moment after this one, at most 3 seconds. */
 static void wait_for_parts(const fedworker_job *job) {
     char part[4096];
     int waits = 300;
@@ -178,10 +181,11 @@ static void wait_for_parts(const fedworker_job *job) {
     }
 }
 
-/* ---- All ---- */
+/* ---- All links ---- */
 
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) {
-    fedworker_entry entry = {.place = {.listener = -1}}; /* of mpi; else of rank 0 */
+    fedworker_entry entry = {
+        .place = {.listener = -1}}; /* mpi: filled in by run_mpi; else rank 0 */
     FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &entry, err)
             : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
                                                              : fedworker_tcp(job, err));

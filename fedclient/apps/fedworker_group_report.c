@@ -1,4 +1,4 @@
-/* What a worker group that is a device tells the coordinator of its workers. */
+/* What a device that is a worker group reports to the coordinator about its workers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { EVERY_MS = 1000, VERDICT_MS = 60000 };
 
-static const double slow = 1.5; /* times the median's compute time */
+static const double slow = 1.5; /* a worker is slow from this multiple of the median compute time */
 
 static fed_worker_state state_of(feddc_fate fate) {
     switch (fate) {
@@ -71,7 +71,7 @@ static void fill(const fedworker_cluster *c, feddc_detector *detector,
     }
 }
 
-/* Is there a new verdict? An old one is forgotten. */
+/* Is there a new verdict? If so, keep it. A kept verdict is cleared after VERDICT_MS. */
 static bool take_verdict(fedworker_cluster *c, const char *why, int64_t now_ms) {
     char cut[sizeof c->verdict];
     snprintf(cut, sizeof cut, "%.255s", why);

@@ -1,5 +1,5 @@
-/* fedworker launch: start a job of MPI under a failure detector, and again with those who are left.
- */
+/* fedworker launch: start a job of MPI under a failure detector, and start it again with the
+ * workers that are left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_commands.h"
 
@@ -23,16 +23,16 @@ const char fedworker_launch_usage[] =
     "launch: run a job under a failure detector, and again from its checkpoint when a worker "
     "fails\n"
     "  fedworker launch [options] -- mpirun -n N [...] fedworker train --link mpi [...]\n"
-    "  --min N            start again while so many workers are left (N: never)\n"
+    "  --min N            start again while at least N workers are left (never, if not given)\n"
     "  --detector HOST:PORT, --judge HOST:PORT (its earlier name, which 0.3.0 drops)\n"
     "                     where the failure detector listens (127.0.0.1:0). With several machines\n"
     "                     give a host that all of them reach\n"
     "  The job is started again with --resume; a machine that was lost is taken out of --host.\n";
 
 enum {
-    DETECTOR_MS = 600000, /* for a job's ranks to join: mpirun over many machines takes its time */
-    TERM_MS = 3000, /* from a verdict to SIGTERM: mpirun and the workers may end by themselves */
-    KILL_MS = 6000, /* to SIGKILL: of mpirun, and of workers that are stopped */
+    DETECTOR_MS = 600000, /* for a job's ranks to join; mpirun over many machines is slow */
+    TERM_MS = 3000,       /* from a verdict to SIGTERM; most jobs end by themselves before */
+    KILL_MS = 6000,       /* from a verdict to SIGKILL, for mpirun and for stopped workers */
     TURN_MS = 100,
     MOST_WORDS = 1024
 };
@@ -46,13 +46,13 @@ typedef struct launch {
     uint32_t min;
     const char *address;
     char **words; /* the job's command, NULL at the end */
-    int count;    /* of the NULL */
-    int ranks_at; /* the word that is the number of ranks */
+    int count;    /* the index of the NULL */
+    int ranks_at; /* the index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
     char *own[MOST_WORDS + 2]; /* the command as it is started */
-    char hosts[4096];          /* --host without those lost */
-    int hosts_at;              /* 0: the command has none */
+    char hosts[4096];          /* --host without lost machines */
+    int hosts_at;              /* the index of the word after --host; 0: there is none */
 } launch;
 
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {
@@ -85,7 +85,8 @@ static bool has_word(const launch *l, const char *word) {
     return false;
 }
 
-/* Find the number of ranks and the list of hosts, which mpirun's own options end before. */
+/* Find the number of ranks and the list of hosts among mpirun's own options, which end before the
+ * program's name. */
 static fed_status read_command(launch *l, fed_error *err) {
     static const char *const number[] = {"-n", "-np", "--np", "-c", NULL};
     static const char *const host[] = {"-H", "-host", "--host", NULL};
@@ -109,7 +110,8 @@ static fed_status read_command(launch *l, fed_error *err) {
         }
     }
     if (l->ranks_at == 0) {
-        return fed_fail(err, FED_EINVAL, "the command names no number of ranks: mpirun -n N ...");
+        return fed_fail(err, FED_EINVAL,
+                        "the command after -- names no number of ranks: write mpirun -n N ...");
     }
     if (l->min == 0) {
         l->min = l->ranks;
@@ -125,7 +127,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     static const option_row rows[] = {
         {"min", OPTION_NUMBER, offsetof(launch, min), 1, FEDDC_RANKS, 1, NULL},
         {"detector", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
-        /* its earlier name; 0.3.0 drops it */
+        /* the earlier name of --detector, which 0.3.0 drops */
         {"judge", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
     };
     int words = 0;
@@ -135,7 +137,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     return read_command(l, err);
 }
 
-/* "a,b:2,c" without b. */
+/* Take one host out of the list: "a,b:2,c" becomes "a,c". */
 static void take_host_out(launch *l, const char *host) {
     char left[sizeof l->hosts];
     size_t len = 0, named = strlen(host);
@@ -150,20 +152,20 @@ static void take_host_out(launch *l, const char *host) {
         }
         at += at[n] == ',' ? n + 1 : n;
     }
-    if (len > 0) { /* of the last host mpirun shall complain itself */
+    if (len > 0) { /* the list is never emptied: mpirun then reports that its last host is lost */
         left[len] = '\0';
         memcpy(l->hosts, left, len + 1);
         l->own[l->hosts_at] = l->hosts;
     }
 }
 
-/* --- one try --- */
+/* --- One start of the job --- */
 
 typedef struct try_of {
     feddc_detector *detector;
     pid_t pid;
     bool running;
-    int status; /* of waitpid, once it runs no longer */
+    int status; /* what waitpid returned, once the command has ended */
     int64_t verdict_ms;
 } try_of;
 
@@ -193,7 +195,7 @@ static fed_status open_detector(const launch *l, try_of *t, fed_error *err) {
     fed_hex(secret, sizeof secret, hex);
     if (setenv(ENV_DETECTOR, feddc_detector_address(t->detector), 1) != 0 ||
         setenv(ENV_SECRET, hex, 1) != 0) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the job's environment");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the job's environment");
     }
     return FED_OK;
 }
@@ -201,13 +203,15 @@ static fed_status open_detector(const launch *l, try_of *t, fed_error *err) {
 static fed_status start(launch *l, try_of *t, fed_error *err) {
     int code = posix_spawnp(&t->pid, l->own[0], NULL, NULL, l->own, environ);
     if (code != 0) {
-        return fed_fail(err, FED_EINVAL, "%.200s cannot be started: %s", l->own[0], strerror(code));
+        return fed_fail(err, FED_EINVAL, "the command %.200s can't be started: %s", l->own[0],
+                        strerror(code));
     }
     t->running = true;
     return FED_OK;
 }
 
-/* This process was started with the secret of this try: no other one that has its number now. */
+/* Was this process started by this try? Its environment must have the try's secret, because the
+ * system may have given the number of an ended process to another one. */
 static bool is_ours(uint32_t pid) {
     char path[40], text[64 * 1024];
     const char *secret = getenv(ENV_SECRET);
@@ -226,8 +230,8 @@ static bool is_ours(uint32_t pid) {
     return false;
 }
 
-/* Members on this machine that do not move. mpirun starts them in groups of their own, and who is
- * stopped obeys nothing but SIGKILL. */
+/* Kill the workers on this machine that are stopped or stuck. mpirun starts them in process groups
+ * of their own, and a stopped process reacts to SIGKILL only. */
 static void kill_members(try_of *t) {
     char own[64] = "";
     feddc_member_look look;
@@ -240,7 +244,7 @@ static void kill_members(try_of *t) {
     }
 }
 
-/* After a verdict the job has a while to end by itself, then it is ended. */
+/* After a verdict, give the job TERM_MS to end by itself, then signal it. */
 static void hurry(try_of *t, int64_t now) {
     int64_t since = now - t->verdict_ms;
     if (since > KILL_MS) {
@@ -251,14 +255,14 @@ static void hurry(try_of *t, int64_t now) {
     }
 }
 
-/* Until the job's command has ended. */
+/* Watch the job's command until it has ended. */
 static void attend(try_of *t) {
     bool asked = false;
     while (t->running) {
         feddc_detector_state state = feddc_detector_wait(t->detector, TURN_MS);
         int64_t now = fed_clock_monotonic_ms();
         if (interrupted != 0 && !asked) {
-            feddc_detector_end(t->detector, "the launcher was told to stop");
+            feddc_detector_end(t->detector, "fedworker launch was stopped by a signal");
             (void)kill(t->pid, SIGTERM);
             asked = true;
         }
@@ -271,20 +275,20 @@ static void attend(try_of *t) {
         pid_t got = waitpid(t->pid, &t->status, WNOHANG);
         t->running = got == 0 || (got < 0 && errno == EINTR);
         if (t->running && state != FEDDC_MEETING && state != FEDDC_TRAINING) {
-            fed_sleep_ms(TURN_MS); /* feddc_detector_wait returns at once now */
+            fed_sleep_ms(TURN_MS); /* feddc_detector_wait no longer waits when the job is over */
         }
     }
     kill_members(t);
 }
 
-/* What a failed try has lost. */
+/* The workers that a failed try has lost. */
 typedef struct loss {
-    uint32_t workers; /* 0: nobody is to blame */
+    uint32_t workers; /* 0: no worker is the cause */
     feddc_fate fate;
     char host[64];
 } loss;
 
-/* The member that failed first; with a machine that is cut off go all its workers. */
+/* Find the worker that failed. If its machine is cut off, all workers of the machine are lost. */
 static loss find_loss(feddc_detector *detector) {
     feddc_member_look look;
     loss lost = {0};
@@ -303,7 +307,8 @@ static loss find_loss(feddc_detector *detector) {
     return lost;
 }
 
-/* The command for the next try: fewer ranks, no lost machine, and from the checkpoint. */
+/* Change the command for the next try: fewer ranks, no lost machine, and --resume if the command
+ * has a checkpoint. */
 static void shrink(launch *l, const loss *lost) {
     static char resume[] = "--resume";
     l->ranks -= lost->workers;
@@ -331,7 +336,7 @@ static fed_status attempt(launch *l, loss *lost, int *code, fed_error *err) {
     }
     if (status == FED_OK && *code != 0) {
         (void)feddc_detector_wait(t.detector,
-                                  10 * TURN_MS); /* for the verdict on what ended just now */
+                                  10 * TURN_MS); /* for a verdict on ranks that ended just now */
         *lost = find_loss(t.detector);
         if (lost->workers > 0) {
             feddc_detector_look look;
@@ -350,7 +355,7 @@ fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) {
     struct sigaction action = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    for (;;) { /* each turn has fewer ranks */
+    for (;;) { /* each try has fewer ranks */
         loss lost = {0};
         fed_status status = attempt(&l, &lost, code, err);
         if (lost.workers == 0 || lost.fate == FEDDC_GAVE_UP || interrupted != 0 ||
@@ -358,6 +363,6 @@ fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) {
             return status;
         }
         shrink(&l, &lost);
-        fprintf(stderr, "fedworker launch: again with %u workers\n", l.ranks);
+        fprintf(stderr, "fedworker launch: the job is started again with %u workers\n", l.ranks);
     }
 }

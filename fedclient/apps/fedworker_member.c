@@ -11,29 +11,32 @@
 
 enum { PATIENCE_MS = 30000, MPI_PATIENCE_MS = 2500, LEAST_MS = 100, CHUNK_MOST = 4096 };
 
-/* What a worker has of its own. */
+/* The state of one worker: its copy of the model, its net and its connections. */
 typedef struct replica {
     const fedworker_member *m;
-    float *values, *memory; /* one block */
+    float *values, *memory; /* both in one block of malloc */
     fedtrain_net *net;
     feddc_watch *watch;
     feddc_worker *worker;
-    uint32_t chunk; /* steps that rank 0 lets all take next */
+    uint32_t chunk; /* local steps that all workers take before they ask rank 0 again */
 } replica;
 
-/* The main process opens the failure detector after it has started the workers. */
+/* Wait for the failure detector, which the main process opens after it has started the workers. */
 static fed_status await_detector(const fedworker_page *page, fed_error *err) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     while (!page->go) {
         if (fed_clock_monotonic_ms() > limit_ms || page->stop) {
-            return fed_fail(err, FED_ENET, "the worker group's failure detector was not opened");
+            return fed_fail(
+                err, FED_ENET,
+                "the main process did not open the worker group's failure detector in time");
         }
         fed_sleep_ms(1);
     }
     return FED_OK;
 }
 
-/* MPI cannot go on without a rank, and the main thread may hang in it. */
+/* The failure detector has ended the job. MPI can't go on without a rank, and this process may
+ * hang in MPI, so it exits. */
 static void end_process(void *user, const char *why) {
     (void)user;
     fprintf(stderr, "fedworker: %s\n", why);
@@ -49,7 +52,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
     FED_REQUIRE(r->values != NULL, FED_ENOMEM);
     r->memory = r->values + page->values;
     FED_TRY(fedtrain_net_new(m->arch, m->job->batch, c->device.work.backend, &r->net, err));
-    FED_TRY(await_detector(page, err)); /* until then the main process may write the page */
+    FED_TRY(await_detector(page, err)); /* the page must not be read before */
     memcpy(r->values, page->at, floats * sizeof *r->values);
     const bool mpi = c->choice.place.size > 0;
     char computes_on[FEDCLIENTD_COMPUTES] = "";
@@ -78,8 +81,8 @@ static fed_status get_ready(replica *r, fed_error *err) {
     return feddc_worker_new(&o, r->values, r->memory, &r->worker, err);
 }
 
-/* How many steps all take next, as rank 0 says: as many as take a tenth of a second, so that a
- * round that is no longer wanted ends soon. 0: none. */
+/* Rank 0 decides how many steps all workers take next: as many as last about a tenth of a second,
+ * so that a round that is no longer wanted ends soon. 0: the training ends. */
 static fed_status next_steps(replica *r, uint32_t *steps, fed_error *err) {
     const fedworker_page *page = r->m->page;
     const uint32_t left = (uint32_t)r->m->job->steps - feddc_worker_step(r->worker);
@@ -106,7 +109,8 @@ static fed_status take_steps(replica *r, fed_error *err) {
     return FED_OK;
 }
 
-/* All replicas have the same bits: rank 0's are the result. */
+/* Write the result to the page. All replicas have the same bits, so rank 0's model is the result.
+ */
 static fed_status hand_in(replica *r, const feddc_worker_group *group, fed_error *err) {
     fedworker_page *page = r->m->page;
     const uint32_t count = feddc_worker_count(r->worker);
@@ -144,7 +148,7 @@ bool fedworker_is_broken(fed_status status) {
            status == FED_ETIMEOUT;
 }
 
-/* When one of the worker group fails, those that are left go on, if they are enough. */
+/* Train. When a worker of the group fails, the workers that are left go on, if they are enough. */
 static fed_status train(replica *r, fed_error *err) {
     const char *broke = NULL;
     fed_error why = {0};

@@ -32,14 +32,15 @@ const char fedworker_predict_usage[] =
     "  --latency-us US    of a message (50)\n"
     "  --message-us US    what each message costs a worker (5)\n";
 
-/* ROUNDS: gradients that are measured; less than half of them until residuals have settled. */
+/* ROUNDS exchanges are measured, FEWEST at least, for about MOST_SECONDS. Message sizes count only
+ * in later rounds, when residuals have reached their usual size. */
 enum { ROUNDS = 20, FEWEST = 4, MOST_SECONDS = 2, SMALL = 256, SLICE = 1 << 18 };
 
 typedef struct predict_options {
     const char *model, *codec, *pull;
     uint32_t rate, low, high, k, batch;
-    double compute_ms, push_ratio, pull_ratio; /* 0: measure */
-    double nic_gbit;                           /* 0: hosts code */
+    double compute_ms, push_ratio, pull_ratio; /* 0: not given, measured here */
+    double nic_gbit;                           /* 0: the hosts encode, not NICs */
     double latency_us, message_us;
 } predict_options;
 
@@ -72,7 +73,7 @@ static fed_status take_message(const char *value, void *values, fed_error *err) 
     return read_number(value, "message-us", &((predict_options *)values)->message_us, err);
 }
 
-/* "96" or "96,48". */
+/* The value of --ratio: "96" for pushes and pulls, or "96,48" for each of them. */
 static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const char *rest = value;
@@ -85,7 +86,7 @@ static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     return pull == NULL ? FED_OK : read_number(pull, "ratio", &o->pull_ratio, err);
 }
 
-/* "4" or "2..8". */
+/* The value of --workers: "4" or "2..8". */
 static fed_status take_workers(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const uint32_t most = 1024;
@@ -122,27 +123,28 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     int words = 0;
     FED_TRY(option_table_read(rows, sizeof rows / sizeof rows[0], 1, argc, argv, o, &words, err));
     if (words < argc) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[words]);
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.200s\" is not expected here: predict takes only options", argv[words]);
     }
     if (o->nic_gbit > 0 && strcmp(o->codec, "float32") == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "--nic-gbit needs --codec: say what the NICs code, such as inceptionn");
+                        "--nic-gbit needs --codec: give the codec of the NICs, such as inceptionn");
     }
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
 
 /* ---- A codec, measured ---- */
 
-/* Messages of one kind: pushes, or pulls. */
+/* A codec and the measurements of its messages, which are pushes or pulls. */
 typedef struct measured_codec {
     fedcodec codec;
-    bool plain; /* it is float32: nothing is coded */
+    bool plain; /* the codec is float32, which encodes nothing */
     float *residual;
     uint8_t *message;
     void *work;
     size_t cap;
-    double bytes, values;               /* coded in the rounds that count */
-    double encode_us, decode_us, coded; /* in all rounds; coded: values */
+    double bytes, values;               /* sums over the rounds that count */
+    double encode_us, decode_us, coded; /* sums over all rounds; coded: values */
 } measured_codec;
 
 static void codec_close(measured_codec *m) {
@@ -161,10 +163,11 @@ static fed_status codec_open(const char *spec, const fed_arch *arch, measured_co
     m->work = malloc(fedcodec_work_size(&m->codec, SLICE) + 1);
     return m->residual != NULL && m->message != NULL && m->work != NULL
                ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "no memory to measure %s", spec);
+               : fed_fail(err, FED_ENOMEM, "out of memory to measure the codec %s", spec);
 }
 
-/* Code x[n] and add what it decodes to to sum. counts: the residual has settled. */
+/* Encode x[n], decode the message, and add the result to sum. counts: the round counts, as the
+ * residual has reached its usual size. */
 static fed_status code_slice(measured_codec *m, size_t offset, size_t n, const float *x, float *sum,
                              bool counts, fed_error *err) {
     size_t len = 0;
@@ -187,13 +190,13 @@ static fed_status code_slice(measured_codec *m, size_t offset, size_t n, const f
                           fed_status_text(status));
 }
 
-/* Code a gradient as an exchange does: tensors in slices, the small ones as they are. */
+/* Encode a gradient as an exchange does: large tensors in slices, small tensors as float32. */
 static fed_status code_gradient(measured_codec *m, const fed_arch *arch, const float *x, float *sum,
                                 bool counts, fed_error *err) {
     for (size_t t = 0; t < arch->layout.count; t++) {
         const fed_tensor *tensor = &arch->layout.tensors[t];
         if (tensor->offset + tensor->size > arch->trained) {
-            break; /* statistics */
+            break; /* running statistics follow, which are not exchanged */
         }
         if (tensor->size < SMALL || m->plain) {
             for (size_t i = tensor->offset; i < tensor->offset + tensor->size; i++) {
@@ -216,10 +219,11 @@ static fed_status code_gradient(measured_codec *m, const fed_arch *arch, const f
 typedef struct measurement {
     fed_arch arch;
     fedtrain_net *net;
-    measured_codec push[2], pull; /* two workers, whose sum is pulled */
+    measured_codec push[2], pull; /* pushes of two workers; the pull of their sum */
     float *params, *grad, *sum, *pulled, *x, *target;
     uint32_t *label;
-    double compute_us, sum_us; /* of one gradient, of one addition; the least of all rounds */
+    double compute_us,
+        sum_us; /* of one gradient, of one addition: the shortest time of all rounds */
 } measurement;
 
 static void measurement_close(measurement *m) {
@@ -259,7 +263,7 @@ static fed_status measurement_open(const predict_options *o, measurement *m, fed
     m->label = calloc((size_t)o->batch * arch->positions, sizeof *m->label);
     if (m->params == NULL || m->grad == NULL || m->sum == NULL || m->pulled == NULL ||
         m->x == NULL || m->target == NULL || m->label == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to measure the model");
+        return fed_fail(err, FED_ENOMEM, "out of memory to measure the model");
     }
     fed_arch_init_values(arch, 1, m->params);
     return FED_OK;
@@ -284,7 +288,7 @@ static double least(double before, double now) {
     return before > 0 && before < now ? before : now;
 }
 
-/* One exchange of two workers. counts: residuals have settled. */
+/* Measure one exchange of two workers. counts: residuals have reached their usual size. */
 static fed_status measure_round(const predict_options *o, measurement *m, uint32_t round,
                                 bool counts, fed_error *err) {
     const size_t n = m->arch.trained;
@@ -319,7 +323,7 @@ static fed_status measure(const predict_options *o, measurement *m, fed_error *e
     return FED_OK;
 }
 
-/* ---- The answer ---- */
+/* ---- The tables of predicted times ---- */
 
 static double rate_of(double values, double us) {
     return us > 0 ? 4e6 * values / us : 0;
@@ -386,8 +390,8 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
     }
     if (status == FED_OK) {
         write_answer(&o, &m, out);
-        status =
-            out->status == FED_OK ? FED_OK : fed_fail(err, out->status, "no memory for the tables");
+        status = out->status == FED_OK ? FED_OK
+                                       : fed_fail(err, out->status, "out of memory for the tables");
     }
     measurement_close(&m);
     return status;

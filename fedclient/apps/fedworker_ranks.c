@@ -1,4 +1,5 @@
-/* A device whose workers mpirun has started: rank 0 tells the others of each round. */
+/* A device whose workers were started by mpirun: rank 0 is the device, and sends the other ranks
+ * an order for each round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,10 +10,11 @@
 #include "fedclient/apps/fedworker_serve.h"
 #include "fedclient/apps/fedworker_share.h"
 
-/* An order has this many bytes: the task's text, and what is below. */
+/* ORDER: bytes of an order on its way, enough for a task and the other fields of struct order. */
 enum { ORDER = 6144, HOST = 256 };
 
-/* What a rank must know to begin a round. */
+/* What rank 0 sends the other ranks to begin a round. host, port and secret are those of the
+ * failure detector. */
 typedef struct order {
     bool trains; /* false: the worker group ends */
     uint64_t seed;
@@ -47,7 +49,7 @@ static fed_status order_read(fed_reader *r, order *o) {
     return o->trains ? fed_task_read(r, &o->task) : r->status;
 }
 
-/* Rank 0's order becomes that of all. */
+/* Copy rank 0's order to all ranks. */
 static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *err) {
     uint8_t *bytes = calloc(ORDER, 1);
     FED_REQUIRE(bytes != NULL, FED_ENOMEM);

@@ -49,7 +49,7 @@ static feddc_cost_way way_of(const char *collective) {
                                                         : FEDDC_COST_OWNERS;
 }
 
-/* How many of the steps exchanged float32, and how many the codec's messages. */
+/* How many steps exchanged gradients as float32 (plain), and how many by the codec (coded). */
 typedef struct exchanges {
     double plain, coded;
 } exchanges;
@@ -64,8 +64,8 @@ static exchanges exchanges_of(const fedworker_result *result) {
     return e;
 }
 
-/* The time of an exchange by the rate of the lines: float32 by the model, and coded ones by the
- * bytes that are left of those that were sent. */
+/* Predict the time of an exchange from --rate: phi for float32, from the size of the model; psi
+ * for the codec, from the bytes that were sent, less those of the float32 exchanges. */
 static void predict_exchange(const fedworker_result *result, const feddc_times *sum,
                              const exchanges *e, feddc_cost_step *step) {
     const fedworker_options *o = result->job->o;
@@ -81,7 +81,8 @@ static void predict_exchange(const fedworker_result *result, const feddc_times *
     step->phi = step->psi = feddc_cost_communication(&cost);
     if (e->coded > 0) {
         const uint64_t most = sum->sent > sum->received ? sum->sent : sum->received;
-        const double ranks = way == FEDDC_COST_CENTRAL ? 1 : result->workers; /* on that line */
+        const double ranks =
+            way == FEDDC_COST_CENTRAL ? 1 : result->workers; /* that share one line */
         const double wire = (double)most / ranks * line.beta - e->plain * cost.wire;
         cost.wire = wire > 0 ? wire / e->coded : 0;
         step->psi = feddc_cost_communication(&cost);
@@ -89,8 +90,9 @@ static void predict_exchange(const fedworker_result *result, const feddc_times *
 }
 
 /*
- * What the cost model says of a step. With --rate the exchange is that of the lines. Else it is as
- * it was measured, and the model only says what of it overlaps.
+ * Predict the time of a step by the cost model. With --rate the time of an exchange is computed
+ * from the rate of the lines. Without it the measured time is used, and the model only predicts
+ * how much of the exchange overlaps with computation.
  */
 static double predict(const fedworker_result *result, const feddc_times *sum) {
     const fedworker_options *o = result->job->o;
@@ -112,7 +114,7 @@ static double predict(const fedworker_result *result, const feddc_times *sum) {
 static feddc_times *times_of_all(const fedworker_result *result, fed_error *err) {
     feddc_times *times = calloc(result->workers, sizeof *times);
     if (times == NULL) {
-        (void)fed_fail(err, FED_ENOMEM, "no memory for the report");
+        (void)fed_fail(err, FED_ENOMEM, "out of memory for the report");
         return NULL;
     }
     for (uint32_t r = 0; r < result->workers; r++) {
@@ -140,7 +142,7 @@ fed_status fedworker_print_table(const fedworker_result *result, fed_error *err)
     const fed_status status = out.status;
     fed_writer_free(&out);
     free(times);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for the report");
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the report");
 }
 
 /* ---- The summary ---- */
@@ -175,7 +177,7 @@ static void write_quality(fed_writer *out, const fedworker_result *result) {
                      (double)score->loss, result->tally[0].digest);
 }
 
-/* Seconds are means of the workers, of all steps. */
+/* Write the times of the summary: in seconds, means over the workers and over all steps. */
 static void write_times(fed_writer *out, const fedworker_result *result, const feddc_times *sum) {
     const feddc_means m = feddc_times_means(sum);
     const double n = result->workers;
@@ -234,7 +236,7 @@ fed_status fedworker_write_summary(const fedworker_result *result, fed_error *er
     write_all(&out, result, &sum);
     const fed_status status = out.status == FED_OK
                                   ? fed_file_replace(path, out.data, out.len, 0644, err)
-                                  : fed_fail(err, out.status, "no memory for the summary");
+                                  : fed_fail(err, out.status, "out of memory for the summary");
     fed_writer_free(&out);
     free(times);
     return status;

@@ -58,7 +58,7 @@ static fed_status start_one(fedworker_member *m, fed_error *err) {
                               m->number);
 }
 
-/* Processes are waited for as soon as they end. Are there others? */
+/* Are workers still running? Worker processes that have ended are collected with waitpid. */
 static bool are_left(attempt *a) {
     bool left = false;
     for (uint32_t k = 0; k < a->started; k++) {
@@ -88,7 +88,7 @@ static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_h
                                 fed_error *err) {
     const fedworker_cluster *c = a->cluster;
     const uint32_t own =
-        c->choice.place.size > 0 ? 1 : c->choice.ranks; /* mpi: the others have been started */
+        c->choice.place.size > 0 ? 1 : c->choice.ranks; /* mpi: mpirun has started the others */
     fed_status status = FED_OK;
     while (a->started < own && status == FED_OK) {
         fedworker_member *m = &a->members[a->started];
@@ -104,8 +104,8 @@ static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_h
     return status;
 }
 
-/* Workers are started first: where they are processes, the failure detector's thread must not be
- * there yet. */
+/* Start the workers, then the failure detector: its thread must not exist yet when worker
+ * processes are forked. */
 static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub, fed_error *err) {
     const fedworker_cluster *c = a->cluster;
     const bool mpi = c->choice.place.size > 0;
@@ -124,7 +124,8 @@ static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub,
     return FED_OK;
 }
 
-/* Until all workers have ended. They end soon when the round is no longer wanted. */
+/* Wait until all workers have ended. If the round is no longer wanted, tell them to end, and kill
+ * their processes after GRACE_MS. */
 static void look_after(attempt *a) {
     int64_t limit_ms = INT64_MAX;
     while (are_left(a)) {
@@ -139,12 +140,14 @@ static void look_after(attempt *a) {
         }
         fed_sleep_ms(LOOK_MS);
     }
-    (void)feddc_detector_wait(a->detector, SETTLE_MS); /* it hears the last goodbyes */
+    (void)feddc_detector_wait(a->detector,
+                              SETTLE_MS); /* so that it learns how the last workers ended */
     fedworker_group_count(a->cluster, a->page);
     fedworker_group_report(a->cluster, a->round, a->detector, true);
 }
 
-/* A worker's own failure is the cause. The others only saw one leave. */
+/* The result of an attempt. If it failed, the cause is a worker with an error of its own; other
+ * workers only report that a worker left. */
 static fed_status outcome(const attempt *a, fed_error *err) {
     feddc_detector_look look = {0};
     if (a->page->completed) {
@@ -174,7 +177,7 @@ static fed_status run_members(attempt *a, const fed_arch *arch, fed_error *err) 
         look_after(a);
         status = outcome(a, err);
     } else {
-        a->page->stop = true; /* for those that have been started */
+        a->page->stop = true; /* ends the workers that have been started */
         while (are_left(a)) {
             fed_sleep_ms(LOOK_MS);
         }
@@ -208,7 +211,7 @@ static fed_status try_once(attempt *a, const fed_arch *arch, float *values, floa
 
 /* ---- The round ---- */
 
-/* False: the round is no longer wanted. */
+/* Wait for ms. False: the round is no longer wanted. */
 static bool pause_for(const attempt *a, int64_t ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + ms;
     while (fed_clock_monotonic_ms() < until_ms) {
@@ -220,8 +223,8 @@ static bool pause_for(const attempt *a, int64_t ms) {
     return true;
 }
 
-/* A worker group that has lost too many is started again, from the round's model, while the
- * coordinator waits for it. */
+/* Train for the round. A worker group that has lost too many workers is started again, from the
+ * round's model, as long as the coordinator still waits for the update. */
 static fed_status try_often(attempt *a, const fed_arch *arch, float *memory, fed_error *err) {
     for (int64_t pause_ms = FIRST_PAUSE_MS;; pause_ms *= 2) {
         fed_error why = {0};
@@ -247,7 +250,7 @@ fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_jo
     const size_t bytes = sizeof(fedworker_page) + floats * sizeof(float);
     fedtrain_job own = *job;
     attempt a = {.cluster = c, .round = round, .job = &own};
-    /* A worker knows no rounds: each round has a seed of its own. */
+    /* A worker's own steps begin with 0 in each round, so each round needs another seed. */
     const uint64_t mix[3] = {job->seed, job->round, job->client};
     own.seed = fed_digest_bytes(mix, sizeof mix);
     a.members = calloc(c->choice.ranks, sizeof *a.members);

@@ -15,7 +15,7 @@ const char *const fedworker_serve_usage =
     "  --workers, --link, --collective, --sync, --codec, --pull   as above; tcp: processes of\n"
     "                     this machine. The task says model, batch of each worker, steps and\n"
     "                     optimizer\n"
-    "  --min N            with tcp: a worker group goes on with N workers when others fail (all)\n"
+    "  --min N            with tcp: the worker group goes on while N workers are left (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
     "  --transport, --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
     "                     see fedclientd --help\n"
@@ -38,12 +38,13 @@ static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_
         fedclientd_read_options(rows, sizeof rows / sizeof rows[0], argc, argv, &c->device, err));
     if (c->device.work.evaluate) {
         return fed_fail(err, FED_EINVAL,
-                        "--evaluate needs no worker group: fedclientd --evaluate measures models");
+                        "--evaluate is not for a worker group: use fedclientd --evaluate, which "
+                        "measures models");
     }
     return FED_OK;
 }
 
-/* The worker group's words become what they name. */
+/* Find link, collective and rule that the options name. */
 static fed_status make_worker_group(fedworker_cluster *c, fed_error *err) {
     const fedworker_words words = {.link = c->link,
                                    .collective = c->collective,
@@ -56,7 +57,8 @@ static fed_status make_worker_group(fedworker_cluster *c, fed_error *err) {
     if (c->min > c->choice.ranks || c->choice.ranks > FEDDC_RANKS ||
         (c->min > 0 && !c->processes)) {
         return fed_fail(err, FED_EINVAL,
-                        "--min: at most --workers, and with --link tcp: threads do not fail alone");
+                        "--min can be at most --workers, and needs --link tcp: threads and ranks "
+                        "of MPI can't fail alone");
     }
     return FED_OK;
 }
@@ -67,7 +69,7 @@ static fed_status serve(fedworker_cluster *c, fed_error *err) {
         return fedworker_ranks_follow(c, err);
     }
     const fed_status status = fedclientd_serve(&c->device, err);
-    if (c->choice.place.size > 1) { /* whatever became of this one, the others end */
+    if (c->choice.place.size > 1) { /* also after a failure the other ranks must end */
         (void)!fedworker_ranks_order(c, NULL, 0, NULL, &ignored);
     }
     return *c->device.stop != 0 ? FED_OK : status;

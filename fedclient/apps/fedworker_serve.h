@@ -16,35 +16,35 @@
 #include "feddc/worker.h"
 
 /*
- * A round of such a device: the library hands in a model; the worker group begins with it, takes
- * the task's local steps, and its model, which is the same on all workers, is the result. The
- * worker group lives for one round: so a worker that has failed is there again in the next one.
+ * A round of such a device: the library hands in a model, and the worker group trains it for the
+ * task's local steps. The trained model, which is the same on all workers, is the result. A worker
+ * group is started for one round, so a worker that has failed is there again in the next round.
  *
- * Workers are threads of this process (link threads), processes of this machine (link tcp), or what
- * mpirun has started (link mpi), each with a watch. The failure detector is in the main process,
- * with mpi in rank 0, and so is the device. Main process and workers share a page of memory:
- * weights and the optimizer's state go in and out there. With mpi each rank has a page of its own,
- * and rank 0 sends the others what they need to begin a round: an order.
+ * Workers are threads of this process (link threads), processes of this machine (link tcp), or
+ * processes that mpirun has started (link mpi). Each has a watch, its connection to the failure
+ * detector. Device and failure detector are in the main process; with mpi they are in rank 0. Main
+ * process and workers share a page of memory with the weights and the optimizer's state. With mpi
+ * each rank has a page of its own, and rank 0 sends the others an order to begin a round.
  */
 
 /** The device and its worker group. */
 typedef struct fedworker_cluster {
-    fedclientd_settings device; /* the first member: fedclientd_read_options */
+    fedclientd_settings device; /* must be first: fedclientd_read_options fills it in */
     const char *link, *collective, *sync, *codec, *pull;
-    uint32_t workers, min; /* min: a worker group goes on with so many; 0: all */
-    /* made of these */
+    uint32_t workers, min; /* min: the group goes on with so many; 0: all */
+    /* derived from the members above */
     fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
     bool processes;          /* the workers are processes, not threads */
-    /* of all rounds so far */
+    /* sums over all rounds so far */
     struct {
         uint64_t sent, received;
     } bytes[FED_WORKER_GROUP_WORKERS];
     double exposed_s, step_s;
-    char verdict[256]; /* the last one, which is told for a minute */
+    char verdict[256]; /* the last verdict, reported for a minute */
     int64_t verdict_ms, told_ms;
 } fedworker_cluster;
 
-/** What one worker of a round says at its end. */
+/** The result of one worker of a round. */
 typedef struct fedworker_slot {
     atomic_bool over;
     fed_status status;
@@ -52,18 +52,19 @@ typedef struct fedworker_slot {
     feddc_worker_tally tally;
 } fedworker_slot;
 
-/** The memory that the processes of a round share. Before `go` the main process writes it. */
+/** The memory that the processes of a round share. The main process fills it in before it sets
+ * `go`. */
 typedef struct fedworker_page {
-    atomic_bool go;        /* the failure detector listens */
+    atomic_bool go;        /* the page is filled in, and the failure detector listens */
     atomic_bool stop;      /* end soon, with the steps that are done */
-    atomic_bool completed; /* values, memory and loss are the result */
-    atomic_uint steps;     /* that are done */
-    char address[64];      /* the failure detector's */
+    atomic_bool completed; /* the page's values, memory and loss are the result */
+    atomic_uint steps;     /* local steps that are done */
+    char address[64];      /* where the failure detector listens */
     uint8_t secret[FEDDC_SECRET];
-    size_t values, memory; /* how many floats */
+    size_t values, memory; /* number of floats in each */
     float loss;
     fedworker_slot slot[FEDDC_RANKS];
-    float at[]; /* values, then memory */
+    float at[]; /* the model's values, then the optimizer's state (memory) */
 } fedworker_page;
 
 /** A worker of a round. */
@@ -72,13 +73,14 @@ typedef struct fedworker_member {
     const fedtrain_job *job;
     const fed_arch *arch;
     fedworker_page *page;
-    struct feddc_hub *hub; /* link threads */
+    struct feddc_hub *hub; /* for the link threads; else NULL */
     uint32_t number;
-    pid_t pid; /* processes; 0: not started, or waited for */
+    pid_t pid; /* of a worker process; 0: it is not started, or has ended */
     pthread_t thread;
 } fedworker_member;
 
-/** fedworker_serve.c: `fedworker train --server URL ...`. *wrong: the command line is. */
+/** fedworker_serve.c: run `fedworker train --server URL ...`. *wrong: the command line was wrong.
+ */
 fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) FED_CHECKED;
 extern const char *const fedworker_serve_usage;
 
@@ -87,24 +89,26 @@ fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_jo
                            const fed_arch *arch, float *memory, size_t memory_count,
                            fed_error *err) FED_CHECKED;
 
-/** fedworker_member.c: what a worker does from the beginning of a round to its end. Its slot has
- * the outcome. */
+/** fedworker_member.c: run a worker from the beginning of a round to its end. The result is in the
+ * worker's slot of the page. */
 void fedworker_member_run(const fedworker_member *member);
-/** Is a failure of this status another worker's fault? */
+/** Does this status mean that another worker failed, or that the connection to it broke? */
 bool fedworker_is_broken(fed_status status);
 
-/** fedworker_ranks.c, for link mpi. Rank 0: send the others what they need to begin a round; task
- * NULL: they end. The others: take part in each round until then. */
+/** fedworker_ranks.c, for the link mpi. Rank 0 calls fedworker_ranks_order to begin a round on the
+ * other ranks; task NULL makes them end. The other ranks run fedworker_ranks_follow, which takes
+ * part in each round until then. */
 fed_status fedworker_ranks_order(const fedworker_cluster *cluster, const fed_task *task,
                                  uint64_t seed, fedworker_page *page, fed_error *err) FED_CHECKED;
 fed_status fedworker_ranks_follow(fedworker_cluster *cluster, fed_error *err) FED_CHECKED;
 
-/** fedworker_group_report.c: tell the coordinator of the workers, once a second, when there is a
- * new verdict, and at the end of a round. */
+/** fedworker_group_report.c: report the workers' states to the coordinator. Sends at most one
+ * report a second, but always one for a new verdict and at the end of a round (last). */
 void fedworker_group_report(fedworker_cluster *cluster, const fedclient_round *round,
                             feddc_detector *detector, bool last);
 
-/** Count what the workers of a round have sent, and how long they waited. */
+/** Add the bytes that the workers of a round have sent and received, and their times, to the sums
+ * of the cluster. */
 void fedworker_group_count(fedworker_cluster *cluster, const fedworker_page *page);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rank 0's values to all ranks: an exchange in which the others put in zeros. */
+/* Copy rank 0's values to all ranks, by a sum over all ranks in which the others add zeros. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_share.h"
 
@@ -22,7 +22,7 @@ fed_status fedworker_share(const feddc_link_vtable *link, const feddc_place *pla
     return status;
 }
 
-/* A byte is a float on its way. */
+/* Each byte is sent as one float. */
 fed_status fedworker_share_bytes(const feddc_link_vtable *link, const feddc_place *place,
                                  uint8_t *bytes, size_t n, fed_error *err) {
     float *x = calloc(n, sizeof *x);

@@ -23,10 +23,10 @@ enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000 };
 typedef struct launcher {
     const fedworker_job *job;
     uint32_t here; /* ranks of this machine */
-    pid_t *child;  /* [here]; 0: it has ended */
-    int told[2];   /* a pipe: children read there where the failure detector listens */
+    pid_t *child;  /* [here] process ids; 0: the child has ended */
+    int told[2];   /* a pipe: children read the failure detector's address from it */
     uint8_t secret[FEDDC_SECRET];
-    feddc_detector *detector; /* NULL: it is on another machine */
+    feddc_detector *detector; /* NULL: the detector is on another machine */
     uint32_t failed;
 } launcher;
 
@@ -44,8 +44,10 @@ static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], f
     fed_hex(secret, FEDDC_SECRET, hex);
     hex[2 * FEDDC_SECRET] = '\n';
     FED_TRY(fed_file_replace(path, hex, 2 * FEDDC_SECRET + 1, 0600, err));
-    fprintf(stderr,
-            "fedworker: %s holds the worker group's secret: copy it to the other machines\n", path);
+    fprintf(
+        stderr,
+        "fedworker: %s was written with the worker group's secret: copy it to the other machines\n",
+        path);
     return FED_OK;
 }
 
@@ -67,7 +69,8 @@ static fed_status read_secret(const fedworker_options *o, uint8_t secret[FEDDC_S
     free(text);
     return good ? FED_OK
                 : fed_fail(err, FED_EFORMAT,
-                           "%.200s must hold %d hex digits: the worker group's secret",
+                           "--secret-file %.200s must hold %d hex digits, the worker group's "
+                           "secret: copy it from the machine with --listen",
                            o->secret_file, 2 * FEDDC_SECRET);
 }
 
@@ -78,7 +81,8 @@ static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_ent
     const fedworker_options *o = l->job->o;
     char address[ADDRESS] = "";
     if (o->join == NULL && read(l->told[0], address, sizeof address) <= 0) {
-        return fed_fail(err, FED_EIO, "the launcher has ended");
+        return fed_fail(err, FED_EIO,
+                        "the main process of fedworker has ended before this worker began");
     }
     const feddc_watch_options watch = {.address = o->join != NULL ? o->join : address,
                                        .secret = l->secret,
@@ -97,7 +101,7 @@ static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_ent
 static int run_child(const launcher *l, uint32_t k) {
     fedworker_entry entry = {0};
     fed_error err = {0};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives the launcher */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child is killed if the launcher ends */
     close(l->told[1]);
     fed_status status = join_worker_group(l, k, &entry, &err);
     close(l->told[0]);
@@ -112,11 +116,13 @@ static int run_child(const launcher *l, uint32_t k) {
     return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The launcher has no other thread yet, so a child may go on as this program. */
+/* Fork the children. The launcher must have no other thread yet, since a forked child continues
+ * with one thread only. */
 static fed_status start_children(launcher *l, fed_error *err) {
     l->child = calloc(l->here, sizeof *l->child);
     if (l->child == NULL || pipe(l->told) != 0) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", l->here);
+        return fed_fail(err, FED_ENOMEM, "out of memory or of pipes for %" PRIu32 " ranks",
+                        l->here);
     }
     fflush(stdout);
     for (uint32_t k = 0; k < l->here; k++) {
@@ -163,7 +169,7 @@ static fed_status open_detector(launcher *l, fed_error *err) {
     return FED_OK;
 }
 
-/* How many children are left, after those that have ended were taken off. */
+/* Collect the children that have ended, and return how many are left. */
 static uint32_t reap(launcher *l) {
     uint32_t left = 0;
     for (uint32_t k = 0; k < l->here; k++) {
@@ -185,8 +191,8 @@ static void kill_children(launcher *l) {
     }
 }
 
-/* Until all children have ended. When the worker group is over, those who are stopped or stuck have
- * a while left. */
+/* Wait until all children have ended. When the worker group is over, children that are stopped or
+ * stuck are killed after GRACE_MS. */
 static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_state state = FEDDC_TRAINING;
     int64_t over_ms = 0;
@@ -213,7 +219,7 @@ static fed_status attend(launcher *l, fed_error *err) {
                               "%" PRIu32 " of the %" PRIu32 " workers of this machine failed",
                               l->failed, l->here);
     }
-    /* Those of other machines may be a moment behind. */
+    /* Workers on other machines may end a moment later. */
     state = feddc_detector_wait(l->detector, GRACE_MS);
     feddc_detector_look look;
     feddc_detector_see(l->detector, &look);
@@ -223,14 +229,14 @@ static fed_status attend(launcher *l, fed_error *err) {
 
 static fed_status check_options(const fedworker_options *o, fed_error *err) {
     if (o->listen != NULL && o->join != NULL) {
-        return fed_fail(
-            err, FED_EINVAL,
-            "--listen is for the machine with the failure detector, --join for the others: give "
-            "one of them");
+        return fed_fail(err, FED_EINVAL,
+                        "--listen is for the machine with the failure detector, --join for the "
+                        "others: give only one of them");
     }
     if ((o->listen != NULL || o->join != NULL) != (o->secret_file != NULL)) {
-        return fed_fail(err, FED_EINVAL,
-                        "--listen and --join need --secret-file FILE, and it needs one of them");
+        return fed_fail(
+            err, FED_EINVAL,
+            "--listen and --join need --secret-file FILE, and --secret-file needs one of them");
     }
     return FED_OK;
 }

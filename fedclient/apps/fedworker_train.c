@@ -40,7 +40,7 @@ typedef struct rank {
     const fedworker_job *job;
     const fedworker_entry *entry;
     app_weights weights;
-    fedtrain_net *net, *measuring; /* measuring: of a text, which must not disturb the other one */
+    fedtrain_net *net, *measuring; /* measuring: a second net, as a text's net has a state */
     feddc_worker *worker;
     feddc_trace *trace;
     feddc_worker_tally *tally; /* [FEDDC_RANKS at most] */
@@ -109,7 +109,7 @@ static fed_status get_ready(rank *r, fed_error *err) {
     r->steps = o->steps > 0 ? o->steps : o->epochs * r->per_epoch;
     r->tally = calloc(FEDDC_RANKS, sizeof *r->tally);
     if (r->tally == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the workers' reports");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the workers' reports");
     }
     if (job->o->trace != NULL) {
         FED_TRY(feddc_trace_open(r->entry->place.rank, job->choice.ranks, 1 << 16, &r->trace, err));
@@ -129,7 +129,8 @@ static void free_rank(rank *r, bool orderly) {
 
 /* ---- Training ---- */
 
-/* Where a run pauses next: at the end of an epoch, at a checkpoint, at the end. */
+/* The step at which training pauses next: the end of an epoch, the next checkpoint, or the last
+ * step. */
 static uint32_t next_pause(const rank *r, uint32_t step) {
     const uint32_t every = r->job->o->every;
     uint32_t pause = step - step % r->per_epoch + r->per_epoch;
@@ -155,7 +156,7 @@ static fed_status save(rank *r, fed_error *err) {
                              err);
 }
 
-/* Rank 0 measures; the others go on, and wait for its gradients. */
+/* Measure the model on rank 0. The other ranks train on, and wait for rank 0's next gradients. */
 static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err) {
     const fedworker_job *job = r->job;
     double loss = 0;
@@ -178,7 +179,7 @@ static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err
 static fed_status train(rank *r, fed_error *err) {
     uint32_t step = feddc_worker_step(r->worker);
     int64_t epoch_ms = fed_clock_monotonic_ms();
-    do { /* once also if nothing is left to do: then it measures what is there */
+    do { /* runs once even if no step is left, to measure the model */
         const uint32_t pause = step < r->steps ? next_pause(r, step) : step;
         FED_TRY(feddc_worker_run(r->worker, pause - step, err));
         step = pause;
@@ -193,7 +194,8 @@ static fed_status train(rank *r, fed_error *err) {
     return FED_OK;
 }
 
-/* The failure detector has named who failed; those who are left go on. */
+/* After a failure, wait for the failure detector's verdict and for the new worker group of the
+ * ranks that are left. */
 static fed_status meet_again(rank *r, const char *broke, const feddc_worker_group **group,
                              fed_error *err) {
     const uint32_t completed = feddc_worker_completed(r->worker);
@@ -232,7 +234,8 @@ static fed_status train_in_worker_group(rank *r, fed_error *err) {
 
 /* ---- Traces ---- */
 
-/* What is 0 in the trace, by this rank's clock: rank 0's time, if there are several clocks. */
+/* *zero = time 0 of the trace by this rank's clock. All ranks use rank 0's; between machines it is
+ * corrected by the difference of the clocks. */
 static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
     const fedworker_options *o = r->job->o;
     int64_t offset_us = 0;

@@ -56,7 +56,7 @@ fed_status option_table_read(const option_row *rows, size_t count, unsigned comm
         names[k].name = rows[k].name;
         names[k].has_arg = rows[k].kind == OPTION_FLAG ? no_argument : required_argument;
     }
-    opterr = 0; /* the words are ours */
+    opterr = 0; /* getopt_long prints no errors: this function returns them */
     int which = 0;
     for (int found = 0; (found = getopt_long(argc, argv, ":", names, &which)) != -1;) {
         if (found != 0) {

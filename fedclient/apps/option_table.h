@@ -1,4 +1,4 @@
-/* The options of a command line as a table: a row an option, and the parser that walks the rows. */
+/* The options of a command line as a table with one row for each option, and its parser. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APPS_OPTION_TABLE_H
 #define FEDCLIENT_APPS_OPTION_TABLE_H
@@ -12,7 +12,7 @@
 /** The type of an option's member in the struct of all values. */
 typedef enum option_kind {
     OPTION_FLAG,   /* bool; the option has no value */
-    OPTION_TEXT,   /* const char *; argv's own */
+    OPTION_TEXT,   /* const char *, which points into argv */
     OPTION_NUMBER, /* uint32_t, from `low` to `high` */
     OPTION_OTHER   /* `take` reads the value */
 } option_kind;
@@ -20,9 +20,9 @@ typedef enum option_kind {
 typedef struct option_row {
     const char *name; /* without "--" */
     option_kind kind;
-    size_t offset; /* of its member */
+    size_t offset; /* of the option's member in the struct of all values */
     uint32_t low, high;
-    unsigned commands; /* the bits of the commands that take it */
+    unsigned commands; /* bits of the commands that take the option */
     fed_status (*take)(const char *value, void *values, fed_error *err);
 } option_row;
 

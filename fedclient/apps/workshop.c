@@ -1,4 +1,5 @@
-/* A device's training: gets a round from the library, and gives the trained weights back. */
+/* A device's training: the callback of libfedclient that trains or measures a model with
+ * libfedtrain. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/workshop.h"
 
@@ -11,28 +12,29 @@
 
 enum { EVALUATE_BATCH = 250, EVALUATE_TEXT_BATCH = 10 };
 
-/** Everything but the data is kept from round to round while the task is the same. */
+/** The data is kept for all tasks, everything else while the task is the same. */
 struct workshop {
     const workshop_settings *settings;
     const fedclient_platform *platform;
-    fedtrain_data data;    /* the training part, or the one to evaluate on */
-    uint32_t round, again; /* the last one trained in, and how often before */
-    unsigned slot;         /* the task's, as the library says */
-    uint64_t task;         /* the task of the fields below; 0: none yet */
+    fedtrain_data data;    /* the training set, or the test set to evaluate on */
+    uint32_t round, again; /* the last trained round, and how often it was repeated */
+    unsigned slot;         /* the task's slot in the library */
+    uint64_t task;         /* the task that the members below belong to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
-    size_t net_batch; /* samples that it can take at a time */
+    size_t net_batch; /* samples that the net can take at a time */
     fedtrain_share share;
     fed_optimizer optimizer;
     float *memory; /* the optimizer's state */
     size_t memory_count;
 };
 
-/* --- The optimizer's state, beside what the library stores --- */
+/* --- The optimizer's state in the store, beside the library's records --- */
 
 enum { OPTIMIZER_KEY = 24 };
 
-/** As the library's records: the first slot's key has no number. */
+/** The store's key of the optimizer's state. Like the keys of the library's records, the first
+ * slot's key has no number. */
 static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
     if (w->slot == 0) {
         return "optimizer";
@@ -41,7 +43,8 @@ static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
     return key;
 }
 
-/** The stored value is the task's number, then the state. Another task's state is not used. */
+/** Read the optimizer's state, if one is stored for this task. The stored value is the task's
+ * number, then the state. */
 static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
     uint8_t *data = NULL;
     size_t len = 0, size = w->memory_count * sizeof *w->memory;
@@ -78,7 +81,7 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
     return status;
 }
 
-/* --- Equipment --- */
+/* --- Net, optimizer and data of a task --- */
 
 static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
@@ -89,7 +92,8 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
-/** Give each channel mean 0 and deviation 1, by a training set or by a shard of it. */
+/** Give each channel mean 0 and deviation 1, by the means and deviations of a training set or of
+ * the samples index[count] of it. */
 static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
                             size_t count, fed_error *err) {
     fed_status status = fedtrain_dataset_normalise_by(&w->data.set, by, index, count);
@@ -101,7 +105,8 @@ static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint3
                                            : fed_status_text(status));
 }
 
-/** An evaluating device has no shard: it takes the means of its whole training set, once. */
+/** Normalise the test set of an evaluating device, which has no shard, by its whole training set.
+ */
 static fed_status normalise_test_set(workshop *w, fed_error *err) {
     fedtrain_data train = {0};
     FED_TRY(
@@ -111,7 +116,8 @@ static fed_status normalise_test_set(workshop *w, fed_error *err) {
     return status;
 }
 
-/** Memory for the task's present optimizer, which keeps its state. */
+/** Make memory for the state of the task's optimizer. If the size is as before, the state stays;
+ * else it is read from the store, or begins with zeros. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     if (w->memory != NULL && count == w->memory_count) {
@@ -124,12 +130,13 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
-/** A language model's scores alone take 1.4 MB a sample. */
+/** Samples of a batch for evaluation. It is small for language models, whose scores alone take 1.4
+ * MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
-/** A net for the task's batches, which may be larger by now. */
+/** Make a net for the task's batches, unless the present net is large enough. */
 static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
     size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
@@ -173,13 +180,13 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     return FED_OK;
 }
 
-/** A task that this device can't do is declined; another task may fit. */
+/** Turn an error into FED_EDECLINED: the device declines a task that it can't do. */
 static fed_status decline(fed_status status, const fed_error *why, fed_error *err) {
     return fed_fail(err, FED_EDECLINED, "%s",
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 
-/** Make everything that a round needs, except what lies in the store. */
+/** Make everything that a round needs, except the optimizer's state. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
     if (w->settings->group == NULL) { /* each worker of a worker group makes a net of its own */
@@ -200,7 +207,7 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
 }
 
-/* --- Work --- */
+/* --- Training and measuring --- */
 
 static void mask(void *user, const float *sent, size_t count) {
     workshop *w = user;
@@ -221,8 +228,9 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-/** Keep the training of a round that ended early? No, if the program ends, since the device will
- * train again; and no with scaffold, whose control variates need all iterations. */
+/** Is the training of a round that ended early kept? It is not if the program ends, since the
+ * device trains again later. It is not with scaffold, whose control variates need all iterations.
+ */
 static bool is_kept(const workshop *w, const session *s) {
     return s->over.status == FED_OK ||
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);
@@ -252,7 +260,7 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
                             ? own->group(own->worker_group_user, round, &job, &w->arch, w->memory,
                                          w->memory_count, &why)
                             : fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
-    if (status == FED_EIO && own->group == NULL) { /* a GPU is lost: no task fits until a restart */
+    if (status == FED_EIO && own->group == NULL) { /* a GPU failed: no task can be trained */
         return fed_fail(err, status, "%s", why.text);
     }
     if (status != FED_OK) {
@@ -306,8 +314,9 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
     FED_TRY(fedtrain_data_open(settings->dataset, settings->data,
                                settings->evaluate ? "test" : "train", "train", &w->data, err));
     if (settings->normalise && w->data.is_text) {
-        return fed_fail(err, FED_EINVAL,
-                        "--normalise is for numbers: a text has none; leave it out");
+        return fed_fail(
+            err, FED_EINVAL,
+            "--normalise is for numbers, and this data set is a text: leave the option out");
     }
     return settings->normalise && settings->evaluate ? normalise_test_set(w, err) : FED_OK;
 }

@@ -11,9 +11,10 @@
 #include "fedtrain/job.h"
 
 /**
- * Train in place of fedtrain_run, by several workers: job's steps, each of job->batch samples a
- * worker, from values and memory, the optimizer's state, to values and memory. Call job->after_step
- * from time to time with the steps that are done; false: end soon.
+ * Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
+ * samples a worker. The values and memory, the optimizer's state, are input and output. The
+ * function calls job->after_step from time to time with the steps that are done; if that returns
+ * false, it ends soon.
  *
  * arch    of job's net
  * Errors  FED_EINVAL and the like: the task does not fit this worker group, and *err says why
@@ -23,26 +24,27 @@ typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             float *memory, size_t memory_count, fed_error *err);
 
 typedef struct workshop_settings {
-    const char *data, *dataset; /* where the samples are, and what: fedtrain_data_open */
+    const char *data, *dataset; /* directory and name of the data set, as for fedtrain_data_open */
     uint32_t shard, shards; /* this device's shard of the training set, and the number of shards */
     fedtrain_split split;
-    const char *backend; /* or a device's name, "opencl:0"; NULL: the first */
+    const char *backend; /* or a GPU's name, "opencl:0"; NULL: the default */
     bool evaluate;       /* measure models on the test set, instead of training */
-    bool normalise; /* samples, by what this device trains on; to evaluate, by its training set */
+    bool normalise;      /* normalise by this device's shard; to evaluate, by its training set */
     workshop_worker_group group; /* NULL: train by fedtrain_run */
     void *worker_group_user;
 } workshop_settings;
 
 typedef struct workshop workshop;
 
-/** Open the data. settings and platform, where the optimizer's state is stored, are lent until
- * workshop_close, which is due after a failure too; the platform may be opened later. */
+/** Make a workshop and open its data. *settings and *platform, where the optimizer's state is
+ * stored, must live until workshop_close; the platform may be opened after this call. Call
+ * workshop_close also after a failure. */
 fed_status workshop_open(const workshop_settings *settings, const fedclient_platform *platform,
                          workshop **made, fed_error *err) FED_CHECKED;
 void workshop_close(workshop *w);
 
-/** For a worker of the worker group in a process of its own, which has no round: the job of a task
- * but for its seed, and the model. Both live until the next call. */
+/** For a worker process of a worker group, which has no fedclient_round: fill in *job for a task,
+ * without its seed, and *arch. Both are valid until the next call. */
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,
                             const fed_arch **arch, fed_error *err) FED_CHECKED;
 

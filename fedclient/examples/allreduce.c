@@ -1,4 +1,6 @@
-/* Four workers fit one line to points of which each has its own: they exchange gradients.
+/*
+ * Four workers fit one line to points. Each worker has points of its own, and they exchange
+ * gradients.
  *
  *     allreduce threads              four threads of one process
  *     mpirun -n 4 allreduce mpi      four processes, on one machine or several
@@ -32,14 +34,14 @@ static void *work(void *arg) {
     fed_status status = feddc_exchange_open(options, &x, &err);
     for (uint32_t step = 0; step < STEPS && status == FED_OK; step++) {
         compute(options->place.rank, line, grad);
-        /* with options->codec or ->nic: feddc_allreduce_compressed */
+        /* with options->codec or options->nic call feddc_allreduce_compressed instead */
         status = feddc_allreduce(x, step, grad, sum, &err);
         line[0] -= rate * sum[0];
         line[1] -= rate * sum[1];
     }
     feddc_exchange_close(x, status == FED_OK);
     if (status != FED_OK) {
-        fprintf(stderr, "allreduce: rank %u: %s\n", options->place.rank, err.text);
+        fprintf(stderr, "allreduce: rank %u failed: %s\n", options->place.rank, err.text);
         exit(1);
     }
     printf("rank %u: y = %.3f x + %.3f\n", options->place.rank, (double)line[0], (double)line[1]);
@@ -58,7 +60,8 @@ int main(int argc, char **argv) {
     }
     group[0].tensor = tensors;
     group[0].tensors = 2;
-    if (group[0].link->find != NULL) { /* this process is one rank, and is told which */
+    if (group[0].link->find != NULL) { /* the link starts processes: this process is one rank, and
+                                          find() says which */
         if (group[0].link->find(&group[0].place, &err) != FED_OK) {
             fprintf(stderr, "allreduce: %s\n", err.text);
             return 1;

@@ -1,5 +1,6 @@
-/* The smallest device: it embeds the client library and brings its own training, one step of
- * softmax regression (model "lr") on samples that it makes up.
+/*
+ * The smallest device: a program that embeds the client library and has its own training, steps of
+ * softmax regression (model "lr") on made-up samples.
  *
  *     minimal https://127.0.0.1:8443 ca.pem TOKEN
  */
@@ -14,12 +15,12 @@
 
 enum { PIXELS = 784, CLASSES = 10, SAMPLES = 100 };
 
-/** Made-up data: class k is the one whose stripe of pixels is bright. */
+/** Made-up data: in samples of class k, every tenth pixel from pixel k on is bright. */
 static float pixel(int sample, int i) {
     return i % CLASSES == sample % CLASSES ? 1.0f : 0.1f * (float)(sample % 7);
 }
 
-/** w: weights (CLASSES, PIXELS), then biases. One gradient step per sample. */
+/** Train with one gradient step for each sample. w: weights (CLASSES, PIXELS), then biases. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     (void)user;
     float *w = round->values, *bias = w + CLASSES * PIXELS, loss = 0;
@@ -73,8 +74,8 @@ int main(int argc, char **argv) {
     fed_error err = {0};
     uint8_t *ca = NULL;
     size_t len = 0;
-    fedclient_platform platform = {0};   /* state lies in ./device-state */
-    fedclient_transport transport = {0}; /* HTTPS, trusting that CA only */
+    fedclient_platform platform = {0};   /* keeps the state in ./device-state */
+    fedclient_transport transport = {0}; /* HTTPS that trusts only this CA */
     fedclient *client = NULL;
     const fedclient_options options = {.server = argv[1],
                                        .platform = &platform,

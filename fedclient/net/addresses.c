@@ -16,7 +16,7 @@ static const char *address_at(const char *list, unsigned k, size_t *len) {
     return list;
 }
 
-/** Is it "https://host:8443"? */
+/** Has the text the form "https://host:8443"? */
 static bool is_address(const char *text, size_t len) {
     static const char scheme[] = "https://";
     const size_t min = sizeof scheme - 1;
@@ -57,7 +57,8 @@ fed_status fedclient_addresses_open(fedclient *client, fed_error *err) {
     for (unsigned k = 0; (text = address_at(list, k, &len)) != NULL; k++) {
         if (!is_address(text, len)) {
             return fed_fail(err, FED_EINVAL,
-                            "\"%.*s\" is not a coordinator's address: write https://HOST:PORT",
+                            "--server or options.server: \"%.*s\" is not a coordinator's address: "
+                            "write https://HOST:PORT",
                             (int)(len < 100 ? len : 100), text);
         }
         client->addresses = k + 1;
@@ -74,6 +75,7 @@ void fedclient_addresses_spread(fedclient *client) {
 void fedclient_addresses_next(fedclient *client) {
     if (client->addresses > 1) {
         go_to(client, (client->address + 1) % client->addresses);
-        fed_logf(client->options.log, FED_LOG_INFO, "the next try is at %s", client->front);
+        fed_logf(client->options.log, FED_LOG_INFO,
+                 "the next try is at the coordinator's address %s", client->front);
     }
 }

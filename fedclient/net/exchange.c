@@ -5,7 +5,7 @@
 
 #include "fedclient/net/requests.h"
 
-enum { MOST_S = 3600 }; /* of a Retry-After */
+enum { MOST_S = 3600 }; /* a longer Retry-After is taken as this many seconds */
 
 static const char paths[][sizeof FED_PATH_CHECKIN] = {[FED_REQUEST_ENROL] = FED_PATH_ENROL,
                                                       [FED_REQUEST_RENEW] = FED_PATH_RENEW,
@@ -44,8 +44,9 @@ fedclient_body fedclient_body_of(fedclient_span *span) {
                             .data = span->more_left == 0 ? span->data : NULL};
 }
 
-/** Copy the string after "key": in a flat JSON object, as far as it fits; "" if there is none.
- * Other escapes than \" and \\ become a blank: the string is a sentence for a person, not data. */
+/** Copy the string after "key": in a flat JSON object into dst, cut to cap bytes; "" if there is
+ * none. Escapes other than \" and \\ become a blank, which is good enough for a sentence that a
+ * person reads. */
 static void json_string(const char *text, size_t len, const char *key, char *dst, size_t cap) {
     char quoted[32];
     size_t name = (size_t)snprintf(quoted, sizeof quoted, "\"%s\"", key);
@@ -80,12 +81,12 @@ static void read_refusal(fedclient_answer *answer) {
         snprintf(answer->error, sizeof answer->error, "status %d", answer->status);
     }
     if (answer->message[0] == '\0') {
-        snprintf(answer->message, sizeof answer->message, "HTTP status %d without a reason",
-                 answer->status);
+        snprintf(answer->message, sizeof answer->message,
+                 "the answer has HTTP status %d and no sentence", answer->status);
     }
 }
 
-/** Handle a status that means the same for every request. */
+/** Turn the HTTP statuses that mean the same for every request into errors. */
 static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;
@@ -113,7 +114,8 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     return FED_OK;
 }
 
-/** If TLS failed and the certificate has expired, say that this is why. */
+/** If TLS failed and this device's certificate has expired, replace the sentence by one that names
+ * the expiry. */
 static fed_status explain_expiry(const fedclient *client, fed_status status, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     if (client->expires_s == 0 || platform->unix_ms(platform->user) / 1000 <= client->expires_s) {

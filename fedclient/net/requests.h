@@ -1,4 +1,4 @@
-/* Requests to a coordinator: one of them, at which address, and when to try again. */
+/* Requests to a coordinator: how one is sent, to which address, and when to try again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_REQUESTS_H
 #define FEDCLIENT_REQUESTS_H
@@ -11,9 +11,9 @@
  * 429. */
 typedef struct fedclient_answer {
     int status;
-    uint32_t retry_after_s; /* 0: the answer does not say */
+    uint32_t retry_after_s; /* 0: the answer has no Retry-After */
     fed_writer body;
-    char error[32], message[300]; /* of a 4xx: the coordinator's error code and sentence */
+    char error[32], message[300]; /* in a 4xx: the coordinator's error code and sentence */
 } fedclient_answer;
 
 typedef struct fedclient_call {
@@ -25,13 +25,13 @@ typedef struct fedclient_call {
     fedclient_range *range;
     size_t answer_limit;
     uint32_t hold_ms;
-    bool introduces; /* send options.software; and with a bearer, the device's name */
+    bool introduces; /* send options.software, and at enrolment the device's name */
 } fedclient_call;
 
 /**
- * Send a request and read the answer. Call fedclient_answer_free also after a failure; the body may
- * then hold the beginning of an answer, if call->range says so. After a failure that will pass (no
- * connection, 408, 429, 5xx), client->heals and client->asked_ms are set.
+ * Send a request and read the answer. Call fedclient_answer_free also after a failure; the body
+ * may then hold the beginning of an answer, if call->range says so. After a failure that may pass
+ * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set.
  */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
@@ -48,23 +48,23 @@ fedclient_body fedclient_body_of(fedclient_span *span);
 
 /* addresses.c */
 
-/** Check all addresses of options.server, and go to the first. */
+/** Check all addresses of options.server, and use the first one. */
 fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** The device's identity is known: each device begins at an address of its own. */
+/** Choose the device's first address by its identity, so that devices spread over the addresses.
+ */
 void fedclient_addresses_spread(fedclient *client);
 
-/** Go to the next address, where there are several. */
+/** Use the next address from now on, if there are several. */
 void fedclient_addresses_next(fedclient *client);
 
-/** The port of the devices' listener, which is the same at each address. */
+/** Set the port for devices' requests, which is the same at each address. */
 void fedclient_addresses_port(fedclient *client, uint16_t port);
 
 /* retry.c */
 
-/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s, and longer for a
- * device that was told longer waits. Failures at several addresses count once.
- * told_ms: client->told_ms */
+/** How long to wait after the n-th failure in a row (failures = n, from 1): 200 ms to 60 s, or up
+ * to told_ms, the wait that answered the last check-in, if that is longer. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures, uint32_t told_ms);
 
 /** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */

@@ -5,17 +5,19 @@
 #include "fed/rng.h"
 #include "fedclient/net/requests.h"
 
-/* A minute at most, so that devices soon come back after a coordinator's restart. 4,000 devices
- * then make about 90 connections a second, which takes a tenth of its processor. Google's client
- * waits a quarter of an hour after a failure, and as long as ours after a refusal.
+/* The longest wait is a minute, so that devices soon come back after a coordinator's restart. 4,000
+ * devices then make about 90 connections a second, which takes a tenth of the coordinator's
+ * processor. Google's client waits a quarter of an hour after a failure, and 4 hours after a
+ * refusal, as here.
  *
- * A coordinator spreads a crowd by longer waits, and an outage must not undo that: such a device
- * waits up to as long as the coordinator told it last, and at first TOLD_PART of that. A million
- * devices would else make 18,000 connections a second. */
+ * A coordinator with very many devices tells them longer waits in its answers, and an outage must
+ * not undo that. So a device with a longer told wait waits up to that wait, and at first
+ * 1/TOLD_PART of it. Otherwise a million devices would make 18,000 connections a second. */
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, TOLD_PART = 32 };
 enum { REFUSED_MS = 4 * 3600 * 1000 };
 
-/* Each device has its own jitter, so that devices cut off at once do not come back at once. */
+/* Each device has its own random waits, so that devices that were cut off together do not come
+ * back together. */
 static void open_jitter(fed_rng *rng, const char *device, unsigned failures) {
     fed_rng_init(rng, fed_digest_bytes(device, strlen(device)), failures, 0);
 }

@@ -1,5 +1,5 @@
-/* What the Python package calls: the codecs and the client as functions of plain numbers, texts and
- * addresses, so that Python mirrors no struct. */
+/* The C interface of the Python package: the codecs and the client as functions of plain numbers,
+ * texts and addresses. So Python need not know the layout of any C struct. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDPY_H
 #define FEDPY_H
@@ -10,14 +10,15 @@
 #include "fed/api.h"
 #include "fed/error.h"
 
-/** Inside the library: copy the sentence of a failure. Returns the status. */
+/** For the C side: copy the text of a failure into error[FEDPY_ERROR]. Returns the status. */
 int fedpy_give(fed_status status, const fed_error *err, char *error);
 
 FED_API_BEGIN
 
-enum { FEDPY_ERROR = 400 }; /* bytes of an error's sentence, with its NUL */
+enum { FEDPY_ERROR = 400 }; /* bytes of an error's text, with its NUL */
 
-/* -- Codecs. Each function returns a fed_status; after a failure `error` has the sentence. -- */
+/* -- Codecs. Functions that return int return a fed_status; after a failure `error` has the text.
+ * -- */
 
 /** The k-th codec's name; NULL past the last. */
 const char *fedpy_codec_name(size_t k);
@@ -25,19 +26,20 @@ const char *fedpy_codec_name(size_t k);
 /**
  * Compress x[n] into an envelope of one tensor.
  *
- * residual  float32[n], which is read and changed; NULL: what the message leaves out is lost
+ * residual  float32[n]: it is added to x, then set to what the message leaves out; NULL: that is
+ *           lost
  * message   malloc'ed; the caller frees it with fedpy_free
  */
 int fedpy_encode(const char *spec, const float *x, size_t n, float *residual, uint8_t **message,
                  size_t *len, char *error);
 
-/** The number of values of a message, over all its frames. */
+/** Set *n to the number of values of a message, over all its frames. */
 int fedpy_count(const uint8_t *message, size_t len, size_t *n, char *error);
 
 /** y += weight * the values of a message, float32[n]. y is untouched after a failure. */
 int fedpy_add(const uint8_t *message, size_t len, float weight, float *y, size_t n, char *error);
 
-/** Like fedpy_add, but y = the values, to the bit. */
+/** Set y to the values of a message, float32[n]. y is untouched after a failure. */
 int fedpy_decode(const uint8_t *message, size_t len, float *y, size_t n, char *error);
 
 void fedpy_free(void *memory);
@@ -47,54 +49,59 @@ void fedpy_free(void *memory);
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;
 
-/** A fedclient_options.train: 0, or a fed_status and the reason in reason[FEDPY_ERROR]. */
+/** The callback behind fedclient_options.train. It returns 0, or a fed_status with the reason in
+ * reason[FEDPY_ERROR]. */
 typedef int (*fedpy_train)(void *user, fedpy_round *round, char *reason);
-/** A fedclient_options.may_train, in the same way. */
+/** The callback behind fedclient_options.may_train. It returns 0, or a fed_status with the reason
+ * in reason[FEDPY_ERROR]. */
 typedef int (*fedpy_may_train)(void *user, char *reason);
 
-/** A fedclient_options.room: memory of Python's, so that arrays outlive the callback. */
+/** The callback behind fedclient_options.room. It returns memory that Python owns, so that arrays
+ * may outlive the training callback. */
 typedef void *(*fedpy_room)(void *user, size_t len);
 
-/** server: "https://host:8443". ca: the path of the CA's file. state: the folder of the state.
- * name: for the operator, or NULL. slots: fedclient_options.slots. may_train: NULL: always. */
+/** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
+ * the client's state. name: for the operator, or NULL. slots: as fedclient_options.slots.
+ * may_train may be NULL: the device may always train. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
                       int evaluate, unsigned slots, fedpy_train train, fedpy_may_train may_train,
                       fedpy_room room, void *user, fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 
-/** End a request that is under way, and each later one. May be called from any thread. */
+/** End a request that is being made, and each later one. May be called from any thread. */
 void fedpy_client_stop(fedpy_client *client);
 
 int fedpy_client_enrolled(const fedpy_client *client);
 int fedpy_client_enrol(fedpy_client *client, const char *token, char *error);
 
-/** What a step did: fedclient_event, each member as a number. */
+/** The numbers in an event of fedpy_client_step: the members of fedclient_event. */
 enum { FEDPY_OUTCOME, FEDPY_ROUND, FEDPY_VERSION, FEDPY_WAIT_MS, FEDPY_SAMPLES, FEDPY_EVENTS };
 
-/** fedclient_step. event[FEDPY_EVENTS]; `error` has the reason of an outcome, too. */
+/** Call fedclient_step. event[FEDPY_EVENTS] gets its numbers; `error` gets the reason of an
+ * outcome, too. */
 int fedpy_client_step(fedpy_client *client, uint32_t *event, float *loss, char *error);
 
-/* -- A round, while its callback runs -- */
+/* -- A round: only valid while its callback runs -- */
 
 /** float32[*count]: the model, which the callback trains in place. */
 float *fedpy_round_values(fedpy_round *round, size_t *count);
 /** The number of the round; 0 in an evaluation. */
 uint32_t fedpy_round_number(const fedpy_round *round);
 uint32_t fedpy_round_version(const fedpy_round *round);
-/** Of the task: "model", "optimizer", "app"; NULL: no such text. */
+/** A text of the task. key: "model", "optimizer", "app"; NULL: there is no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
-/** Of the task: "task" (its number), "slot", "local_steps", "batch", "learning_rate", "seed"; NaN:
- * no such number. */
+/** A number of the task. key: "task" (its number), "slot", "local_steps", "batch", "learning_rate",
+ * "seed"; NaN: there is no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
-/** The k-th tensor: its name, shape dims[8] and place in the values. Returns its rank; -1 past the
- * last. */
+/** Describe the k-th tensor: its name, shape dims[8], and offset and size in the values. Returns
+ * its rank; -1 past the last. */
 int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, uint32_t *dims,
                        size_t *offset, size_t *size);
-/** fedclient_round_wanted. */
+/** Call fedclient_round_wanted. */
 int fedpy_round_wanted(fedpy_round *round, char *error);
-/** fedclient_round_metric. */
+/** Call fedclient_round_metric. */
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
-/** The callback's result. */
+/** Set the callback's result. */
 void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct);
 
 FED_API_END

@@ -1,4 +1,4 @@
-/* The codecs for Python: one array, one message. */
+/* The codecs for Python: each message holds one array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

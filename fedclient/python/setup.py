@@ -1,6 +1,6 @@
 """Builds libfedpy.so, fedserver and fedsim by CMake and puts them into the wheel, beside the Python files.
 
-The library is loaded by ctypes and knows nothing of Python's own binary interface. So one wheel of a platform serves
+The library is loaded by ctypes and does not use Python's own binary interface. So one wheel of a platform works with
 every Python 3.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -22,18 +22,18 @@ except ImportError:  # before setuptools 70.1
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAMS = ["fedserver", "fedsim"]
-BUILD = ROOT / "build" / "python"  # everything that is made, so that the sources stay as they are
+BUILD = ROOT / "build" / "python"  # all built files, so that the source folders stay clean
 
 
 def version():
-    """The one place of the version is the project's CMakeLists.txt."""
+    """The version, which is only written in the project's CMakeLists.txt."""
     return re.search(r"project\(fed VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
-        library, programs = os.environ.get("FED_PYTHON_LIBRARY"), os.environ.get("FED_BIN")  # a build tree's, which a test has
+        library, programs = os.environ.get("FED_PYTHON_LIBRARY"), os.environ.get("FED_BIN")  # set by a test, to use a build tree's
         if not library or not programs:
             library, programs = self.build_all()
         package = pathlib.Path(self.build_lib) / "fed"

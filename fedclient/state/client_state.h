@@ -25,8 +25,8 @@ typedef struct fedclient_watch {
 
 /** What this device keeps of one task: the heads of the three stored records. */
 typedef struct fedclient_slot {
-    unsigned number;            /* of the slot: it is in the records' keys */
-    fedclient_model_head model; /* all 0: none. So are the next two */
+    unsigned number;            /* the slot's number, which is a part of its records' keys */
+    fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
 } fedclient_slot;
@@ -38,31 +38,31 @@ struct fedclient {
     unsigned addresses;          /* how many options.server has */
     unsigned address;            /* which of them `front` is, from 0 */
     uint16_t devices_port;       /* 0 before enrolment */
-    bool unreached;              /* nobody answered there, or it could not serve */
+    bool unreached;              /* the last request failed there, or was answered with 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
     bool renew_asked;            /* the coordinator asks this device to renew now */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
-    fedclient_slot *slot;        /* the one in use, of `slots` */
-    bool known;                  /* the heads of that slot equal those in the store */
-    uint64_t last_beyond;        /* the last number in slots that are not in use now */
-    bool lists;                  /* say in check-ins which tasks the slots hold */
-    bool
-        metric_due; /* metric is measured, not yet reported. Not stored: measuring again is cheap */
+    fedclient_slot *slot;        /* the element of `slots` that is in use */
+    bool known;                  /* the heads in *slot equal those in the store */
+    uint64_t last_beyond;        /* largest training number in stored slots beyond `slots` */
+    bool lists;                  /* check-ins list the tasks that the slots hold */
+    /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
+    bool metric_due;
     fed_metric metric;
     bool metric_of_regression; /* the metric's model predicts numbers */
-    fed_own_metrics own;       /* of the last callback, if the coordinator takes them. Not stored */
-    uint64_t own_seq;          /* the training that they are of: residual.seq; 0: none */
+    fed_own_metrics own;       /* custom metrics of the last callback; not stored */
+    uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* the newest version that this coordinator is known to speak */
-    uint32_t failures;         /* steps in a row with a passing failure */
-    bool heals;                /* this step's failure will pass */
+    uint32_t failures;         /* steps in a row that failed and may succeed later */
+    bool heals;                /* this step's failure may pass, so the client tries again */
     uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
     uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
-    int64_t cache_again_ms; /* caches have failed: until this monotonic_ms do without; 0: never */
+    int64_t cache_again_ms;    /* no cache is asked before this monotonic_ms; 0: no limit */
     fedclient_watch watch;
     char name[64];          /* options.name, made safe for a header; "": none */
-    char computes_on[80];   /* options.computes_on, likewise */
+    char computes_on[80];   /* options.computes_on, made safe for a header; "": none */
     fedclient_slot slots[]; /* [options.slots] */
 };
 
@@ -77,8 +77,8 @@ typedef struct fedclient_job {
     bool within; /* all values of the residual are within FEDCLIENT_VALUE_LIMIT */
 } fedclient_job;
 
-/** The largest value sent: half of what the coordinator's sum takes, since some codecs decode to
- * more than they were given. The rest of a value stays in the residual for later rounds. */
+/** The largest magnitude of a value in an update: half of what the coordinator's sum allows, since
+ * some codecs decode to larger values than they encoded. What exceeds it stays in the residual. */
 #define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* slots.c */
@@ -86,11 +86,12 @@ typedef struct fedclient_job {
 /** Read the heads of all slots. The slot that was trained last is then in use. */
 fed_status fedclient_slots_load(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Read the heads of the slot in use again, after a failed step: only its records are ever put. */
+/** After a failed step, read the heads of the slot in use again. Other slots' records have not
+ * changed. */
 fed_status fedclient_slot_reload(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** The slot whose message may have arrived or not; NULL: the fate of every upload is known. There
- * is one such slot at most: until its message's fate is known, the device does nothing else. */
+/** The slot whose message may or may not have arrived; NULL: the fate of every message is known.
+ * There is at most one such slot, since the device does nothing else until the fate is known. */
 fedclient_slot *fedclient_slots_sending(fedclient *client);
 
 /** The number of the last training of any slot. */
@@ -99,34 +100,34 @@ uint64_t fedclient_slots_last(const fedclient *client);
 /** The number of the last training of the first slot. */
 uint64_t fedclient_slots_first(const fedclient *client);
 
-/** The tasks of all slots, the one that was trained last first. */
+/** List the tasks of all slots, the task that was trained last at the beginning. */
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
 
-/** Use the slot of the assignment's task. A new task gets a free slot, else that of the task which
- * the assignment replaces, else the one that was trained longest ago. */
+/** Use the slot of the assignment's task. A new task gets a free slot; if none is free, the slot
+ * of the task that the assignment replaces, else the slot that was trained longest ago. */
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
 /* partial_download.c: the bytes of an unfinished download */
 
 typedef struct fedclient_partial_download {
-    fedclient_download_head head; /* offset: unused */
-    fed_writer bytes;             /* from the beginning; complete with head.total bytes */
+    fedclient_download_head head; /* its member "offset" is not used */
+    fed_writer bytes;             /* the first bytes of the answer; all, if head.total */
     size_t stored;                /* this many of the bytes are in the platform's store */
-    unsigned pieces;              /* they are stored as this many values */
-    bool unkept;                  /* the store has no room for more */
+    unsigned pieces;              /* the stored bytes take this many values of the store */
+    bool unkept;                  /* the store has no room for more bytes */
 } fedclient_partial_download;
 
-/** Read the stored bytes. head.task is 0: none are stored. */
+/** Read the stored bytes of a download. head.task is 0 if none are stored. */
 fed_status fedclient_partial_download_load(fedclient *client, fedclient_partial_download *partial,
                                            fed_error *err) FED_CHECKED;
-/** Store the bytes that are not stored yet, if they are worth a put. A store that can't take them
- * is no failure: they will only be downloaded again. */
+/** Store the bytes that are not stored yet, if they are enough to be worth a put. A full store is
+ * no failure, since the bytes can be downloaded again. */
 void fedclient_partial_download_keep(fedclient *client, fedclient_partial_download *partial);
 /** Remove all bytes, also from the store. */
 void fedclient_partial_download_forget(fedclient *client, fedclient_partial_download *partial);
 void fedclient_partial_download_free(fedclient_partial_download *partial);
 
-/** Bytes of a large model that one request fetches, and that one stored value holds. */
+/** How many bytes of a large model one request fetches and one stored value holds. */
 size_t fedclient_partial_download_piece(const fedclient *client);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include "fedclient/state/client_state.h"
 
-/* A piece is four times as large as an update's, since each piece is a request and so takes the
- * network's latency. Less than this fraction of a piece is not worth a put. */
+/* A piece of a download is four times as large as a piece of an update, since each piece is a
+ * request, which takes the network's latency. Fewer bytes than 1/WORTH_A_PUT of a piece are not
+ * stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {
@@ -18,7 +19,8 @@ void fedclient_partial_download_free(fedclient_partial_download *partial) {
     fed_writer_free(&partial->bytes);
 }
 
-/** Forget the last k values, the last one first, so that a crash leaves a gapless beginning. */
+/** Remove all stored pieces, the last one first, so that a crash leaves the first pieces without a
+ * gap. */
 static void drop_pieces(fedclient *client, unsigned count) {
     const fedclient_platform *platform = client->options.platform;
     fed_status status = FED_OK;
@@ -34,7 +36,7 @@ void fedclient_partial_download_forget(fedclient *client, fedclient_partial_down
     fed_writer_growing(&partial->bytes);
 }
 
-/** Append the k-th stored piece, if it continues the bytes. */
+/** Append a stored piece, if it continues the bytes read so far. */
 static bool take_piece(fedclient_partial_download *partial, const fedclient_download_head *head,
                        const fedclient_record *record) {
     const fedclient_download_head *first = &partial->head;
@@ -55,7 +57,8 @@ static bool take_piece(fedclient_partial_download *partial, const fedclient_down
     fed_write_bytes(&partial->bytes, data, len);
     partial->stored = partial->bytes.len;
     partial->pieces++;
-    assert(head->tag == first->tag && head->digest == first->digest); /* C6: one answer's bytes */
+    /* docs/durability.md, C6: all stored pieces are of one answer. */
+    assert(head->tag == first->tag && head->digest == first->digest);
     return true;
 }
 
@@ -85,7 +88,8 @@ static fed_status keep_piece(fedclient *client, fedclient_partial_download *part
     fedclient_record record;
     fedclient_download_head head = partial->head;
     head.offset = partial->stored;
-    assert(partial->stored + len <= partial->bytes.len); /* C6: no byte that has not arrived */
+    /* docs/durability.md, C6: only bytes that have arrived are stored. */
+    assert(partial->stored + len <= partial->bytes.len);
     FED_TRY(fedclient_record_new(len, &record));
     size_t payload = 0;
     memcpy(fedclient_record_payload(&record, &payload), partial->bytes.data + partial->stored, len);
@@ -109,8 +113,8 @@ void fedclient_partial_download_keep(fedclient *client, fedclient_partial_downlo
         size_t left = partial->bytes.len - partial->stored;
         if (keep_piece(client, partial, left < piece ? left : piece, &why) != FED_OK) {
             fed_logf(client->options.log, FED_LOG_WARN,
-                     "what has arrived of the model can't be kept. It will be fetched again if "
-                     "the connection breaks: %s",
+                     "the part of the model that has arrived can't be stored, so it is fetched "
+                     "again if the connection breaks: %s",
                      why.text);
             drop_pieces(client, partial->pieces + 1);
             partial->pieces = 0;
@@ -118,5 +122,6 @@ void fedclient_partial_download_keep(fedclient *client, fedclient_partial_downlo
             partial->unkept = true;
         }
     }
-    assert(partial->stored == (partial->unkept ? 0 : partial->bytes.len)); /* C6: no gap */
+    /* docs/durability.md, C6: the stored bytes are all that have arrived, without a gap. */
+    assert(partial->stored == (partial->unkept ? 0 : partial->bytes.len));
 }

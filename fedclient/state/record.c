@@ -11,15 +11,17 @@
 #include "fed/hash.h"
 #include "fedclient/memory_store.h"
 
-/* The head's first bytes: magic, kind, format, two bytes 0, then the guard of all bytes after
- * it. */
+/* The layout of a record's head: magic, kind, format, two bytes 0, then the guard, a checksum of
+ * all bytes after the guard. */
 enum { AT_KIND = 4, AT_FORMAT = 5, AT_GUARD = 8, AT_FIELDS = 16, FORMAT = 1 };
 
 static const char magic[4] = {'F', 'E', 'D', 'r'};
 
-/* The first slot has the keys of the releases that had one slot only. */
+/* The first slot's keys have no number, so that records of releases without slots are found. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
-    assert(kind != FEDCLIENT_DOWNLOAD); /* C6: pieces have keys of their own */
+    /* docs/durability.md, C6: each piece of a download has a key of its own, so this function
+     * never names one. */
+    assert(kind != FEDCLIENT_DOWNLOAD);
     static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
                                         [FEDCLIENT_MODEL] = "model",
                                         [FEDCLIENT_RESIDUAL] = "residual",
@@ -89,7 +91,8 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
 
 float *fedclient_record_values(const fedclient_record *record, size_t *count) {
     size_t len = 0;
-    void *payload = fedclient_record_payload(record, &len); /* aligned: malloc's block + 64 */
+    void *payload = fedclient_record_payload(
+        record, &len); /* aligned for floats: 64 bytes into malloc's block */
     *count = len / sizeof(float);
     return payload;
 }
@@ -103,18 +106,18 @@ static fed_status record_check(const fedclient_platform *platform, const fedclie
     if (record->len < FEDCLIENT_RECORD_HEAD || memcmp(record->bytes, magic, sizeof magic) != 0 ||
         record->bytes[AT_KIND] != kind) {
         return fed_fail(err, FED_EFORMAT,
-                        "the stored value \"%s\" is not this client's: restore it, or remove it to "
-                        "go on without what it held",
+                        "the stored value \"%s\" was not written by this library: restore it, or "
+                        "remove it to go on without what it held",
                         key);
     }
     const uint8_t *format = record->bytes + AT_FORMAT;
     if (format[0] != FORMAT || format[1] != 0 || format[2] != 0) {
         return fed_fail(err, FED_EVERSION,
-                        "the stored value \"%s\" has format %u, this build reads"
+                        "the stored value \"%s\" has format %u, and this build reads"
                         " %d: use the release that wrote it",
                         key, format[0], FORMAT);
     }
-    if (platform->memory != NULL) { /* it never left this process's memory, so it has no guard */
+    if (platform->memory != NULL) { /* a value in this process's memory has no guard */
         return FED_OK;
     }
     fed_reader r;
@@ -133,11 +136,11 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
     *record = (fedclient_record){.platform = platform, .lent = true};
     const uint8_t *bytes = NULL;
     FED_TRY(platform->memory->lend(platform->user, key, &bytes, &record->len, err));
-    record->bytes = (uint8_t *)(uintptr_t)bytes; /* fedclient_record_own comes before any change */
+    record->bytes = (uint8_t *)(uintptr_t)bytes; /* not changed before fedclient_record_own */
     return FED_OK;
 }
 
-/** Get a value; a model or a residual is lent, if the platform lends values. */
+/** Read a value. If the platform lends values, a model or a residual is borrowed, not copied. */
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
     const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
@@ -180,13 +183,15 @@ static void complete(const fedclient_platform *platform, fedclient_kind kind,
 
 static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                            fedclient_record *record, fed_error *err) {
-    assert(!record->lent); /* C1, C5: a put replaces a value, and never changes it in place */
+    /* docs/durability.md, C1 and C5: a put replaces a stored value, and never changes it in place.
+     */
+    assert(!record->lent);
     complete(platform, kind, record);
     if (record->platform == NULL) {
         return platform->put(platform->user, key, record->bytes, record->len, err);
     }
     FED_TRY(platform->memory->give(platform->user, key, record->bytes, record->len, err));
-    return borrow(platform, key, record, err); /* the store may have moved it */
+    return borrow(platform, key, record, err); /* the store may have moved the bytes */
 }
 
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
@@ -195,10 +200,11 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
     return store_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
-/* The fields after the guard; the rest of the head stays 0. */
+/* -- the head's fields after the guard; the rest of the head stays 0 -- */
 
 static fed_writer fields_out(fedclient_record *record) {
-    assert(!record->lent); /* C1, C5: a stored value's head is changed by a put only */
+    /* docs/durability.md, C1 and C5: the head of a stored value is changed by a put only. */
+    assert(!record->lent);
     memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
     fed_writer w;
     fed_writer_fixed(&w, record->bytes + AT_FIELDS, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
@@ -227,7 +233,7 @@ static fed_status load_any(const fedclient_platform *platform, fedclient_kind ki
     return FED_OK;
 }
 
-/** Free the record unless its fields are valid. */
+/** End a load: if the record's fields are not valid (sound is false), free it and fail. */
 static fed_status load_end(bool sound, fedclient_kind kind, unsigned slot, fedclient_record *record,
                            fed_error *err) {
     if (sound) {
@@ -236,8 +242,8 @@ static fed_status load_end(bool sound, fedclient_kind kind, unsigned slot, fedcl
     char key[FEDCLIENT_KEY];
     fedclient_record_free(record);
     return fed_fail(err, FED_EFORMAT,
-                    "the stored value \"%s\" makes no sense: restore it, or "
-                    "remove it to go on without what it held",
+                    "the stored value \"%s\" has fields that can't be right: restore it, or remove "
+                    "it to go on without what it held",
                     fedclient_record_key(kind, slot, key));
 }
 
@@ -308,7 +314,9 @@ static void model_fields(const fedclient_model_head *head, fedclient_record *rec
 fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) {
-    assert(head->task != 0); /* C5: the digest is that of this task's version */
+    /* docs/durability.md, C5: a stored model names its task, so that its digest can be compared
+     * with the task's version. */
+    assert(head->task != 0);
     model_fields(head, record);
     return fedclient_record_store(platform, FEDCLIENT_MODEL, slot, record, err);
 }
@@ -332,7 +340,9 @@ fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned sl
 fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) {
-    assert(head->seq != 0 && head->task != 0); /* C1: what is owed has a number and a task */
+    /* docs/durability.md, C1: a stored residual has the number of its last training and its task.
+     */
+    assert(head->seq != 0 && head->task != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
     fed_write_u64(&w, head->task);
@@ -346,8 +356,11 @@ fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned
 fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) {
-    assert(head->seq != 0); /* C2: a message is made of a training */
-    /* C3: what is subtracted from the stored residual dies with its process */
+    /* docs/durability.md, C2: a stored message has the number of the training that it was made
+     * from. */
+    assert(head->seq != 0);
+    /* docs/durability.md, C3: only a store in this process's memory subtracts a message in place.
+     */
     assert(head->fate != FEDCLIENT_FATE_SETTLED || platform->memory != NULL);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
@@ -373,7 +386,7 @@ fed_status fedclient_download_load(const fedclient_platform *platform, unsigned 
     fed_status status = load_as(platform, FEDCLIENT_DOWNLOAD, download_key(k, key), record, err);
     if (status != FED_OK) {
         bool damaged = status == FED_EFORMAT || status == FED_EVERSION;
-        return damaged ? FED_ENOTFOUND : status; /* the coordinator has it still */
+        return damaged ? FED_ENOTFOUND : status; /* a damaged piece can be downloaded again */
     }
     fed_reader r = fields_in(record);
     head->task = fed_read_u64(&r);
@@ -390,7 +403,9 @@ fed_status fedclient_download_store(const fedclient_platform *platform, unsigned
                                     const fedclient_download_head *head, fedclient_record *record,
                                     fed_error *err) {
     char key[FEDCLIENT_KEY];
-    assert(head->task != 0 && head->tag != 0); /* C6: a piece says which answer it is of */
+    /* docs/durability.md, C6: a stored piece names the task and the ETag of the answer that it is
+     * a part of. */
+    assert(head->task != 0 && head->tag != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_u32(&w, head->have);

@@ -29,29 +29,31 @@ typedef enum fedclient_kind {
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: none */
     size_t len;
-    const fedclient_platform *platform; /* the memory is this platform's room; NULL: malloc's */
-    bool lent;                          /* bytes are the store's, and must not be changed */
-    bool program;                       /* bytes are fedclient_options.room's: never freed here */
+    const fedclient_platform
+        *platform; /* the bytes are from this platform's room(); NULL: malloc */
+    bool lent;     /* the bytes are the store's, and must not be changed */
+    bool program;  /* the bytes are fedclient_options.room's, never freed here */
 } fedclient_record;
 
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CHECKED;
 
-/** Likewise, but with arbitrary payload bytes, and in the platform's room if it has one: then
- * storing takes no copy. Also for scratch memory. */
+/** A record with any payload bytes. If the platform has a function "room", the memory is from
+ * there, and storing the record takes no copy. Also for scratch memory. */
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
 
-/** The same, in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]. NULL: FED_ENOMEM. */
+/** A record in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]. If bytes is NULL,
+ * FED_ENOMEM. */
 fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) FED_CHECKED;
 
-/** Make a loaded record changeable: a lent one is copied. */
+/** Make a loaded record changeable: if its bytes are lent by the store, copy them. */
 fed_status fedclient_record_own(fedclient_record *record) FED_CHECKED;
 void fedclient_record_free(fedclient_record *record);
 
 uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len);
 
-/** The payload as values. */
+/** The payload as float32[*count]. */
 float *fedclient_record_values(const fedclient_record *record, size_t *count);
 
 enum { FEDCLIENT_KEY = 24 };
@@ -67,8 +69,8 @@ fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_k
                                  unsigned slot, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
 
-/** Complete the head (kind, format, guard) and put the record. Memory of the platform's room then
- * belongs to the store, and the record is lent. */
+/** Complete the head (kind, format, guard) and put the record. If its memory is from the
+ * platform's room, the memory then belongs to the store, and the record only borrows it. */
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
                                   unsigned slot, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;
@@ -90,20 +92,20 @@ typedef struct fedclient_residual_head {
 
 /** The fate of an upload. */
 typedef enum fedclient_fate {
-    FEDCLIENT_FATE_UNKNOWN = 0, /* send the message (again) */
+    FEDCLIENT_FATE_UNKNOWN = 0, /* not known yet: the message is sent, again if need be */
     FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: subtract the message from the residual */
     FEDCLIENT_FATE_REFUSED = 2, /* not counted: the residual still holds all of it */
-    FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and subtracted from the residual already */
+    FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and already subtracted from the residual */
 } fedclient_fate;
 
 /** The head of the pending record. Its payload is the body of POST /v1/update. */
 typedef struct fedclient_pending_head {
-    uint64_t seq; /* of the residual that the message was made from; 0: no upload */
+    uint64_t seq; /* the seq of the residual that the message was made from; 0: no upload */
     fedclient_fate fate;
     bool whole;  /* the message carries the whole residual: once counted, nothing is left */
     bool pieces; /* the coordinator takes the message in pieces */
-    /* the last number of the first slot when the message was made: another one later says that a
-     * release without slots has trained since */
+    /* The last training number of the first slot when the message was made. If the first slot's
+     * number has changed since, a release without slots has trained meanwhile. */
     uint64_t first;
 } fedclient_pending_head;
 
@@ -120,8 +122,8 @@ typedef struct fedclient_download_head {
 } fedclient_download_head;
 
 /*
- * Load a record of a slot with its head; if none is stored, *head and *record are all 0. Store a
- * record: the head is written into it first.
+ * The load functions read a record of a slot and its head; if none is stored, *head and *record
+ * are all 0. The store functions write the head into the record, and put the record.
  */
 fed_status fedclient_model_load(const fedclient_platform *platform, unsigned slot,
                                 fedclient_model_head *head, fedclient_record *record,
@@ -143,13 +145,14 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
 
-/** If another device of this process has stored that model under the same key, share it: it becomes
- * this device's model, too, and is lent. Else FED_ENOTFOUND, and nothing has changed. */
+/** If another device of this process has stored the model that *head describes under the same key,
+ * share it: it becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has
+ * changed. */
 fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;
 
-/* Load the k-th piece of a download. A damaged piece is FED_ENOTFOUND, too. */
+/* Load the k-th piece of a download. FED_ENOTFOUND: it is missing or damaged. */
 fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,
                                    fedclient_download_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;

@@ -6,14 +6,14 @@
 
 #include "fedclient/state/client_state.h"
 
-/** The slot's task; 0: the slot is free. A residual alone has a task, too: its model was damaged,
- * and the coordinator has it still. */
+/** The slot's task; 0: the slot is free. A slot may have a residual without a model, if the model
+ * was damaged and must be downloaded again. */
 static uint64_t task_of(const fedclient_slot *slot) {
     return slot->model.task != 0 ? slot->model.task : slot->residual.task;
 }
 
-/** When the slot's task was trained last, as the training's number. 0: never, so a task that takes
- * its place makes the device drop nothing. */
+/** The number of the last training of the slot's task. 0: there was none, so nothing is lost if
+ * another task takes the slot. */
 static uint64_t trained_last(const fedclient_slot *slot) {
     return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
 }
@@ -44,7 +44,9 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
     fedclient_slot *sending = NULL;
     for (unsigned k = 0; k < client->options.slots; k++) {
         if (is_sending(&client->slots[k])) {
-            assert(sending == NULL); /* C2: the device did nothing else meanwhile */
+            /* docs/durability.md, C2: the device does nothing else until the fate of a message is
+             * known, so there is only one. */
+            assert(sending == NULL);
             sending = &client->slots[k];
         }
     }
@@ -53,7 +55,8 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
 
 /* -- reading -- */
 
-/** Read the heads of a slot's records, and free the payloads: nothing large is kept. */
+/** Read the heads of a slot's records. The payloads are freed, so that nothing large stays in
+ * memory. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     const unsigned number = slot->number;
@@ -61,7 +64,7 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     fedclient_record record = {0};
     fed_status status = fedclient_model_load(platform, number, &slot->model, &record, err);
     fedclient_record_free(&record);
-    if (status == FED_EFORMAT) { /* the coordinator still has it */
+    if (status == FED_EFORMAT) { /* a damaged model is removed, and downloaded again */
         fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
         slot->model = (fedclient_model_head){0};
         status =
@@ -76,8 +79,9 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     return status;
 }
 
-/** The last number in slots that are not in use now, since the program had more of them once. No
- * number comes twice (D4). Damaged records there do no harm yet, and have no number. */
+/** The largest training number in stored slots beyond options.slots, which remain from a time when
+ * the program had more slots. New trainings need larger numbers (D4 in docs/durability.md).
+ * Damaged records in those slots are ignored. */
 static uint64_t number_beyond(const fedclient *client) {
     uint64_t last = 0;
     for (unsigned k = client->options.slots; k < FED_SLOTS; k++) {
@@ -96,9 +100,9 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? The first slot is
- * never out of use. A release without slots uses that one alone, and goes on from its last
- * number. */
+/** Has the device trained in another slot since the slot's message was made? Never so for the
+ * first slot, which every release uses. A release without slots uses only the first slot, and
+ * continues its numbers, so a changed last number of the first slot is a sign, too. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     if (slot->number == 0) {
         return false;
@@ -113,11 +117,11 @@ static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
 }
 
 /**
- * A message whose fate is unknown, and yet this device has trained since (C2): the slot was out of
- * use, in a program with fewer slots or of an older release, which numbers its trainings without
- * it. The coordinator may have counted the message and forgotten its lease. So nobody can know what
- * is still owed, and nothing may be sent twice (D2): the slot is emptied. The residual goes first;
- * if power fails then, this is done again.
+ * Empty a slot with a message whose fate is unknown, if this device has trained since. Normally a
+ * device trains nothing before the fate is known (C2 in docs/durability.md). But a program with
+ * fewer slots, or an older release, did not see this slot. The coordinator may have counted the
+ * message and forgotten its lease, so what is still owed can't be known, and nothing may be sent
+ * twice (D2). The residual is removed first: if power fails then, the function runs again.
  */
 static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
@@ -125,10 +129,11 @@ static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, 
     if (!is_sending(slot) || !is_overtaken(client, slot)) {
         return FED_OK;
     }
-    fed_logf(client->options.log, FED_LOG_WARN,
-             "slot %u was out of use while an update of task %" PRIu64
-             " was on its way: what was left to send to that task is dropped",
-             slot->number, task_of(slot));
+    fed_logf(
+        client->options.log, FED_LOG_WARN,
+        "slot %u was out of use, in a program with fewer slots, while an update of task %" PRIu64
+        " was on its way: what was left to send to that task is dropped",
+        slot->number, task_of(slot));
     FED_TRY(platform->drop(platform->user,
                            fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), err));
     slot->residual = (fedclient_residual_head){0};
@@ -151,7 +156,7 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
-    /* C1: the next training's number is larger than all that are stored */
+    /* docs/durability.md, C1: the next training's number is larger than all stored ones. */
     assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;
@@ -163,7 +168,7 @@ fed_status fedclient_slot_reload(fedclient *client, fed_error *err) {
     return FED_OK;
 }
 
-/* -- which slot -- */
+/* -- choosing a slot -- */
 
 /** The place of slot k's task in a check-in's list: tasks that were trained later come first. */
 static unsigned place_of(const fedclient *client, unsigned k) {
@@ -186,7 +191,7 @@ void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]) {
     }
 }
 
-/** The slot of a task; task 0: a free one. NULL: there is none. */
+/** Find the slot of a task, or with task 0 a free slot. NULL: there is none. */
 static fedclient_slot *find(fedclient *client, uint64_t task) {
     for (unsigned k = 0; k < client->options.slots; k++) {
         if (task_of(&client->slots[k]) == task) {
@@ -196,12 +201,15 @@ static fedclient_slot *find(fedclient *client, uint64_t task) {
     return NULL;
 }
 
-/** The slot of the only task that a check-in without the list has named. */
+/** The slot of the task that was trained last: the only one that a check-in without a list of
+ * tasks names. */
 static fedclient_slot *named(fedclient *client) {
     unsigned k = 0;
     while (place_of(client, k) != 0) {
         k++;
-        assert(k < client->options.slots); /* D6: one of them is the first of the list */
+        /* docs/durability.md, D6: the loop ends, because one slot has the first place in the list.
+         */
+        assert(k < client->options.slots);
     }
     return &client->slots[k];
 }
@@ -217,13 +225,15 @@ static fedclient_slot *longest_ago(fedclient *client) {
 }
 
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
-    assert(fedclient_slots_sending(client) == NULL); /* C2: its slot is not for another task */
+    /* docs/durability.md, C2: the slot of a message whose fate is unknown can't be given to
+     * another task. */
+    assert(fedclient_slots_sending(client) == NULL);
     fedclient_slot *slot = find(client, assignment->task.id);
     slot = slot != NULL ? slot : find(client, 0);
     if (slot == NULL && assignment->replaces != 0) {
         slot = find(client, assignment->replaces);
     }
-    if (slot == NULL && !client->lists) { /* else the coordinator would go on with that task */
+    if (slot == NULL && !client->lists) { /* the coordinator knows of that task only */
         slot = named(client);
     }
     client->slot = slot != NULL ? slot : longest_ago(client);

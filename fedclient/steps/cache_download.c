@@ -1,5 +1,6 @@
-/* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and
- * opens them. A cache is not trusted: whatever it does, the coordinator can be asked instead. */
+/* Downloads from a cache: fetches the encrypted pieces whose addresses the coordinator has sent,
+ * and decrypts them. A cache is not trusted: if it fails in any way, the coordinator is asked
+ * instead. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -10,17 +11,18 @@
 
 enum { PAUSE_MS = 5 * 60 * 1000 };
 
-/* A line may break in the middle of an answer: so often, and once more for so many bytes. A cache
- * that sends a byte a connection would keep the device for days. */
+/* How often a connection may break in the middle of an answer: BREAKS_MOST times, and once more
+ * for each BYTES_A_BREAK bytes received. Without this limit a cache that sends one byte a
+ * connection would keep the device busy for days. */
 enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
 
-/** The pieces of a download, in arrived->bytes: behind the part that names them, one after the
- * other. */
+/** The pieces of a download. They lie in partial->bytes one after the other, behind the part that
+ * has their addresses. */
 typedef struct pieces {
     fed_address address[FED_ADDRESSES];
     size_t count;
-    size_t start; /* of the first piece */
-    size_t total; /* bytes with the part before them */
+    size_t start; /* of the first piece in partial->bytes */
+    size_t total; /* bytes of the addresses' part and all pieces */
 } pieces;
 
 static bool has_cache(const fedclient *client, const fedclient_job *job) {
@@ -31,7 +33,7 @@ bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_jo
                                      const fedclient_partial_download *partial) {
     const fedclient_platform *platform = client->options.platform;
     return (job->assignment.capabilities & FED_CAN_URL) != 0 && has_cache(client, job) &&
-           partial->bytes.len == 0 && /* a download goes on where it began */
+           partial->bytes.len == 0 && /* an unfinished download continues from the same source */
            (client->cache_again_ms == 0 ||
             platform->monotonic_ms(platform->user) >= client->cache_again_ms);
 }
@@ -40,7 +42,7 @@ bool fedclient_cache_download_is(const fedclient_partial_download *partial) {
     return partial->bytes.len > 0 && partial->bytes.data[0] == FED_PART_CACHE;
 }
 
-/** limit: bytes of the largest possible download. */
+/** Read the addresses of the pieces. limit: bytes of the largest possible download. */
 static fed_status read_pieces(const fedclient_partial_download *partial, size_t limit, pieces *p) {
     fed_reader r;
     fed_part part;
@@ -60,8 +62,8 @@ static fed_status read_pieces(const fedclient_partial_download *partial, size_t 
     return p->count > 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** Append what came of a piece, which begins at `start` in the download. A cache that knows no
- * ranges sends the piece from its beginning. */
+/** Append the received bytes of a piece, which begins at `start` in partial->bytes. A cache
+ * without support for ranges sends the piece from its beginning again. */
 static fed_status take_in(fedclient_partial_download *partial, size_t start,
                           const fedclient_range *range, const fed_writer *body, int status,
                           const char *url, fed_error *err) {
@@ -94,7 +96,7 @@ static fed_status ask_cache(fedclient *client, const char *url, size_t len, size
     fed_writer_growing(&body);
     fed_status sent = transport->send(transport->user, &request, &status, &body, err);
     const bool broke = (sent == FED_ENET || sent == FED_ETIMEOUT) && body.len > 0 &&
-                       range.total != 0; /* else it is not of a 200 or a 206 */
+                       range.total != 0; /* total is 0 unless the status was 200 or 206 */
     if (broke) {
         status = range.begin == 0 && range.first > 0 ? 200 : 206;
     }
@@ -108,7 +110,7 @@ static fed_status ask_cache(fedclient *client, const char *url, size_t len, size
     fed_writer_free(&body);
     if (taken == FED_OK && partial->bytes.len == before) {
         return broke ? sent
-                     : fed_fail(err, FED_EFORMAT, "the cache at %s sent nothing of what is missing",
+                     : fed_fail(err, FED_EFORMAT, "the cache at %s sent none of the missing bytes",
                                 url);
     }
     return taken;
@@ -120,7 +122,7 @@ static void url_of(const fedclient_job *job, const fed_address *address, char *u
     snprintf(url, cap, "%s%s", job->assignment.task.downloads, name);
 }
 
-/** Fetch the pieces that are missing. */
+/** Fetch the missing bytes of all pieces. */
 static fed_status fetch(fedclient *client, const fedclient_job *job, const pieces *p,
                         fedclient_partial_download *partial, fed_error *err) {
     char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
@@ -134,7 +136,8 @@ static fed_status fetch(fedclient *client, const fedclient_job *job, const piece
             FED_TRY(ask_cache(client, url, len, start, partial, err));
             breaks += partial->bytes.len < start + len && partial->bytes.len - held < most;
             if (breaks > BREAKS_MOST + (partial->bytes.len - before) / BYTES_A_BREAK) {
-                return fed_fail(err, FED_ENET, "the cache at %s breaks off again and again", url);
+                return fed_fail(err, FED_ENET, "the connection to the cache at %s broke too often",
+                                url);
             }
             if (partial->bytes.len < p->total) {
                 fedclient_partial_download_keep(client, partial);
@@ -145,7 +148,7 @@ static fed_status fetch(fedclient *client, const fedclient_job *job, const piece
     return FED_OK;
 }
 
-/** Open all pieces, and move them to the beginning of arrived->bytes. */
+/** Decrypt all pieces, and move them to the beginning of partial->bytes. */
 static fed_status open_pieces(const fedclient_job *job, const pieces *p,
                               fedclient_partial_download *partial, fed_error *err) {
     char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
@@ -161,7 +164,8 @@ static fed_status open_pieces(const fedclient_job *job, const pieces *p,
         }
         start += len;
     }
-    assert(start == p->total); /* C6: the parts begin and end with the pieces */
+    /* docs/durability.md, C6: the decrypted parts take exactly the bytes of the cache's pieces. */
+    assert(start == p->total);
     memmove(data, data + p->start, start - p->start);
     partial->bytes.len = start - p->start;
     return FED_OK;
@@ -174,9 +178,11 @@ fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job
         return fed_fail(err, FED_EFORMAT, "the addresses from the coordinator can't be read");
     }
     if (!has_cache(client, job)) {
-        return fed_fail(err, FED_ENOTFOUND, "the cache of this download is not used any more");
+        return fed_fail(err, FED_ENOTFOUND,
+                        "this download began from a cache, which this device no longer uses");
     }
-    assert(p.start <= partial->bytes.len && p.start <= p.total); /* C6: behind their addresses */
+    /* docs/durability.md, C6: the pieces lie behind the addresses that name them. */
+    assert(p.start <= partial->bytes.len && p.start <= p.total);
     partial->head.total = p.total;
     if (fed_writer_reserve(&partial->bytes, p.total - partial->bytes.len) == NULL &&
         p.total > partial->bytes.len) {

@@ -10,7 +10,8 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
                                    fedclient_record *copy) {
     const fedclient_options *options = &client->options;
     size_t len = 0;
-    assert(job->model.bytes != NULL); /* C5: the model was stored, or found there */
+    /* docs/durability.md, C5: the callback gets a model that is in the store. */
+    assert(job->model.bytes != NULL);
     const uint8_t *model = fedclient_record_payload(&job->model, &len);
     if (options->room != NULL && options->platform->memory == NULL) {
         void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len);
@@ -18,7 +19,8 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
     } else {
         FED_TRY(fedclient_record_room(options->platform, len, copy));
     }
-    assert(!copy->lent); /* C5: what the program changes is not the stored one */
+    /* docs/durability.md, C5: the program changes a copy, not the stored model. */
+    assert(!copy->lent);
     memcpy(fedclient_record_payload(copy, &len), model, len);
     return FED_OK;
 }

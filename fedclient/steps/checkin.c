@@ -6,7 +6,8 @@
 #include "fed/version.h"
 #include "fedclient/steps/steps.h"
 
-/** What this client can do. It asks caches only by a transport that the program gave it. */
+/** The capabilities that this client announces. It can use caches only if the program gave it a
+ * transport for downloads. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | fed_task_capabilities() |
@@ -44,19 +45,19 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     return FED_OK;
 }
 
-/** Could a coordinator that refused the check-in be older than this device? Then the next check-in
- * leaves out what an older one can't read: the list of tasks, or a version of the protocol. This
- * client keeps to that. */
+/** The coordinator has refused the check-in. If it may be older than this device, leave out what
+ * an older coordinator can't read: first the newest version of the protocol, or the list of tasks.
+ * True: something was left out, for this and all later check-ins. */
 static bool ask_for_less(fedclient *client, const fedclient_answer *answer) {
     if (strcmp(answer->error, "protocol_version") == 0 && client->protocol > FED_PROTOCOL_OLDEST) {
         client->protocol--;
         return true;
     }
-    if (client->lists) { /* 413: a longer list than an older coordinator's limit */
+    if (client->lists) { /* an older coordinator refuses the list, with 400 or 413 */
         client->lists = false;
         fed_logf(client->options.log, FED_LOG_WARN,
-                 "the coordinator knows nothing of slots: this device stays with one task until "
-                 "that ends; bring the coordinator to this device's release");
+                 "the coordinator is too old for --slots: this device stays with one task until "
+                 "that ends; update the coordinator to this device's release");
         return true;
     }
     return false;
@@ -72,7 +73,7 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-/** Can this client do the assignment? */
+/** Can this client do the assignment? Parses its model and codec. */
 static fed_status fit(fedclient_job *job, fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};
@@ -102,7 +103,9 @@ static fed_status understand(const fedclient *client, fedclient_job *job,
 }
 
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) {
-    assert(fedclient_slots_sending(client) == NULL); /* C2: else it sends that message again */
+    /* docs/durability.md, C2: a device with a message whose fate is unknown sends that again
+     * before it checks in. */
+    assert(fedclient_slots_sending(client) == NULL);
     fedclient_answer answer = {0};
     fed_status status = ask_any(client, &answer, err);
     if (status == FED_OK) {

@@ -9,10 +9,11 @@
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
 
-/** Allowed in an answer beyond a whole model: heads of parts. */
+/** Bytes that an answer may have beyond a whole model, for the heads of its parts. */
 enum { PART_HEADS = 65536 };
 
-/** Can a part be applied to values of that version, or to nothing? */
+/** Can the part be applied? A part with from = to needs no earlier version; any other needs values
+ * of version part->from. any: there are values, and they have this version. */
 static bool follows(const fed_part *part, bool any, uint32_t version) {
     return part->from == part->to || (any && part->from == version);
 }
@@ -26,7 +27,9 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
     case FED_PART_DELTA:
         return fedcodec_envelope_axpy(part->envelope, len, layout, 1.0f, values, err);
     case FED_PART_CACHE:
-        return fed_fail(err, FED_EFORMAT, "the coordinator named a cache among other parts");
+        return fed_fail(err, FED_EFORMAT,
+                        "the coordinator's download has the address of a cache among other parts, "
+                        "which is not allowed");
     case FED_PART_PATCH:
         break;
     }
@@ -35,7 +38,8 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
     }
     return fedcodec_patch_apply(part->envelope, len, values, layout->size) == FED_OK
                ? FED_OK
-               : fed_fail(err, FED_EFORMAT, "the coordinator's patch can't be read");
+               : fed_fail(err, FED_EFORMAT,
+                          "the coordinator's patch of the model is damaged and can't be applied");
 }
 
 /** Apply all parts in order to values, which have version *version if *any is true. */
@@ -46,7 +50,9 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
     while (fed_reader_left(&r) > 0) {
         fed_part part;
         if (fed_part_read(&r, &part) != FED_OK) {
-            return fed_fail(err, FED_EFORMAT, "the model from the coordinator can't be read");
+            return fed_fail(
+                err, FED_EFORMAT,
+                "the download of a model from the coordinator is damaged and can't be read");
         }
         if (!follows(&part, *any, *version)) {
             return fed_fail(err, FED_EFORMAT,
@@ -84,9 +90,10 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
     snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
     size_t piece = fedclient_partial_download_piece(client);
-    *range = (fedclient_range){.first = partial->bytes.len,
-                               .most = limit > piece ? piece : 0, /* small: fetched whole */
-                               .if_tag = target->tag};
+    *range =
+        (fedclient_range){.first = partial->bytes.len,
+                          .most = limit > piece ? piece : 0, /* a small model is fetched whole */
+                          .if_tag = target->tag};
     const fedclient_call call = {.base = client->devices,
                                  .kind = FED_REQUEST_MODEL,
                                  .query = query,
@@ -101,8 +108,8 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
     return FED_OK;
 }
 
-/** Append the received bytes to those that had arrived before. FED_EFORMAT: they do not continue
- * them. An answer that begins at byte 0 replaces all earlier bytes. */
+/** Append the received bytes to those that had arrived before. FED_EFORMAT: the received bytes do
+ * not continue the earlier ones. An answer that begins at byte 0 replaces all earlier bytes. */
 static fed_status take_in(fedclient *client, fedclient_partial_download *partial,
                           const fedclient_range *range, fed_writer *body, fed_error *err) {
     fedclient_download_head target = partial->head;
@@ -113,7 +120,7 @@ static fed_status take_in(fedclient *client, fedclient_partial_download *partial
         target.tag = range->tag;
         target.total = range->total;
         partial->head = target;
-        *bytes = *body; /* the memory, too */
+        *bytes = *body; /* takes over the memory of body */
         fed_writer_growing(body);
     } else if (follows && range->total == target.total) {
         (void)fed_writer_reserve(bytes, (size_t)target.total - bytes->len);
@@ -124,7 +131,8 @@ static fed_status take_in(fedclient *client, fedclient_partial_download *partial
     FED_REQUIRE(bytes->status == FED_OK, FED_ENOMEM);
     return bytes->len <= target.total
                ? FED_OK
-               : fed_fail(err, FED_EFORMAT, "the coordinator sent more than it announced");
+               : fed_fail(err, FED_EFORMAT,
+                          "the coordinator sent more bytes of the model than it announced");
 }
 
 /** Request the missing bytes once. Bytes that arrive before a connection breaks are kept. */
@@ -135,15 +143,16 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     size_t before = partial->bytes.len, limit = 0;
     FED_TRY(answer_limit(job, &limit, err));
     fed_status status = get_more(client, job, partial, limit, &range, &answer, err);
-    if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
+    if (range.total == 0 && status == FED_OK) { /* the transport does not fill in ranges */
         range.total = answer.body.len;
     }
     fed_status taken = FED_OK;
     if (range.total != 0 || status == FED_OK) {
         fed_error why = {0};
-        taken = range.total > limit
-                    ? fed_fail(&why, FED_EFORMAT, "the coordinator's model is too large")
-                    : take_in(client, partial, &range, &answer.body, &why);
+        taken = range.total > limit ? fed_fail(&why, FED_EFORMAT,
+                                               "the coordinator announced a download that is "
+                                               "longer than the task's model can be")
+                                    : take_in(client, partial, &range, &answer.body, &why);
         if (status == FED_OK && taken != FED_OK) {
             *err = why;
         }
@@ -151,14 +160,15 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     fedclient_answer_free(&answer);
     if (partial->bytes.len > before) {
         client->failures =
-            0; /* a connection that breaks, but carries bytes, is no reason to wait */
+            0; /* bytes have arrived, so even after a break no longer wait is needed */
     } else if (status == FED_OK && taken == FED_OK && partial->head.total != before) {
-        return fed_fail(err, FED_EFORMAT, "the coordinator sent nothing of what is missing");
+        return fed_fail(err, FED_EFORMAT,
+                        "the coordinator sent none of the missing bytes of the model");
     }
     return status != FED_OK ? status : taken;
 }
 
-/** Fetch all missing bytes of the download that arrived->head describes. */
+/** Fetch all missing bytes of the download that partial->head describes. */
 static fed_status fetch_all(fedclient *client, const fedclient_job *job,
                             fedclient_partial_download *partial, fed_error *err) {
     fed_status status = FED_OK;
@@ -168,11 +178,12 @@ static fed_status fetch_all(fedclient *client, const fedclient_job *job,
             fedclient_partial_download_keep(client, partial);
         }
     } while (status == FED_OK && partial->bytes.len < partial->head.total);
-    assert(status != FED_OK || partial->bytes.len == partial->head.total); /* C6: it is whole */
+    /* docs/durability.md, C6: a download is used only when all its bytes are there. */
+    assert(status != FED_OK || partial->bytes.len == partial->head.total);
     return status;
 }
 
-/** All bytes of the download, from wherever they come. */
+/** Fetch all bytes of the download, from the coordinator or from a cache. */
 static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
                               fedclient_partial_download *partial, fed_error *err) {
     size_t limit = 0;
@@ -192,7 +203,7 @@ static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
     return fetch_all(client, job, partial, err);
 }
 
-/** The download is complete: bring job->model to its version, and store the model. */
+/** Apply a complete download: bring job->model to the download's version, and store the model. */
 static fed_status apply(fedclient *client, fedclient_job *job,
                         const fedclient_partial_download *partial, fed_error *err) {
     const fedclient_download_head *target = &partial->head;
@@ -204,7 +215,9 @@ static fed_status apply(fedclient *client, fedclient_job *job,
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
-    assert(!job->model.lent); /* C5: the stored model stays until the next one is whole */
+    /* docs/durability.md, C5: the parts are applied to a copy; the stored model stays until the
+     * next one is complete. */
+    assert(!job->model.lent);
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
@@ -216,13 +229,15 @@ static fed_status apply(fedclient *client, fedclient_job *job,
                         " as announced (its digest differs)",
                         target->want);
     }
-    assert(head.task == job->assignment.task.id); /* C5: the slot is that task's */
+    /* docs/durability.md, C5: the model is stored in the slot of its task. */
+    assert(head.task == job->assignment.task.id);
     client->slot->model = head;
     return fedclient_model_store(client->options.platform, client->slot->number, &head, &job->model,
                                  err);
 }
 
-/** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
+/** Finish the download that partial->head describes: fetch its missing bytes and apply it. Bytes
+ * that can't be read are removed. */
 static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partial_download *partial,
                          fed_error *err) {
     fed_status status = fetch_whole(client, job, partial, err);
@@ -239,13 +254,15 @@ static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partia
 static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
                         fedclient_partial_download *partial, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
-    assert(partial->bytes.len == 0 && partial->pieces == 0); /* C6: nothing of another answer */
+    /* docs/durability.md, C6: a new download starts without bytes of another answer. */
+    assert(partial->bytes.len == 0 && partial->pieces == 0);
     partial->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
     return finish(client, job, partial, err);
 }
 
-/** job->model = the stored model if it is of this task, else memory for one. */
+/** Set job->model to the stored model if that is a model of this task, else to memory for one.
+ * *usable: it is the stored model. */
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
     size_t size = job->arch.layout.size, count = 0;
@@ -270,9 +287,9 @@ static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
     return held->version == wanted->version && held->digest == wanted->digest;
 }
 
-/** Is an earlier step's unfinished download still of use? It is, also if it leads to an older
- * version than the wanted one. Otherwise rounds that are faster than this device's network would
- * make it start again and again. */
+/** Is an earlier step's unfinished download still of use? A download to an older version than the
+ * wanted one is, too: otherwise, if rounds are faster than this device's network, the device would
+ * start new downloads for ever. */
 static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
                         const fedclient_download_head *head) {
     const fedclient_model_head *held = &client->slot->model;
@@ -283,7 +300,8 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
     return head->task == wanted->task.id && from && to && news;
 }
 
-/** Get the wanted version from the model held; if that fails, the whole model. */
+/** Get the wanted version by deltas or patches to the stored model. If that fails, get the whole
+ * model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_partial_download *partial, fed_error *err) {
     const uint32_t held = client->slot->model.version;
@@ -292,7 +310,8 @@ static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
         if (status != FED_EFORMAT && status != FED_ENOTFOUND) {
             return status;
         }
-        fed_logf(client->options.log, FED_LOG_WARN, "%s; fetching the whole model", err->text);
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; this device now fetches the whole model",
+                 err->text);
     }
     return fetch(client, job, FEDCLIENT_HAVE_NONE, partial, err);
 }
@@ -326,9 +345,10 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
         status = go_on(client, job, usable, &partial, err);
     }
     fedclient_partial_download_free(&partial);
-    assert(status != FED_OK || is_wanted(client, &job->assignment)); /* C5, D5 */
-    if (status ==
-        FED_ENOTFOUND) { /* the round has ended without this device, which may join the next one */
+    /* docs/durability.md, C5 and D5: after a success the stored model has the digest that the
+     * coordinator announced. */
+    assert(status != FED_OK || is_wanted(client, &job->assignment));
+    if (status == FED_ENOTFOUND) { /* the round is over; the next check-in may give another one */
         client->heals = true;
         client->failures = 0;
     }

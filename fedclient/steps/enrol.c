@@ -8,8 +8,8 @@
 
 #include "fedclient/steps/steps.h"
 
-/** The contents of the record "identity". It is one record, so that a device is enrolled whole or
- * not at all. */
+/** The contents of the record "identity". Key and certificate are in one record, so that a crash
+ * can't leave one without the other. */
 typedef struct identity {
     uint16_t devices_port;
     fed_pem key;
@@ -28,14 +28,15 @@ const char *fedclient_device(const fedclient *client) {
     return client->device;
 }
 
-/** Check before storing that the text is a certificate, and of this key. */
+/** Check, before it is stored, that the text is a certificate and belongs to this key. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     uint8_t certified[FED_SHA256_SIZE];
     FED_TRY(fed_key_fingerprint(&id->key, digest, err));
     FED_TRY(fed_cert_key_fingerprint(id->cert.text, certified, err));
     if (memcmp(digest, certified, sizeof digest) != 0) {
-        return fed_fail(err, FED_EFORMAT, "the certificate is not one for this device's key");
+        return fed_fail(err, FED_EFORMAT,
+                        "the certificate from the coordinator is not for this device's key");
     }
     FED_TRY(fed_cert_validity(id->cert.text, &id->begins_s, &id->expires_s, err));
     fed_hex(digest, sizeof digest, id->device);
@@ -45,7 +46,8 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
 /** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
-    assert(id->cert.text[0] != '\0' && id->device[0] != '\0'); /* C9: it was looked at */
+    /* docs/durability.md, C9: identity_inspect has checked the certificate. */
+    assert(id->cert.text[0] != '\0' && id->device[0] != '\0');
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
     client->expires_s = id->expires_s;
@@ -79,7 +81,7 @@ static fed_status identity_read(const fedclient *client, identity *id, fed_error
     return id->cert.text[0] != '\0' ? identity_inspect(id, err) : FED_OK;
 }
 
-/** Three PEM texts take 12 KB: too much for a small device's stack. */
+/** Allocate an identity, whose three PEM texts take 12 KB: too much for a small device's stack. */
 static fed_status identity_new(identity **id) {
     *id = calloc(1, sizeof **id);
     return *id != NULL ? FED_OK : FED_ENOMEM;
@@ -98,7 +100,8 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
     fed_writer w;
-    assert(id->key.text[0] != '\0' || id->next.text[0] != '\0'); /* C9: no certificate alone */
+    /* docs/durability.md, C9: an identity is stored with a key, never a certificate alone. */
+    assert(id->key.text[0] != '\0' || id->next.text[0] != '\0');
     fed_writer_growing(&w);
     fed_write_u16(&w, id->devices_port);
     fed_write_str(&w, id->key.text);
@@ -135,7 +138,8 @@ static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error 
     }
     if (port == 0 || port > UINT16_MAX || *end != '\n' || strlen(end + 1) >= FED_PEM_SIZE) {
         return fed_fail(err, FED_EFORMAT,
-                        "the coordinator's answer is not a certificate: is this its address?");
+                        "the answer to the request for a certificate is not one: is this the "
+                        "coordinator's address?");
     }
     id->devices_port = (uint16_t)port;
     memcpy(id->cert.text, end + 1, strlen(end + 1) + 1);
@@ -164,7 +168,8 @@ static fed_status send_request(fedclient *client, const char *token, const fed_p
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
                                       refusal *no, fed_error *err) {
     *no = (refusal){0};
-    assert(id->key.text[0] != '\0' && id->next.text[0] == '\0'); /* C9: it is stored already */
+    /* docs/durability.md, C9: the key is stored before the coordinator sees it. */
+    assert(id->key.text[0] != '\0' && id->next.text[0] == '\0');
     fed_pem *csr = calloc(1, sizeof *csr);
     FED_REQUIRE(csr != NULL, FED_ENOMEM);
     fedclient_answer answer = {0};
@@ -175,8 +180,9 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     free(csr);
     memcpy(no->word, answer.error, sizeof no->word);
     if (status == FED_OK && answer.status != 200) {
-        status = fed_fail(err, FED_EFORMAT, "the coordinator refused a certificate: %s (%s)",
-                          answer.message, answer.error);
+        status =
+            fed_fail(err, FED_EFORMAT, "the coordinator refused this device a certificate: %s (%s)",
+                     answer.message, answer.error);
     }
     if (status == FED_OK) {
         status = read_answer(&answer, id, err);
@@ -185,8 +191,9 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     return status;
 }
 
-/** A new key is stored before it is sent. So after any failure the next try uses the same key.
- * Until the new certificate is stored, an older identity stays valid. */
+/** Make a new key, or take the one of an earlier try, and store it before it is sent. So after any
+ * failure the next try uses the same key. Until the new certificate is stored, an older identity
+ * stays valid. anew: make a new key in any case. */
 static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
     memset(id, 0, sizeof *id);
     fed_status status = identity_read(client, id, err);
@@ -200,8 +207,8 @@ static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_er
     return FED_OK;
 }
 
-/** The token is used. If it was used for this key, and only the answer was lost, then the key is
- * enrolled, and renewal gets its certificate. */
+/** The coordinator says that the token is used. If it was used for this key, and only the answer
+ * was lost, the key is enrolled: then a renewal gets its certificate. */
 static fed_status claim(fedclient *client, identity *id, fed_error *err) {
     fed_error used = *err;
     refusal no;
@@ -224,7 +231,8 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
         status = request_certificate(client, token, id, &no, err);
     }
     FED_TRY(status);
-    assert(id->next.text[0] == '\0'); /* C9: the second put has one key */
+    /* docs/durability.md, C9: the enrolled key is now the only one in the identity. */
+    assert(id->next.text[0] == '\0');
     FED_TRY(identity_store(client, id, err));
     return identity_take(client, id, err);
 }
@@ -234,7 +242,8 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     identity *id = NULL;
     FED_TRY(identity_new(&id));
     fed_status status = FED_OK;
-    for (unsigned k = 0; k < client->addresses; k++) { /* C9: the same key and token each time */
+    /* docs/durability.md, C9: each address gets the same key and token, so one token is enough. */
+    for (unsigned k = 0; k < client->addresses; k++) {
         client->unreached = false;
         status = enrol(client, token, id, err != NULL ? err : &local);
         if (status == FED_OK || !client->unreached) {
@@ -270,8 +279,9 @@ static fed_status renew(fedclient *client, fed_error *err) {
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
-        TRIES = 100,        /* at least once in the time left of the old certificate */
-        ASKED_EVERY_S = 600 /* at most this often, also if the coordinator always asks */
+        TRIES = 100, /* this many tries in the time that the old certificate has left */
+        ASKED_EVERY_S =
+            600 /* at most one renewal in this time, even if the coordinator asks for more */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;
@@ -291,10 +301,11 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     const int64_t later_s = now_s + 1 + (client->expires_s - now_s) / TRIES;
     client->renew_s = client->renew_s > later_s ? client->renew_s : later_s;
     if (status == FED_OK) {
-        fed_logf(client->options.log, FED_LOG_INFO, "the certificate was renewed");
+        fed_logf(client->options.log, FED_LOG_INFO, "this device's certificate was renewed");
         return FED_OK;
     }
     fed_logf(client->options.log, FED_LOG_WARN,
-             "the certificate could not be renewed, which is tried again: %s", why.text);
+             "this device's certificate could not be renewed; the device tries again: %s",
+             why.text);
     return FED_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "fedclient/steps/steps.h"
 
-/** Make job->model the program's, which may change it. */
+/** Replace job->model by a copy that the program's callback may change. */
 static fed_status take_model(const fedclient *client, fedclient_job *job) {
     if (client->options.room == NULL) {
         return fedclient_record_own(&job->model);
@@ -20,15 +20,17 @@ static fed_status take_model(const fedclient *client, fedclient_job *job) {
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
     FED_TRY(take_model(client, job));
-    assert(!job->model.lent); /* C5: what the program changes is not the stored one */
+    /* docs/durability.md, C5: the program changes a copy, not the stored model. */
+    assert(!job->model.lent);
     fedclient_round round = {.values = fedclient_record_values(&job->model, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     fedclient_record_free(&job->model);
     FED_TRY(status);
     if (round.correct > round.samples) {
         return fed_fail(err, FED_EINVAL,
-                        "the evaluation says %" PRIu32 " of %" PRIu32
-                        " samples are right: the callback must count them",
+                        "the callback's evaluation set correct to %" PRIu32
+                        ", more than its %" PRIu32
+                        " samples: correct counts those with the right class",
                         round.correct, round.samples);
     }
     client->metric = (fed_metric){.task = job->assignment.task.id,
@@ -59,7 +61,7 @@ fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *er
     fed_status status = post(client, &answer, err);
     if (status == FED_OK && answer.status != 200) {
         client->metric_due = false;
-        client->heals = answer.status == 404; /* the task has a newer version: check in again */
+        client->heals = answer.status == 404; /* 404: there is a newer version; check in again */
         status = fed_fail(err, FED_EFORMAT,
                           "the coordinator refused the measurement of version %" PRIu32 ": %s (%s)",
                           client->metric.version, answer.message, answer.error);

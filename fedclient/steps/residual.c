@@ -16,14 +16,14 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
            held->round == assignment->round && held->lease == assignment->lease;
 }
 
-/** Was the message counted that was made from this residual? */
+/** Did the coordinator count the message that was made from this residual? */
 static bool counted(const fedclient_slot *slot) {
     return slot->pending.seq == slot->residual.seq &&
            (slot->pending.fate == FEDCLIENT_FATE_COUNTED ||
             slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-/** The envelope of a message, *envelope[*len], in the record. */
+/** Find the envelope in a message: *envelope[*len], within the record's memory. */
 static fed_status envelope_of(const fedclient_record *message, const uint8_t **envelope,
                               size_t *len) {
     size_t size = 0;
@@ -53,13 +53,16 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
-    assert(counted(client->slot)); /* C3: only a counted message is subtracted */
+    /* docs/durability.md, C3: only a message that the coordinator counted is subtracted. */
+    assert(counted(client->slot));
     FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
                                    err));
-    assert(head.seq == client->slot->pending.seq); /* C1: it is the message of this residual */
+    /* docs/durability.md, C1: the stored message is the one that was made from this residual. */
+    assert(head.seq == client->slot->pending.seq);
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
-        assert(!job->residual.lent); /* C1: the stored one stays as it is */
+        /* docs/durability.md, C1: the subtraction changes a copy, not the stored residual. */
+        assert(!job->residual.lent);
         status = subtract(&pending, &job->arch.layout,
                           fedclient_record_values(&job->residual, &count), err);
     }
@@ -99,7 +102,8 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
-    assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* C3: it is subtracted once */
+    /* docs/durability.md, C3: a message is subtracted once, when its fate becomes known. */
+    assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
         platform->memory->edit(platform->user,
@@ -113,18 +117,20 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
            subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
-/** Start with an empty residual: none is stored yet, or it is another task's. */
+/** Start with an empty residual, because none is stored yet or the stored one is another task's.
+ */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
-                 "task %" PRIu64 " begins; what was left to send to task %" PRIu64
-                 " is dropped with it",
+                 "task %" PRIu64 " begins; what this device had left to send to task %" PRIu64
+                 " is dropped",
                  job->assignment.task.id, client->slot->residual.task);
     }
     fedclient_record_free(&job->residual);
 }
 
-/** job->residual = the stored residual minus the counted message; no record if that is all 0. */
+/** job->residual = the stored residual minus the counted message. No record, if the message
+ * carried the whole residual. */
 static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
     const fedclient_residual_head *head = &slot->residual;
@@ -145,15 +151,17 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
         fedclient_record_free(&job->residual);
         return FED_OK;
     }
-    assert(slot->pending.seq == head->seq); /* C1: else the message is subtracted twice */
+    /* docs/durability.md, C1: a message is subtracted only from the residual that it was made
+     * from, so never twice. */
+    assert(slot->pending.seq == head->seq);
     return subtract_counted(client, job, err);
 }
 
-/** values = owed + (values - model). Are all results within +-limit? One simple loop, without a
- * branch, so that compilers vectorise it. */
+/** values = owed + (values - model). Returns true if all results are within +-limit. The loop has
+ * no branch, so that compilers vectorise it. */
 static bool add_block(float *restrict values, const float *restrict model,
                       const float *restrict owed, size_t n, float limit) {
-    int32_t most, beyond = 0; /* the bits of magnitudes, which sort like the numbers */
+    int32_t most, beyond = 0; /* bits of magnitudes, whose order is that of the numbers */
     memcpy(&most, &limit, sizeof most);
     for (size_t i = 0; i < n; i++) {
         const float sum = owed[i] + (values[i] - model[i]);
@@ -165,10 +173,10 @@ static bool add_block(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** values = owed + change; owed NULL: 0. The change is values - model; model NULL: it is values.
- * Are all results within +-limit? */
+/** values = owed + (values - model), where owed or model NULL stands for zeros. Returns true if
+ * all results are within +-limit. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
-    enum { BLOCK = 64 }; /* a board keeps `none` in its flash */
+    enum { BLOCK = 64 }; /* small, as it sizes `none`, which a board keeps in flash */
     static const float none[BLOCK];
     bool within = true;
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -178,8 +186,8 @@ static bool add_owed(float *values, const float *model, const float *owed, size_
     return within;
 }
 
-/** Turn `trained`, the trained model, into the new residual: the old one plus the training. Running
- * statistics have no old residual: a change that was not counted is void. */
+/** Turn `trained`, the trained model, into the new residual: the old residual plus the training's
+ * change. Running statistics are measured anew in each round, so their old residual is dropped. */
 static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
@@ -188,9 +196,13 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
-    assert(n == job->arch.layout.size); /* D4: nothing owed is left out of the sum */
+    /* docs/durability.md, D4: the old residual has as many values as the model, so the sum leaves
+     * nothing owed out. */
+    assert(n == job->arch.layout.size);
     float *values = fedclient_record_values(trained, &n);
-    assert(n == job->arch.layout.size && o <= n); /* D4: nothing trained is left out of it */
+    /* docs/durability.md, D4: the trained model has as many values, so the sum leaves nothing
+     * trained out. */
+    assert(n == job->arch.layout.size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
         add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
@@ -203,23 +215,26 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
         k++;
     }
     return fed_fail(err, FED_EDECLINED,
-                    "training left NaN or infinity in %s at %zu; the round is "
-                    "given up: is the learning rate (%g) too high?",
+                    "training left NaN or infinity in tensor %s at value %zu, so its result is "
+                    "dropped: is the learning rate (%g) too high?",
                     layout->tensors[k].name, bad - layout->tensors[k].offset,
                     (double)job->assignment.task.learning_rate);
 }
 
-/** Is something left that was trained for this task and not counted? */
+/** Is something left that this device trained for this task and the coordinator has not counted?
+ */
 static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
     return slot->residual.seq != 0 && slot->residual.task == job->assignment.task.id &&
            !counted(slot);
 }
 
-/** Put job->residual in place of the stored one. */
+/** Replace the stored residual by job->residual. */
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     fedclient_slot *slot = client->slot;
-    assert(round->number > fedclient_slots_last(client)); /* C1: numbers count over all slots */
+    /* docs/durability.md, C1: the number of a training is larger than that of any earlier one in
+     * any slot. */
+    assert(round->number > fedclient_slots_last(client));
     slot->residual = (fedclient_residual_head){.seq = round->number,
                                                .task = job->assignment.task.id,
                                                .lease = job->assignment.lease,
@@ -227,22 +242,27 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
                                                .samples = round->samples,
                                                .loss = round->loss};
     client->own_seq = slot->residual.seq;
-    assert(!counted(slot)); /* C1: this put makes an older message of the slot stale */
+    /* docs/durability.md, C1: the new residual has a new number, so an older message is not
+     * subtracted from it. */
+    assert(!counted(slot));
     return fedclient_residual_store(client->options.platform, slot->number, &slot->residual,
                                     &job->residual, err);
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
-    /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
+    /* docs/durability.md, D2: the last upload's fate is known. If it were not, the next upload
+     * could contain the same gradient again. */
     assert(fedclient_slots_sending(client) == NULL);
-    /* C5, D5: it trains the bits that were announced */
+    /* docs/durability.md, C5 and D5: the training starts from the model that the coordinator
+     * announced, to the bit. */
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
-    fedclient_record trained; /* the callback's values become the residual in place */
+    fedclient_record trained; /* the callback's values, later the new residual */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
-    /* D4: a number that was used before would subtract a message twice */
+    /* docs/durability.md, D4: training numbers never wrap around. With a number that was used
+     * before, a message would be subtracted twice. */
     assert(last < UINT64_MAX);
     fedclient_round round = {.number = last + 1,
                              .owes = owes(client->slot, job),
@@ -259,6 +279,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     job->residual = trained;
     FED_TRY(status);
     FED_TRY(store_training(client, job, &round, err));
-    const fed_error *over = &client->watch.over; /* it goes with the next update */
+    const fed_error *over =
+        &client->watch.over; /* the round is over; the training goes with the next update */
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

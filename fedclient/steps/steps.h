@@ -7,7 +7,8 @@
 
 /* enrol.c */
 
-/** Present the stored identity to the transport. FED_OK, too, if there is none yet. */
+/** Give the stored identity, key and certificate, to the transport. FED_OK, too, if none is stored
+ * yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Get the next certificate if less than a third of the certificate's life is left, or if the
@@ -27,21 +28,22 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
  * program wants to end. The step then ends, and watch.over has the reason. */
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Start the time of an assignment that has just arrived. */
+/** Set deadline and question times of the watch for an assignment that has just arrived. */
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
-/* cache_download.c: downloads that lie in a cache */
+/* cache_download.c: downloads from a cache */
 
-/** May this download come from a cache? The coordinator is told so, and names the address. */
+/** May this download come from a cache? If so, the request says it, and the coordinator may answer
+ * with a cache's address. */
 bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_job *job,
                                      const fedclient_partial_download *partial);
 
-/** Did the coordinator name an address in place of the bytes? */
+/** Did the coordinator answer with addresses of a cache in place of the model's bytes? */
 bool fedclient_cache_download_is(const fedclient_partial_download *partial);
 
 /**
- * Fetch from the cache what is missing. Afterwards arrived->bytes has the download's parts, as if
- * the coordinator had sent them.
+ * Fetch the missing bytes from the cache. Afterwards partial->bytes has the parts of the
+ * download, as if the coordinator had sent them.
  *
  * limit   bytes of the largest possible download
  * Errors  FED_ECANCELED; any other: the cache has failed, and *err says how
@@ -50,7 +52,8 @@ fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job
                                           fedclient_partial_download *partial,
                                           fed_error *err) FED_CHECKED;
 
-/** The cache has failed: say why, forget what came from it, and do without caches for a while. */
+/** The cache has failed: log why, remove the bytes that came from it, and use no cache for a
+ * while. */
 void fedclient_cache_download_failed(fedclient *client, fedclient_partial_download *partial,
                                      const char *why);
 
@@ -61,19 +64,19 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
 
 /* callback.c */
 
-/** A copy of job->model that the callback may change, in the memory where the callback gets its
- * values. */
+/** *copy = a copy of job->model that the callback may change: it becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;
 
-/** Hand a model to the program's callback; every failure has a sentence. FED_OK, too, if the
- * callback ended early with a partly trained model: client->watch.over then has the reason. */
+/** Call the program's callback with a model. After every failure *err has a sentence. FED_OK, too,
+ * if the callback ended early with a partly trained model: client->watch.over then has the reason.
+ */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 
 /* residual.c */
 
-/** Is the assignment's training in the residual already, and no message made of it yet? */
+/** Is the training for this assignment already in the residual, but in no message yet? */
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment);
 
 /** Train job->model and store residual + (trained - model). After that the training can't be
@@ -101,7 +104,7 @@ fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const 
 
 /* measure.c */
 
-/** Measure job->model, and set client->metric, which is then due. */
+/** Measure job->model and set client->metric. fedclient_report then sends the metric. */
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 

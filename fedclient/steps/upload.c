@@ -8,7 +8,7 @@
 #include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 
-/** Clip values to +-limit. Was any value beyond it? */
+/** Clip values to +-FEDCLIENT_VALUE_LIMIT. Returns true if any value was beyond it. */
 static bool clip(float *values, size_t n) {
     uint32_t clipped = 0; /* an integer, and no branch, so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
@@ -20,11 +20,12 @@ static bool clip(float *values, size_t n) {
     return clipped != 0;
 }
 
-/** Append the message for a residual, or for values that are only read, to out. One of them is
- * NULL. */
+/** Encode a residual, which the codec changes, or values, which are only read, and append the
+ * envelope to out. One of the two is NULL. */
 static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
                            const float *values, fed_writer *out) {
-    assert((residual == NULL) != (values == NULL)); /* C4: one of them is what the codec leaves */
+    /* docs/durability.md, C4: the codec changes a residual, or reads values; never both. */
+    assert((residual == NULL) != (values == NULL));
     const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
@@ -38,18 +39,19 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     return status == FED_OK ? out->status : status;
 }
 
-/** job->pending = head, update, custom metrics, envelope. *clipped: some values were beyond the
- * limit. */
+/** Make the record job->pending: its head, the update's head, custom metrics, envelope. *clipped:
+ * some values were beyond FEDCLIENT_VALUE_LIMIT. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
-    /* the residual is stored: what changes it gets a copy */
+    /* A codec that changes the residual works on a copy, since the stored residual must stay. */
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
-    assert(!changes || !job->residual.lent); /* C1: the stored one stays as it is */
+    /* docs/durability.md, C1: the codec changes a copy, not the stored residual. */
+    assert(!changes || !job->residual.lent);
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
-    /* D2: the lease that the message names is the one that was trained for */
+    /* docs/durability.md, D2: the message names the lease that the device trained for. */
     assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
     const fed_update update = {.task = trained->task,
                                .round = trained->round,
@@ -61,7 +63,8 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    if (client->own_seq == trained->seq) { /* else an earlier process trained this */
+    if (client->own_seq ==
+        trained->seq) { /* the metrics of a training by an earlier process are lost */
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status =
@@ -78,19 +81,22 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     fedclient_slot *slot = client->slot;
-    assert(fedclient_slots_sending(client) == NULL); /* C2: one message is on its way at most */
-    assert(slot->pending.seq < slot->residual.seq);  /* C1: a training becomes one message */
-    if (job->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
+    /* docs/durability.md, C2: no other message is on its way. */
+    assert(fedclient_slots_sending(client) == NULL);
+    /* docs/durability.md, C1: no message has been made of this training yet. */
+    assert(slot->pending.seq < slot->residual.seq);
+    if (job->residual.bytes == NULL) { /* an interrupted earlier step has trained */
         FED_TRY(
             fedclient_residual_load(platform, slot->number, &slot->residual, &job->residual, err));
     }
     size_t count = 0;
     (void)fedclient_record_values(&job->residual, &count);
     if (count != job->arch.layout.size) {
-        return fed_fail(err, FED_EFORMAT,
-                        "task %" PRIu64 " has %zu parameters where it had %zu "
-                        "before: the coordinator changed a running task",
-                        job->assignment.task.id, job->arch.layout.size, count);
+        return fed_fail(
+            err, FED_EFORMAT,
+            "the model of task %" PRIu64
+            " has %zu parameters, but it had %zu before: the coordinator changed a running task",
+            job->assignment.task.id, job->arch.layout.size, count);
     }
     bool clipped = false;
     fed_status status = make_message(client, job, &clipped);
@@ -116,7 +122,7 @@ static fed_status post_whole(fedclient *client, const fedclient_job *job, fedcli
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** The head of a piece, as far as it is the same for all pieces of the message. */
+/** Fill in the fields of *piece that are the same for all pieces of the message. */
 static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece) {
     fed_reader r;
     fed_update update;
@@ -130,12 +136,14 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
     return FED_OK;
 }
 
-/** Send len bytes of the message from piece->offset on; len 0: only ask how many have arrived. On
- * 202, *there is how many have arrived. */
+/** Send len bytes of the message from piece->offset on; with len 0 only ask how many bytes have
+ * arrived. If the answer is 202, *there is the number of bytes that the coordinator has. */
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
-    assert(piece->offset < piece->total && len <= piece->total - piece->offset); /* C7 */
+    /* docs/durability.md, C7: the piece lies within the message, and its first byte is one that
+     * the coordinator lacks. */
+    assert(piece->offset < piece->total && len <= piece->total - piece->offset);
     uint8_t head[64];
     fed_writer w;
     fed_writer_fixed(&w, head, sizeof head);
@@ -154,14 +162,16 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
     *there = fed_read_u64(&r);
     return r.status == FED_OK && *there < piece->total
                ? FED_OK
-               : fed_fail(err, FED_EFORMAT, "the coordinator's answer to a piece makes no sense");
+               : fed_fail(err, FED_EFORMAT,
+                          "the coordinator's answer to a piece of the update names an impossible "
+                          "number of bytes");
 }
 
 /** Send the message piece by piece, from the first byte that the coordinator lacks, until it
  * answers for the whole message. */
 static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                               fed_error *err) {
-    enum { ASTRAY_MOST = 3 }; /* the coordinator has lost pieces, or is wrong */
+    enum { ASTRAY_MOST = 3 }; /* answers that do not fit the pieces sent, before giving up */
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&job->pending, &total);
@@ -184,12 +194,14 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
         piece.offset = there;
         len = total - (size_t)there;
         len = len < most ? len : most;
-        assert(len > 0); /* C7, D6: each further piece brings bytes that are missing */
+        /* docs/durability.md, C7 and D6: the loop ends, because each piece adds bytes that the
+         * coordinator lacks. */
+        assert(len > 0);
     }
 }
 
-/** In pieces? A small message costs less whole. But after a failed upload even a small message goes
- * in pieces, since the connection may break too often. */
+/** Must the message be sent in pieces? A small message costs less if it is sent whole. But after a
+ * failed upload even a small one is sent in pieces, since the connection may break too often. */
 static bool needs_pieces(const fedclient *client, size_t total) {
     enum { NEVER_UP_TO = 16384 };
     const fedclient_options *o = &client->options;
@@ -201,14 +213,15 @@ static bool needs_pieces(const fedclient *client, size_t total) {
 static fed_status post(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
-    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* C2: else there is no need */
+    /* docs/durability.md, C2: a message is sent only while its fate is unknown. */
+    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     (void)fedclient_record_payload(&job->pending, &total);
     if (needs_pieces(client, total)) {
         FED_TRY(post_pieces(client, job, answer, err));
         if (answer->status != 404) {
             return FED_OK;
         }
-        fedclient_answer_free(answer); /* an older release runs there now */
+        fedclient_answer_free(answer); /* 404: the coordinator now runs a release without pieces */
     }
     return post_whole(client, job, answer, err);
 }
@@ -217,8 +230,9 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
  * the residual. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
-    assert(fate != FEDCLIENT_FATE_UNKNOWN); /* C2: the coordinator's word decides it, */
-    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* once */
+    /* docs/durability.md, C2: the coordinator's answer decides a message's fate, once. */
+    assert(fate != FEDCLIENT_FATE_UNKNOWN);
+    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {
         fate = FEDCLIENT_FATE_SETTLED;
     }
@@ -231,7 +245,7 @@ static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fa
                                    &job->pending, err);
 }
 
-/** The message's fate by the coordinator's answer. */
+/** Derive the message's fate from the coordinator's answer. */
 static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fed_error *err) {
     switch (answer->status) {
     case 200:
@@ -249,7 +263,8 @@ static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fe
     }
 }
 
-/** Make the event. After a closed round try again soon; other refusals may last long. */
+/** Fill in the event. A round that has closed (409) needs no wait; other refusals may last long,
+ * so the device waits longer each time. */
 static void note(fedclient *client, fedclient_job *job, const fedclient_answer *answer) {
     size_t len = 0;
     const uint8_t *body = fedclient_record_payload(&job->pending, &len);
@@ -270,20 +285,22 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
     job->event->outcome = FEDCLIENT_REFUSED;
     enum {
         CLONED_FAILURES = 16
-    }; /* the longest back-off: another copy of this device takes the rounds */
+    }; /* so that the back-off is the longest: a copy of this device takes the rounds */
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;
         job->event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     }
-    fed_logf(client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
-             "round %" PRIu32 ": the update was not counted, and is kept for the next: %s (%s)",
-             update.round, answer->message, answer->error);
+    fed_logf(
+        client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
+        "round %" PRIu32
+        ": the coordinator did not count this update, which is kept for the next round: %s (%s)",
+        update.round, answer->message, answer->error);
 }
 
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
-    if (job->pending.bytes == NULL) { /* left by an earlier step */
+    if (job->pending.bytes == NULL) { /* the message was made by an earlier step */
         FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &slot->pending,
                                        &job->pending, err));
     }

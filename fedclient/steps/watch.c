@@ -15,7 +15,7 @@ static int64_t now_ms(const fedclient *client) {
     return platform->monotonic_ms(platform->user);
 }
 
-/** The watch's status, for the caller. */
+/** Return the watch's status, and copy its sentence to *err. */
 static fed_status verdict(const fedclient *client, fed_error *err) {
     const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
@@ -28,10 +28,11 @@ fed_status fedclient_watch_program(fedclient *client, fed_error *err) {
         options->may_train != NULL ? options->may_train(options->user, &why) : FED_OK;
     client->watch.look_ms = now_ms(client) + LOOK_MS;
     if (status == FED_ECANCELED) {
-        (void)fed_fail(&client->watch.over, FED_ECANCELED, "the program was told to stop");
+        (void)fed_fail(&client->watch.over, FED_ECANCELED, "the program asked this client to stop");
     } else if (status != FED_OK) {
         (void)fed_fail(&client->watch.over, FED_EBUSY, "%s",
-                       why.text[0] != '\0' ? why.text : "the program allows no training now");
+                       why.text[0] != '\0' ? why.text
+                                           : "the program allows no training now (may_train)");
     }
     return verdict(client, err);
 }
@@ -53,8 +54,8 @@ void fedclient_watch_start(fedclient *client, const fed_assignment *assignment) 
     }
 }
 
-/** Ask the coordinator about a message of one byte that was never sent. The answer says whether the
- * lease stands. */
+/** Ask the coordinator whether the lease is still valid. The request asks how much has arrived of
+ * a one-byte message that was never sent; a refusal means that the lease is over. */
 static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_error *err) {
     const fed_piece piece = {.task = job->assignment.task.id,
                              .round = job->assignment.round,
@@ -73,7 +74,8 @@ static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_er
     return fedclient_exchange(job->client, &call, answer, err);
 }
 
-/** Without an answer the training goes on. The coordinator is asked again, each time later. */
+/** Ask the coordinator whether the round is still wanted. Without an answer the training goes on,
+ * and the time until the next question grows. */
 static void ask_coordinator(const fedclient_job *job, int64_t now) {
     fedclient *client = job->client;
     fedclient_watch *watch = &client->watch;
@@ -86,7 +88,8 @@ static void ask_coordinator(const fedclient_job *job, int64_t now) {
         watch->over = why;
     } else if (status != FED_OK) {
         watch->every_ms *= 2;
-    } else if (answer.status == 404) { /* an older release runs there now */
+    } else if (answer.status ==
+               404) { /* the coordinator now runs a release that does not know the question */
         watch->every_ms = INT64_MAX - now;
     } else if (answer.status != 202) {
         (void)fed_fail(
@@ -129,7 +132,7 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round) {
         return UINT32_MAX;
     }
     const int64_t left = client->watch.deadline_ms - now_ms(client);
-    return left > 0 ? (uint32_t)left : 0; /* it began as a uint32 */
+    return left > 0 ? (uint32_t)left : 0; /* fits: the deadline was set from a uint32 */
 }
 
 void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total) {

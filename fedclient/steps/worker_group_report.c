@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/** The message, which the coordinator must be able to read. */
+/** Write the message, and check that the coordinator will be able to read it. */
 static fed_status message_of(const fed_worker_group *group, fed_writer *w, fed_error *err) {
     static const char wrong[] =
         "the worker group has a value that fed/worker_group.h does not allow";
@@ -41,7 +41,7 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
         return FED_OK;
     }
     for (uint32_t k = 0; k < FED_WORKER_GROUP_WORKERS;
-         k++) { /* an older coordinator can't read them */
+         k++) { /* an older coordinator can't read computes_on */
         const bool read = (assignment->capabilities & FED_CAN_NAMED) != 0;
         group->worker[k].computes_on[0] = read ? group->worker[k].computes_on[0] : '\0';
     }
@@ -54,7 +54,7 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
     fed_status status = message_of(group, &message, err);
     if (status == FED_OK) {
         status = post(client, &message, &answer, err);
-        client->heals = heals; /* the step goes on, whatever became of this request */
+        client->heals = heals; /* a failure of this request does not end the step */
     }
     if (status == FED_OK && answer.status != 200) {
         status =

@@ -30,7 +30,7 @@ const char *fedtrain_backend_name(size_t k) {
     return k < BACKENDS ? backends[k]->name : NULL;
 }
 
-/* "opencl:0", and "gpu" itself. */
+/* Is it the name of a GPU, such as "opencl:0", or "gpu"? */
 static bool is_device(const char *name) {
 #ifdef FED_HAVE_GPU
     return fed_gpu_is_name(name);

@@ -11,16 +11,16 @@
 #include "fedclient/train/text_walk.h"
 #include "fedtrain/fits.h"
 
-/* Keep the order of samples, and how they are varied, apart from other uses of the task's seed,
- * such as the first weights. */
+/* These make the random numbers for the samples' order and for augmentation differ from those of
+ * other uses of the task's seed, such as the first weights. */
 static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
 static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 
 struct fedtrain_batches {
     const fedtrain_job *job;
-    uint64_t pass;    /* through the shard, that `order` is for */
-    uint32_t order[]; /* uint32[shard count]: the shard's samples as this pass visits them; of a
-                         text none */
+    uint64_t pass;    /* the pass through the shard that `order` is for */
+    uint32_t order[]; /* uint32[shard count]: the shard's samples in the order of this pass; empty
+                         for a text */
 };
 
 static bool is_augmented(const fedtrain_job *job) {
@@ -68,7 +68,7 @@ fed_status fedtrain_batches_open(const fedtrain_job *job, const float *params,
     const size_t count = is_text(job) ? 0 : job->shard->count;
     fedtrain_batches *b = malloc(sizeof *b + count * sizeof b->order[0]);
     if (b == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to shuffle %zu samples", count);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the order of %zu samples", count);
     }
     *b = (fedtrain_batches){.job = job, .pass = UINT64_MAX};
     fed_status status = is_text(job) ? fedtrain_text_start(job, params, err) : FED_OK;
@@ -84,7 +84,8 @@ void fedtrain_batches_close(fedtrain_batches *batches) {
     free(batches);
 }
 
-/* Every round takes steps * batch samples, so its number and the step's say where the walk is. */
+/* Choose the samples of a step. Every round takes steps * batch samples, so the step's number
+ * since the first round gives the place in the sequence of all passes. */
 static void pick(fedtrain_batches *b, uint64_t step) {
     const fedtrain_job *job = b->job;
     uint64_t position = step * job->batch;
@@ -97,7 +98,8 @@ static void pick(fedtrain_batches *b, uint64_t step) {
     }
 }
 
-/* Every step has a stream of its own, so that rounds need not remember where they ended. */
+/* Every step has random numbers of its own, so that nothing about them must be kept between
+ * rounds. */
 static void gather(const fedtrain_job *job, uint64_t step) {
     fedtrain_net *net = job->net;
     if (!is_augmented(job)) {
@@ -112,7 +114,7 @@ static void gather(const fedtrain_job *job, uint64_t step) {
 
 void fedtrain_batches_next(fedtrain_batches *batches, size_t step, fedtrain_batch *batch) {
     const fedtrain_job *job = batches->job;
-    const uint64_t all = (uint64_t)job->round * job->steps + step; /* since the first round */
+    const uint64_t all = (uint64_t)job->round * job->steps + step; /* since round 0 */
     if (is_text(job)) {
         fedtrain_text_gather(job, step);
     } else {

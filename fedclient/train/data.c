@@ -1,4 +1,4 @@
-/* Data of either kind: chooses between samples and text, so that programs need not. */
+/* Data of either kind: calls the functions for samples or for text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/data.h"
 
@@ -17,7 +17,8 @@ static bool names_text(const char *name) {
     return false;
 }
 
-/* A part by the words of another one, which it keeps. */
+/* Open a part of a text with the vocabulary of another part, words; the text then owns the
+ * vocabulary. */
 static fed_status open_by_words(const char *name, const char *directory, const char *part,
                                 const char *words, fedtrain_text *text, fed_error *err) {
     fedtrain_text other;
@@ -72,7 +73,8 @@ static fed_status copy_shard(fedtrain_shard view, fedtrain_shard *own) {
 fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
                                uint32_t k, fedtrain_share *share, fed_error *err) {
     if (k >= partition->clients) {
-        return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
+        return fed_fail(err, FED_EINVAL,
+                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
                         partition->clients);
     }
     *share = (fedtrain_share){.token = NULL};
@@ -83,7 +85,7 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
     }
     if (status != FED_OK) {
         fedtrain_share_free(share);
-        return fed_fail(err, status, "no memory for the data of client %" PRIu32, k);
+        return fed_fail(err, status, "out of memory for the data of client %" PRIu32, k);
     }
     share->size = data->is_text ? share->token_count : share->shard.count;
     return FED_OK;

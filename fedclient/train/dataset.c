@@ -1,4 +1,4 @@
-/* Samples in memory: where each lies, and how it becomes floats. */
+/* Samples in memory: where each sample is, and how its bytes become floats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/dataset.h"
 
@@ -76,7 +76,7 @@ static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
     return block->first + i * block->stride;
 }
 
-/* n values of one channel, from value `at` of a sample on, as they are before normalisation. */
+/* Read n values of one channel, from value `at` of the sample on, without normalisation. */
 static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
                         float *x) {
     if (set->is_float) {
@@ -117,7 +117,8 @@ void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t
     }
 }
 
-/* Where a picture is cut: output row y shows row y + dy, if there is one. */
+/* A cut of a picture: output row y is row y + dy of the picture, or black where there is none; dx
+ * is the same for columns. */
 typedef struct cut {
     ptrdiff_t dy, dx;
     bool flip;
@@ -134,7 +135,7 @@ static cut draw_cut(const fedtrain_augment *augment, fed_rng *rng) {
     return drawn;
 }
 
-/* One row of a plane: what the cut leaves of it, between black. */
+/* Read one row of a plane, cut: pixels outside the picture are black. */
 static void read_row(const fedtrain_dataset *set, const uint8_t *sample, size_t row_start, cut how,
                      float *x) {
     size_t w = set->shape.w;
@@ -173,12 +174,13 @@ void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtra
     }
 }
 
-/* Over index[count]; of NULL, the first `count` samples. */
+/* Measure samples index[0 .. count - 1], or without index the first `count` samples. */
 static void measure_channel(const fedtrain_dataset *set, const uint32_t *index, size_t count,
                             size_t c, float *mean, float *deviation) {
     size_t plane = plane_size(set);
     double sum = 0, squares = 0, n = (double)count * (double)plane;
-    /* Around the first value, so that a column of large numbers loses nothing. */
+    /* Sums of differences from the first value, so that a column of large numbers loses no
+     * precision. */
     float x, origin;
     read_values(set, sample_at(set, index != NULL ? index[0] : 0), c * plane, 1, &origin);
     for (size_t i = 0; i < count; i++) {

@@ -11,7 +11,7 @@
 
 /* The control register belongs to the thread, so each training call sets it and puts it back. */
 
-/** Start flushing; answers what fedtrain_denormal_restore wants back. */
+/** Start flushing. Returns the register's old value, for fedtrain_denormal_restore. */
 static inline uint64_t fedtrain_denormal_flush(void) {
 #if defined(__SSE__)
     unsigned saved = _mm_getcsr();

@@ -7,11 +7,13 @@
 
 /*
  * libm's log and exp may round differently from one C library to the next, and one different bit
- * can send a sample to another client. These two use additions, products, quotients and powers of 2
- * only, which IEEE 754 rounds alike everywhere. They are good to about 1e-15.
+ * can send a sample to another client. exact_log and exact_exp use additions, products, quotients
+ * and powers of 2 only, which IEEE 754 rounds alike everywhere. Their relative error is about
+ * 1e-15.
  */
 
-/* x > 0, finite. x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)) */
+/* log x, for a finite x > 0. x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1)
+ * / (m + 1)). */
 static double exact_log(double x) {
     int e;
     double m = frexp(x, &e);
@@ -26,7 +28,7 @@ static double exact_log(double x) {
     return 2 * s * sum + e * 0x1.62e42fefa39efp-1;
 }
 
-/* x <= 0. x = k log 2 + r with |r| <= log(2) / 2; e^r from its series. */
+/* e^x, for x <= 0. x = k log 2 + r with |r| <= log(2) / 2; e^r comes from its Taylor series. */
 static double exact_exp(double x) {
     if (x < -700) {
         return 0;
@@ -38,12 +40,12 @@ static double exact_exp(double x) {
     return ldexp(sum, (int)k);
 }
 
-/* Uniform in (0, 1): the middle of one of 2^52 equal pieces. */
+/* A uniform number in (0, 1): the middle of one of 2^52 equal pieces. */
 static double draw_uniform(fed_rng *rng) {
     return ((double)(fed_rng_u64(rng) >> 12) + 0.5) * 0x1p-52;
 }
 
-/* Standard normal, by Marsaglia's polar method. */
+/* A standard normal number, by Marsaglia's polar method. */
 static double draw_normal(fed_rng *rng) {
     for (;;) {
         double u = 2 * draw_uniform(rng) - 1, v = 2 * draw_uniform(rng) - 1, s = u * u + v * v;
@@ -70,7 +72,7 @@ static double draw_log_gamma(double alpha, fed_rng *rng) {
     }
 }
 
-/* A mix of classes: Gamma numbers, divided by the largest. mix double[classes] */
+/* Draw a mix of classes: a Gamma number for each, divided by the largest. mix double[classes] */
 static void draw_mix(double *mix, uint32_t classes, double alpha, fed_rng *rng) {
     double top = -INFINITY;
     for (uint32_t c = 0; c < classes; c++) {
@@ -82,7 +84,8 @@ static void draw_mix(double *mix, uint32_t classes, double alpha, fed_rng *rng) 
     }
 }
 
-/* The rest of each class: shuffled samples pile[next[c]] to pile[end[c] - 1]. */
+/* The samples of each class that are left: class c has pile[next[c]] to pile[end[c] - 1], in
+ * shuffled order. */
 typedef struct piles {
     uint32_t *pile;
     size_t *next;
@@ -90,8 +93,8 @@ typedef struct piles {
     uint32_t classes;
 } piles;
 
-/* Draw one of the classes that are left, in proportion to mix, or where that has nothing for any of
- * them, to how many samples are left. */
+/* Draw one of the classes that have samples left, in proportion to mix. If mix is 0 for all of
+ * them, draw in proportion to how many samples are left. */
 static uint32_t draw_class(const piles *p, const double *mix, fed_rng *rng) {
     double by_mix = 0, by_size = 0;
     for (uint32_t c = 0; c < p->classes; c++) {
@@ -115,7 +118,8 @@ static uint32_t draw_class(const piles *p, const double *mix, fed_rng *rng) {
     return last;
 }
 
-/* One sample a client at a time, so that running out of a class affects all clients alike. */
+/* Deal one sample to each client in turn, so that running out of a class affects all clients
+ * alike. */
 static void deal_samples(const piles *p, const double *mix, size_t count, fed_rng *rng,
                          const fedtrain_partition *partition) {
     for (size_t i = 0; i < count; i++) {

@@ -6,7 +6,8 @@
 
 #include "fed/rng.h"
 
-/* The random stream of layer l is (l, this): apart from those of other uses of a seed. */
+/* The random numbers of layer l come from the stream (l, STREAM_DROPOUT), which other uses of the
+ * seed do not take. */
 enum { STREAM_DROPOUT = 0x64726f70, SHARES = 1 << 16 };
 
 uint32_t fedtrain_dropout_dropped(float p) {

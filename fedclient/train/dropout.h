@@ -7,18 +7,20 @@
 #include <stdint.h>
 
 /**
- * Draw for a batch of one layer: keep[i] is 1 where a value stays and 0 where it is dropped, in the
- * order [sample, h, w, c]. A smaller batch is the start of a larger one.
+ * Draw for a batch of one layer: keep[i] is 1 where a value stays and 0 where it is dropped, in
+ * the order [sample, h, w, c]. The draw for a smaller batch is the beginning of that for a larger
+ * one.
  *
- * seed of the pass; layer its number in the arch; p the share that is dropped, in 65,536ths
+ * seed: of the pass. layer: its number in the arch. p: the share that is dropped, which is rounded
+ * to 65,536ths.
  * keep uint8[n]
  */
 void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n);
 
-/** How many of 65,536 are dropped: not all of them, whatever p. */
+/** How many of 65,536 values are dropped. At most 65,535, so that some stay for any p. */
 uint32_t fedtrain_dropout_dropped(float p);
 
-/** What stays is multiplied by this: 1 / the share that stays. */
+/** The factor of the values that stay: 1 / the share that stays. */
 float fedtrain_dropout_scale(float p);
 
 #endif

@@ -1,4 +1,4 @@
-/* How good a model is: scores over a data set, or over a text. */
+/* How good a model is: its loss and accuracy over a data set, or over a text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/evaluate.h"
 
@@ -9,7 +9,6 @@
 #include "fedclient/train/text_walk.h"
 #include "fedtrain/fits.h"
 
-/* An evaluation's sums. */
 typedef struct tally {
     size_t samples, correct;
     double loss;
@@ -37,7 +36,7 @@ static fed_status tally_add(tally *t, const fedtrain_net *net, const float *scor
     return fedtrain_net_explain(net, status, "computing the loss", err);
 }
 
-/* Of net->score and what was gathered, n samples. */
+/* Add n samples, from net->score and the gathered labels or targets. */
 static fed_status tally_batch(tally *t, const fedtrain_net *net, size_t n, fed_error *err) {
     if (FED_SMALL || net->arch->loss != FED_LOSS_SQUARED) {
         return tally_add(t, net, net->score, net->label, n, err);
@@ -54,13 +53,15 @@ static fed_status tally_score(const tally *t, fedtrain_score *score, fed_error *
     float loss = (float)(t->loss / (double)t->samples);
     if (!isfinite(loss)) {
         return fed_fail(err, FED_ENONFINITE,
-                        "the model's loss is not a finite number: its training diverged");
+                        "the model's loss is not a finite number: its training diverged, so train "
+                        "anew with a lower learning rate");
     }
     *score = (fedtrain_score){.samples = t->samples, .correct = t->correct, .loss = loss};
     return FED_OK;
 }
 
-/* Ends what fedtrain_net_begin began, after success and failure alike. */
+/* End what fedtrain_net_begin began, after success and failure alike; the first failure's status
+ * is returned. */
 static fed_status end_net(fedtrain_net *net, fed_status status, fed_error *err) {
     fed_status ended = fedtrain_net_end(net, NULL, NULL, status == FED_OK ? err : NULL);
     return status == FED_OK ? ended : status;
@@ -84,7 +85,7 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
     FED_TRY(fedtrain_check_batch(net, batch, err));
     FED_TRY(fedtrain_dataset_fits(set, net->arch, err));
     if (set->count == 0) {
-        return fed_fail(err, FED_EINVAL, "no samples to evaluate on");
+        return fed_fail(err, FED_EINVAL, "the data set has no samples to evaluate on");
     }
     tally t = {0};
     FED_TRY(fedtrain_net_begin(net, params, NULL, 0, err));
@@ -99,13 +100,15 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
 
 /* ---- Text ---- */
 
-/* Each target counts once: the text is cut into streams of equal length, but for the last ones. */
+/* A text cut into streams, so that each word to predict counts once. Streams have equal lengths,
+ * except that the last ones may be shorter. */
 typedef struct cut {
     const uint32_t *token;
     size_t targets, length, window;
 } cut;
 
-/* Where stream b is after `at` tokens; and how many are left of it, a window's at most. */
+/* Return the place of stream b after `at` tokens, and set *count to how many tokens are left in
+ * it, at most a window. */
 static size_t cut_at(const cut *c, size_t b, size_t at, size_t *count) {
     size_t end = (b + 1) * c->length < c->targets ? (b + 1) * c->length : c->targets;
     size_t first = b * c->length + at < end ? b * c->length + at : end;

@@ -11,14 +11,15 @@ static bool is_flat(fed_shape shape) {
     return shape.h == 1 && shape.w == 1;
 }
 
-/* A model that takes a vector takes pictures of as many values too. */
+/* Shapes fit if they are equal. A model whose input is a vector also takes pictures of as many
+ * values. */
 static bool shapes_fit(fed_shape sample, fed_shape input) {
     bool same = sample.c == input.c && sample.h == input.h && sample.w == input.w;
     return same || ((is_flat(sample) || is_flat(input)) &&
                     fedtrain_shape_size(sample) == fedtrain_shape_size(input));
 }
 
-/* Classes go with the cross-entropy, targets with the squared error. */
+/* Classes need the cross-entropy as the model's loss, targets the squared error. */
 static fed_status check_loss(const fedtrain_dataset *set, const fed_arch *arch, fed_error *err) {
     const bool targets = fedtrain_has_targets(set), squared = arch->loss == FED_LOSS_SQUARED;
     if (targets && !squared) {

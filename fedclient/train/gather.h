@@ -7,16 +7,18 @@
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/dataset.h"
 
-/** Has the set numbers to predict, instead of classes? Tables may, which a small build lacks. */
+/** Has the set numbers to predict, instead of classes? Only tables may, and a small build reads
+ * none. */
 static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
     return !FED_SMALL && set->target != NULL;
 }
 
-/** FED_EINVAL: the net was made for smaller batches, or there is nothing in this one. */
+/** FED_EINVAL: the batch is larger than the net was made for, or empty. */
 fed_status fedtrain_check_batch(const struct fedtrain_net *net, size_t batch,
                                 fed_error *err) FED_CHECKED;
 
-/** The samples of net->index[n], as they are, into the net's x, and its label or target. */
+/** Copy the n samples that net->index names into net->x, and their labels or targets into the net's
+ * arrays. */
 void fedtrain_gather(struct fedtrain_net *net, const fedtrain_dataset *set, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* The items that are split: equal shards, and the order by labels. */
+/* The items that a split deals to clients: shards of equal size, and a sort by label. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/items.h"
 

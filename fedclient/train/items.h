@@ -1,4 +1,4 @@
-/* The items that are split: samples of a dataset, or units of a text. */
+/* The items that a split deals to clients: samples of a data set, or units of a text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ITEMS_H
 #define FEDTRAIN_ITEMS_H
@@ -15,14 +15,16 @@ typedef struct fedtrain_items {
     uint32_t groups;
 } fedtrain_items;
 
-/** Fill in start for shards that differ by one at most, the first clients' being the larger. */
+/** Fill in partition->start for shards of equal size. If count is no multiple of the clients, the
+ * first clients' shards have one item more. */
 void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
 
-/** order[count] = all items, sorted by label, in the order given among equals; start[classes + 1] =
- * where each class begins. */
+/** Fill order[count] with all items, sorted by label; items of one label keep their order. Fill
+ * start[classes + 1] with the place in order where each class begins. */
 void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start);
 
-/** Fill in the partition by Dirichlet's rule. FED_ENOMEM. */
+/** Fill in the partition by drawing each client's mix of classes from a Dirichlet distribution
+ * (fedtrain/split.h). FED_ENOMEM. */
 fed_status fedtrain_split_dirichlet(const fedtrain_items *items, double alpha, fed_rng *rng,
                                     const fedtrain_partition *partition) FED_CHECKED;
 

@@ -16,15 +16,15 @@
 #include "fedtrain/backend.h"
 #include "fedtrain/optimizer.h"
 
-/* Vectors that straddle cache lines cost twice: the gradient starts on one, and takes whole lines.
- */
+/* The gradient starts on a cache line and takes whole lines: a vector that lies across two lines
+ * costs twice as much to load. */
 enum { LINE_BYTES = 64 };
 
 static size_t grad_bytes(const fed_arch *arch) {
     return (arch->trained * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* The buffers; what could not be had is NULL. */
+/* Allocate the net's buffers; false if one of them could not be allocated. */
 static bool allocate(fedtrain_net *net) {
     const fed_arch *arch = net->arch;
     const size_t labels = net->max_batch * arch->positions, scores = labels * arch->classes;
@@ -51,7 +51,8 @@ static fed_status open_net(fedtrain_net *net, const char *backend, fed_error *er
                       : FED_ENOMEM;
     return status != FED_ENOMEM
                ? status
-               : fed_fail(err, status, "no memory for a net with batches of %zu", net->max_batch);
+               : fed_fail(err, status, "out of memory for a net with batches of %zu samples",
+                          net->max_batch);
 }
 
 fed_status fedtrain_net_new(const fed_arch *arch, size_t max_batch, const char *backend,
@@ -115,7 +116,8 @@ const char *fedtrain_isa(const char *backend) {
 
 /* ---- Passes ---- */
 
-/* A small build has one backend, which fails in open only. */
+/* A small build's only backend fails in open only, so the small build returns every status as it
+ * is. */
 fed_status fedtrain_net_explain(const fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) {
     fed_error why = {0};
@@ -137,13 +139,13 @@ static fedtrain_pass pass_of(const float *params, const fedtrain_batch *batch, b
                            .seed = batch->seed};
 }
 
-/* Names the first tensor or layer that holds NaN or infinity. */
+/* Fail with the name of the first tensor or layer that holds NaN or infinity. */
 static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, fed_error *err) {
     const fed_arch *arch = net->arch;
     for (size_t i = 0; i < arch->layout.count; i++) {
         const fed_tensor *t = &arch->layout.tensors[i];
         if (fed_first_nonfinite(params + t->offset, t->size) < t->size) {
-            return fed_fail(err, FED_ENONFINITE, "%s holds NaN or infinity", t->name);
+            return fed_fail(err, FED_ENONFINITE, "tensor %s holds NaN or infinity", t->name);
         }
     }
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -158,7 +160,7 @@ static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, f
     return fed_fail(err, FED_ENONFINITE, "the loss is not a finite number");
 }
 
-/* Scores, loss and its gradient by the scores, into net->score_grad. */
+/* Compute the scores, the loss, and the loss's gradient by the scores into net->score_grad. */
 static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
                                const fedtrain_batch *batch, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;
@@ -168,7 +170,7 @@ static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
     double sum = 0;
     const fed_status status = net->backend->forward(net->work, pass, net->score);
     if (!FED_SMALL && pass->arrivals != NULL && pass->arrivals->status != FED_OK) {
-        return status; /* of the sink, which has said why */
+        return status; /* the status of the sink's function need, which has filled in *err */
     }
     FED_TRY(fedtrain_net_explain(net, status, "a forward pass", err));
     FED_TRY(fedtrain_net_explain(
@@ -188,7 +190,7 @@ static fed_status run_backward(fedtrain_net *net, const fedtrain_pass *pass,
                                 "a backward pass", err);
 }
 
-/* ---- What comes in ---- */
+/* ---- Checks of batches ---- */
 
 static fed_status check_samples(const fedtrain_net *net, const fedtrain_batch *batch,
                                 fed_error *err) {
@@ -197,7 +199,8 @@ static fed_status check_samples(const fedtrain_net *net, const fedtrain_batch *b
     size_t tokens = arch->words > 0 ? batch->size * fedtrain_shape_size(arch->input) : 0;
     for (size_t i = 0; i < tokens; i++) {
         if (!(batch->x[i] >= 0 && batch->x[i] < (float)arch->words)) {
-            return fed_fail(err, FED_ERANGE, "token %zu is %g: the model knows 0 to %" PRIu32, i,
+            return fed_fail(err, FED_ERANGE,
+                            "token %zu of the batch is %g: the model knows 0 to %" PRIu32, i,
                             (double)batch->x[i], arch->words - 1);
         }
     }
@@ -211,16 +214,19 @@ static fed_status check_batch(const fedtrain_net *net, const fedtrain_batch *bat
     if (arch->loss == FED_LOSS_SQUARED) {
         return batch->target != NULL
                    ? FED_OK
-                   : fed_fail(err, FED_EINVAL, "no targets: the model's loss is the squared error");
+                   : fed_fail(
+                         err, FED_EINVAL,
+                         "the batch has no targets: the model's loss, squared error, needs them");
     }
     if (batch->label == NULL) {
-        return fed_fail(err, FED_EINVAL, "no labels: the model's loss is the cross-entropy");
+        return fed_fail(err, FED_EINVAL,
+                        "the batch has no labels: the model's loss, cross-entropy, needs them");
     }
     for (size_t i = 0; i < batch->size * arch->positions; i++) {
         if (batch->label[i] >= arch->classes) {
             return fed_fail(err, FED_ERANGE,
-                            "label %zu is %" PRIu32 ": the model knows 0 to %" PRIu32, i,
-                            batch->label[i], arch->classes - 1);
+                            "label %zu of the batch is %" PRIu32 ": the model knows 0 to %" PRIu32,
+                            i, batch->label[i], arch->classes - 1);
         }
     }
     return FED_OK;
@@ -257,7 +263,8 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_er
                                 "keeping running statistics", err);
 }
 
-/* Clipping by norm needs the whole gradient, before anything is updated. */
+/* Take an optimizer step with the gradient of the last forward pass. Clipping by norm needs the
+ * whole gradient before any parameter is updated; otherwise layers are updated one by one. */
 static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
                        fed_error *err) {
     const bool clips = !FED_SMALL && u->update.clip_norm > 0 && !net->away;
@@ -288,7 +295,9 @@ fed_status fedtrain_net_start(fedtrain_net *net, const fedtrain_batch *batch,
                               const fedtrain_sink *sink, fed_error *err) {
     FED_TRY(check_batch(net, batch, err));
     if (net->open == FEDTRAIN_NET_OPEN) {
-        return fed_fail(err, FED_ESTATE, "two passes are open: read the first one's loss");
+        return fed_fail(
+            err, FED_ESTATE,
+            "two passes are open, the most there can be: read the loss of the first one");
     }
     const fedtrain_pass pass = pass_of(NULL, batch, true);
     const fedtrain_labels labels = {.label = batch->label, .target = batch->target};
@@ -298,7 +307,7 @@ fed_status fedtrain_net_start(fedtrain_net *net, const fedtrain_batch *batch,
     return FED_OK;
 }
 
-/* Runs the pass once more, for the sentence. */
+/* Run the last pass once more, to name the tensor or layer that is not finite. */
 static fed_status find_nonfinite(fedtrain_net *net, fed_error *err) {
     float *params = malloc(net->arch->layout.size * sizeof *params);
     if (params == NULL) {
@@ -315,7 +324,8 @@ fed_status fedtrain_net_wait(fedtrain_net *net, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;
     double sum = 0;
     if (net->open == 0) {
-        return fed_fail(err, FED_ESTATE, "no pass is open that has a loss");
+        return fed_fail(err, FED_ESTATE,
+                        "no pass is open whose loss could be read: start one first");
     }
     const size_t positions = net->open_size[0] * arch->positions;
     net->open_size[0] = net->open_size[1];

@@ -13,32 +13,36 @@ enum { FEDTRAIN_NET_OPEN = 2 };
 struct fedtrain_net {
     const fed_arch *arch;
     const fedtrain_backend_vtable *backend;
-    void *work; /* the backend's */
+    void *work; /* the backend's workspace */
     size_t max_batch;
     float *score;      /* float32[max_batch, positions, classes] */
     float *score_grad; /* like score */
 
-    /* What fedtrain_run and fedtrain_evaluate gather into, so that a step allocates nothing. */
+    /* fedtrain_run and fedtrain_evaluate gather samples into these, so that a step allocates
+     * nothing. */
     float *x;        /* float32[max_batch, c, h, w] */
     uint32_t *label; /* uint32[max_batch, positions] */
     float *target;   /* like score; NULL unless the loss is the squared error */
     uint32_t *index; /* uint32[max_batch] */
     float *grad;     /* float32[trained] */
 
-    /* Between fedtrain_net_begin and _end, with a backend whose parameters live elsewhere. */
+    /* For a backend whose parameters are in a GPU's memory. */
     bool away;
-    size_t open; /* passes that were started, and whose loss nobody has read */
-    size_t open_size[FEDTRAIN_NET_OPEN]; /* their samples, the oldest first */
-    fedtrain_counters before;            /* what the last update found in the state */
+    size_t open; /* passes that were started, and whose loss was not read yet */
+    size_t open_size[FEDTRAIN_NET_OPEN]; /* the numbers of their samples, the oldest first */
+    fedtrain_counters before;            /* the state's counters before the last update */
 };
 
-/** Does a step of this net need no wait: it is on a device, and no rule asks for its loss first? */
+/** Can the net's steps be started without waiting for a loss? They can on a GPU, unless the
+ * optimizer's schedule "stall" needs each step's loss first. */
 bool fedtrain_net_runs_ahead(const struct fedtrain_net *net, const fed_optimizer *optimizer);
 
 /**
- * For a net that runs ahead: start a pass that leaves its gradient on the device; start the step
- * with that gradient; wait for the loss of the oldest pass. At most FEDTRAIN_NET_OPEN passes may be
- * open. If a loss is not finite, the device has not taken that pass's step; undo what it counted.
+ * For a net that runs ahead. fedtrain_net_start starts a pass that leaves its gradient on the
+ * device. fedtrain_net_update starts the step with that gradient. fedtrain_net_wait waits for the
+ * loss of the oldest pass; at most FEDTRAIN_NET_OPEN passes may be open. If a loss is not finite,
+ * the device does not take that pass's step, and fedtrain_net_undo must take back what
+ * fedtrain_net_update counted in the state.
  */
 fed_status fedtrain_net_start(struct fedtrain_net *net, const struct fedtrain_batch *batch,
                               const fedtrain_sink *sink, fed_error *err) FED_CHECKED;
@@ -48,7 +52,8 @@ fed_status fedtrain_net_wait(struct fedtrain_net *net, float *loss, fed_error *e
 void fedtrain_net_undo(const struct fedtrain_net *net, const fed_optimizer *optimizer,
                        float *state);
 
-/** A failure of the backend in words, such as "computing the loss"; FED_OK stays what it is. */
+/** Put a failure of the backend into words in *err. what: its work, such as "computing the loss".
+ * FED_OK is returned as it is. */
 fed_status fedtrain_net_explain(const struct fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) FED_CHECKED;
 

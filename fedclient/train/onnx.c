@@ -1,4 +1,5 @@
-/* A model as an ONNX graph: what each layer is called there, and in which form values travel. */
+/* Turns a model into an ONNX graph: chooses each layer's operators and the forms of the values
+ * between. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/onnx.h"
 
@@ -7,7 +8,7 @@
 
 #include "fedclient/train/onnx_graph.h"
 
-/* ONNX's operators want dimensions in orders of their own. */
+/* The order of a value's dimensions. ONNX's operators differ in the order that they need. */
 typedef enum form {
     ROW,      /* (batch, c) */
     PICTURE,  /* (batch, c, h, w) */
@@ -27,12 +28,13 @@ typedef struct writer {
     onnx_graph graph;
     value *values; /* [layer_count + 1] */
 
-    const fed_layer *layer;     /* the one being written */
-    char name[FED_TENSOR_NAME]; /* its */
-    unsigned nodes;             /* so many are written */
+    const fed_layer *layer;     /* the layer that is being written */
+    char name[FED_TENSOR_NAME]; /* that layer's name */
+    unsigned nodes;             /* number of nodes written so far */
 } writer;
 
-/* Nodes are called by their layer and operator, and numbered: some programs want no two alike. */
+/* A node's name has its layer, its operator and a number, since some programs demand different
+ * names. */
 static onnx_node begin_node(writer *w, const char *op) {
     char name[ONNX_NAME + 16];
     snprintf(name, sizeof name, "%s/%s_%u", w->name, op, ++w->nodes);
@@ -67,7 +69,7 @@ static onnx_name transpose(writer *w, const char *input, const int64_t *order, s
     return output;
 }
 
-/* dims: 0 for the batch, which stays, -1 for the rest. */
+/* Add a Reshape. dims: 0 keeps the batch's size, -1 stands for all other values. */
 static onnx_name reshape(writer *w, const char *input, const int64_t *dims, size_t n) {
     onnx_name shape = onnx_constant(&w->graph, dims, n), output = onnx_name_new(&w->graph);
     onnx_node node = begin_node(w, "Reshape");
@@ -81,14 +83,16 @@ static onnx_name swap_last(writer *w, const char *input) {
     return transpose(w, input, (int64_t[]){0, 2, 1}, 3);
 }
 
-/* A value in the form that an operator wants. */
+/* The name of value v in the form that an operator needs; adds nodes that convert it if necessary.
+ */
 static onnx_name in_form(writer *w, const value *v, form wanted) {
     int64_t c = v->shape.c;
     if (v->form == wanted) {
         return v->name;
     }
     onnx_name name =
-        v->form == SEQUENCE ? swap_last(w, v->name.text) : v->name; /* channels first */
+        v->form == SEQUENCE ? swap_last(w, v->name.text) : v->name; /* h and w come last now, as
+                                                                       the other forms need */
     switch (wanted) {
     case ROW:
         return reshape(w, name.text, (int64_t[]){0, -1}, 2);
@@ -107,7 +111,7 @@ static onnx_name input_in(writer *w, form wanted) {
     return in_form(w, &w->values[w->layer->input[0]], wanted);
 }
 
-/* What the layer gives. */
+/* Record the layer's output, for the layers that read it. */
 static void give(writer *w, onnx_name name, form is) {
     w->values[w->layer - w->arch->layers + 1] =
         (value){.name = name, .form = is, .shape = w->layer->out};
@@ -115,7 +119,7 @@ static void give(writer *w, onnx_name name, form is) {
 
 /* ---- Weights ---- */
 
-/* Tensor `index` of the layout, under its own name. */
+/* Add tensor `index` of the layout as a weight under its own name. */
 static const char *weight(writer *w, size_t index) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank,
@@ -130,13 +134,14 @@ static const char *weight(writer *w, size_t index) {
     return tensor->name;
 }
 
-/* ONNX wants the gates in the order i, o, f, c; here they are i, f, g (which is c), o. */
+/* ONNX has an LSTM's gates in the order i, o, f, c. This library has them in the order i, f, g, o,
+ * and its g is ONNX's c. */
 static const size_t gates[] = {0, 3, 1, 2};
 
 enum { GATES = 4 };
 
-/* The gates of tensor `index` in ONNX's order, and after them those of the next tensor, if there
- * are two. ONNX has one dimension more, in front: the direction. */
+/* Add a weight with the gates of tensor `index` in ONNX's order, followed, if tensors is 2, by
+ * those of the next tensor. ONNX's weight has one more dimension in front, the direction. */
 static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank + 1,
@@ -187,14 +192,16 @@ static void write_maxpool(writer *w) {
     give(w, output, PICTURE);
 }
 
-/* Zeros around a picture, channel by channel and all around each. */
+/* Pad a picture with zeros: `front` and `back` channels, and `around` pixels on each side of every
+ * channel. */
 static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, int64_t around) {
     onnx_name pads =
         onnx_constant(&w->graph, (int64_t[]){0, front, around, around, 0, back, around, around}, 8);
     return node_2(w, "Pad", input.text, pads.text);
 }
 
-/* Padded by a node of its own, since not every program knows that an average's pads may count. */
+/* Pad by a node of its own, since not every program supports an AveragePool that counts its
+ * padding. */
 static void write_avgpool(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE);
@@ -269,7 +276,7 @@ static void write_embedding(writer *w) {
     give(w, node_2(w, "Gather", weight(w, w->layer->weight), input.text), SEQUENCE);
 }
 
-/* ONNX's LSTM wants (t, batch, c), and gives (t, directions, batch, c). */
+/* ONNX's LSTM takes (t, batch, c), and gives (t, directions, batch, c). */
 static void write_lstm(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, SEQUENCE), output = onnx_name_new(&w->graph);
@@ -352,7 +359,7 @@ static void write_layer(writer *w) {
         write_function(w, "Sigmoid");
         break;
     case FED_LAYER_DROPOUT:
-        give(w, input->name, input->form); /* nothing is dropped in use */
+        give(w, input->name, input->form); /* inference drops nothing */
         break;
     case FED_LAYER_BATCHNORM:
         write_batchnorm(w);
@@ -378,7 +385,7 @@ static void write_layer(writer *w) {
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The whole graph ---- */
 
 static void write_input(writer *w) {
     const fed_arch *arch = w->arch;
@@ -412,8 +419,10 @@ static fed_status check_finite(const fed_arch *arch, const float *params, fed_er
     for (size_t i = 0; i < arch->layout.count; i++) {
         const fed_tensor *tensor = &arch->layout.tensors[i];
         if (fed_first_nonfinite(params + tensor->offset, tensor->size) < tensor->size) {
-            return fed_fail(err, FED_ENONFINITE, "tensor \"%s\" holds what is not a finite number",
-                            tensor->name);
+            return fed_fail(
+                err, FED_ENONFINITE,
+                "tensor \"%s\" holds NaN or infinity: an ONNX file needs finite numbers",
+                tensor->name);
         }
     }
     return FED_OK;

@@ -1,7 +1,10 @@
-/* ONNX's messages: protobuf of the few kinds that a model needs, streamed to a file.
+/*
+ * Writes ONNX files: encodes the few kinds of protobuf message that a model needs.
  *
- * Numbers of fields and types are those of onnx.proto. A message inside another has its length in
- * front of it, so all but the weights' floats is put together in memory first. */
+ * Numbers of fields and types are those of onnx.proto. A nested message has its length in front of
+ * it. So all bytes but the weights' floats are put together in memory first; the floats go
+ * straight to the file.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/onnx_graph.h"
 
@@ -13,8 +16,8 @@
 #include "fed/file.h"
 #include "fed/version.h"
 
-enum { IR_VERSION = 7, OPERATORS = 13 };    /* IR 7 came with version 13 of the operators */
-static const uint64_t FILE_MAX = INT32_MAX; /* what protobuf can read */
+enum { IR_VERSION = 7, OPERATORS = 13 };    /* operators of version 13 need IR 7 or later */
+static const uint64_t FILE_MAX = INT32_MAX; /* the most bytes that protobuf libraries read */
 
 /* ---- Protobuf ---- */
 
@@ -39,7 +42,7 @@ static void put_text(fed_writer *w, unsigned field, const char *text) {
     put_bytes(w, field, text, strlen(text));
 }
 
-/* A message that was written apart, which is freed. */
+/* Write a nested message from its own writer, which is then freed. */
 static void put_message(fed_writer *w, unsigned field, fed_writer *message) {
     if (message->status != FED_OK) {
         w->status = message->status;
@@ -148,7 +151,7 @@ static void put_value(onnx_graph *g, unsigned field, const char *name, onnx_type
     put_text(&dim, DIM_NAME, "batch");
     put_message(&shape, DIM, &dim);
     for (size_t i = 0; i < n; i++) {
-        put_int(&dim, DIM_VALUE, dims[i]); /* put_message left it empty */
+        put_int(&dim, DIM_VALUE, dims[i]); /* put_message has left the writer dim empty */
         put_message(&shape, DIM, &dim);
     }
     fed_writer_growing(&tensor);
@@ -191,7 +194,7 @@ void onnx_weight_add(onnx_graph *g, const onnx_weight *weight) {
     g->weights[g->weight_count++] = *weight;
 }
 
-/* The head of a weight's tensor, up to its floats. */
+/* The bytes of a weight's TensorProto before its floats. */
 enum { HEAD = 256 };
 
 static fed_writer weight_head(const onnx_weight *weight, uint8_t bytes[HEAD]) {
@@ -233,7 +236,7 @@ static uint64_t graph_size(const onnx_graph *g) {
     uint64_t size = g->body.len;
     for (size_t i = 0; i < g->weight_count; i++) {
         uint64_t weight = weight_size(&g->weights[i]);
-        size += 1 + fed_varint_size(weight) + weight; /* its key is one byte */
+        size += 1 + fed_varint_size(weight) + weight; /* the field's key takes one byte */
     }
     return size;
 }
@@ -246,7 +249,7 @@ static void put_pair(fed_writer *w, unsigned field, const char *key, const char 
     put_message(w, field, &pair);
 }
 
-/* All of a ModelProto up to the graph's first byte. */
+/* Write the beginning of a ModelProto, up to the graph's first byte. */
 static void write_model(fed_writer *w, uint64_t graph_bytes, const char *const *metadata) {
     enum { VERSION = 1, PRODUCER = 2, PRODUCER_VERSION = 3, GRAPH = 7, OPSET = 8, PROPERTY = 14 };
     fed_writer opset;

@@ -1,4 +1,5 @@
-/* An ONNX graph while it is being written: nodes in memory, weights where they are. */
+/* An ONNX graph that is being written: its nodes are in memory, its weights stay in the caller's
+ * arrays. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ONNX_GRAPH_H
 #define FEDTRAIN_ONNX_GRAPH_H
@@ -9,7 +10,7 @@
 
 enum { ONNX_RANK = 4, ONNX_PARTS = 8, ONNX_NAME = FED_TENSOR_NAME + 16 };
 
-/** What the elements of an input, output or constant are, by ONNX's numbers. */
+/** The type of the elements of an input, output or constant, by ONNX's numbers. */
 typedef enum onnx_type { ONNX_FLOAT = 1, ONNX_INT64 = 7 } onnx_type;
 
 /** A weight: floats of a few arrays, one after the other. */
@@ -19,18 +20,19 @@ typedef struct onnx_weight {
     uint64_t dims[ONNX_RANK];
     size_t parts;
     const float *part[ONNX_PARTS];
-    size_t part_size; /* of each, in floats */
+    size_t part_size; /* floats of each array */
 } onnx_weight;
 
 typedef struct onnx_graph {
     fed_writer body; /* nodes, constants, inputs and outputs: fields of a GraphProto */
     onnx_weight *weights;
     size_t weight_count, weight_cap;
-    unsigned names; /* made up so far */
+    unsigned names; /* number of names made up so far */
     fed_status status;
 } onnx_graph;
 
-/** A node under way: op and name, then inputs, attributes and one output; add ends it. */
+/** A node that is being written: op and name first, then inputs and attributes. onnx_node_add gives
+ * it its one output and ends it. */
 typedef struct onnx_node {
     onnx_graph *graph;
     fed_writer bytes;
@@ -46,7 +48,8 @@ void onnx_graph_free(onnx_graph *g);
 /** A name that nothing else has. */
 onnx_name onnx_name_new(onnx_graph *g);
 
-/** op such as "Conv"; name: the layer's, for people who look at the graph. */
+/** Begin a node. op: an operator, such as "Conv". name: the layer's, for people who look at the
+ * graph. */
 onnx_node onnx_node_new(onnx_graph *g, const char *op, const char *name);
 void onnx_node_input(onnx_node *node, const char *value);
 void onnx_node_int(onnx_node *node, const char *key, int64_t value);
@@ -54,17 +57,19 @@ void onnx_node_ints(onnx_node *node, const char *key, const int64_t *values, siz
 void onnx_node_float(onnx_node *node, const char *key, float value);
 void onnx_node_add(onnx_node *node, const char *output);
 
-/** A constant of whole numbers, {n}. Returns its name. */
+/** Add a constant of n whole numbers. Returns its name. */
 onnx_name onnx_constant(onnx_graph *g, const int64_t *values, size_t n);
 
-/** A weight; added once, however often it is asked for. The floats must outlive the graph. */
+/** Add a weight. If a weight of this name was added before, nothing happens. The floats must
+ * outlive the graph. */
 void onnx_weight_add(onnx_graph *g, const onnx_weight *weight);
 
-/** An input or output, {batch, dims...}. */
+/** Add an input or output of dimensions {batch, dims...}. */
 void onnx_input(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 void onnx_output(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 
-/** Write the model. metadata: NULL or key, value, ..., NULL. Errors as fedtrain_onnx_save's. */
+/** Write the model's file. metadata: NULL, or a list of key, value, ..., NULL. Errors as
+ * fedtrain_onnx_save's. */
 fed_status onnx_graph_save(const onnx_graph *g, const char *path, const char *const *metadata,
                            fed_error *err) FED_CHECKED;
 

@@ -29,7 +29,8 @@ void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state
 void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
                                   size_t n) {
     const fedtrain_state_parts p = fedtrain_state_parts_of(optimizer, n);
-    if (FED_SMALL || p.rates == p.own || state[p.rates] <= 0) { /* a schedule may be at 0 */
+    if (FED_SMALL || p.rates == p.own || state[p.rates] <= 0) { /* no step was taken, or the
+                                                                   schedule's rate was always 0 */
         return;
     }
     float *own = state + p.own, *control = params + n;
@@ -40,7 +41,8 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
     }
 }
 
-/* A window is over. WAITED is 0 before the first one, then 1 more than windows without a gain. */
+/* The schedule "stall" at the end of a window. stall[WAITED] is 0 before the first window; later
+ * it is 1 + the windows since the best. */
 static void stall_detector(const fed_optimizer *o, float *stall, float mean) {
     if (stall[FEDTRAIN_STALL_WAITED] <= 0 ||
         (double)mean < (double)stall[FEDTRAIN_STALL_BEST] * (1 - o->stall_gain)) {

@@ -1,4 +1,4 @@
-/* One optimizer step in numbers: what it makes of a gradient, and where it finds its memory. */
+/* One optimizer step in numbers: its coefficients, and pointers to what it changes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_OPTIMIZER_STEP_H
 #define FEDTRAIN_OPTIMIZER_STEP_H
@@ -10,39 +10,42 @@
 #include "fed/small.h"
 
 /**
- * The numbers. The gradient first: g times share, g += mu (w - w0), is held to limit, times scale,
- * plus decay w. Then the rule, Adam's w = keep w - rate m / (sqrt(v) scale2 + epsilon).
+ * The coefficients of a step. It first changes the gradient g, in this order: g *= share; g += mu
+ * (w - w0); g is clipped to -limit .. limit; g *= scale; g += decay w. Then comes the optimizer's
+ * rule; Adam's is w = keep w - rate m / (sqrt(v) scale2 + epsilon).
  */
 typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float share; /* not 1: only of a step in parts, which a small build has not */
-    float rate;  /* of learning; Adam: / (1 - beta1^t) */
+    float share; /* not 1 only if a step is taken in parts, which a small build does not do */
+    float rate;  /* the learning rate; for Adam divided by 1 - beta1^t */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */
-    float fresh2; /* 1 - beta2: in float32 it would be 1.3e-5 too small */
+    float fresh2; /* 1 - beta2, computed in double: in float32 its error would be 1.3e-5 */
     float scale2; /* 1 / sqrt(1 - beta2^t) */
     float epsilon;
     float keep; /* 1 - learning rate * AdamW's decay */
 } fedtrain_step;
 
 /**
- * One step of n parameters. Pointers are into the parameters and the state that the caller holds: a
- * backend that keeps copies elsewhere finds its own by the distance from what it copied.
+ * One step of n parameters. The pointers lead into the caller's arrays of parameters and state. A
+ * backend with copies on a GPU finds the place in its copy by the pointer's distance from the
+ * array's start.
  */
 typedef struct fedtrain_update {
     fed_rule rule;
     fedtrain_step step;
-    double clip_norm;      /* the whole gradient's norm is held to it first; 0: it is not */
-    float *params;         /* float32[n], stepped in place; with scaffold float32[2 n] */
+    double clip_norm;      /* the norm of the whole gradient is clipped to it first; 0: not
+                              clipped */
+    float *params;         /* float32[n], updated in place; with scaffold float32[2 n] */
     float *first, *second; /* moments: float32[n], by the rule */
-    const float *start;    /* float32[n], where the round began; NULL: nothing needs it */
-    const float *own;      /* float32[n], c_i of scaffold; NULL: there is none */
+    const float *start;    /* float32[n], the weights at the round's start; NULL: not needed */
+    const float *own;      /* float32[n], scaffold's c_i; NULL: no scaffold */
     size_t control;        /* where scaffold's c begins in params */
 } fedtrain_update;
 
-/** The rate, if all that a step does is to go that far down the gradient; else 0. */
+/** Return the learning rate if the step is just w -= rate g; otherwise 0. */
 static inline float fedtrain_update_only_rate(const fedtrain_update *u) {
     bool only = !FED_SMALL && u->rule == FED_SGD && !u->step.shaped && u->start == NULL;
     return only ? u->step.rate : 0;

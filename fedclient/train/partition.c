@@ -1,4 +1,4 @@
-/* A partition of samples among clients: views of it, and its end. */
+/* A partition of samples among clients: a client's shard, and freeing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/partition.h"
 

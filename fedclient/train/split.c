@@ -8,12 +8,13 @@
 
 #include "fedclient/train/items.h"
 
-/* Streams of the seed that nothing else uses. */
+/* Random numbers of the seed that are used for splits only. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* The number after a key, such as "classes:k=2"; false if there is another key, or more text. */
+/* Read the number after a key, as in "classes:k=2"; false if the spec has another key, or text
+ * after the number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     char *end = NULL;
@@ -63,7 +64,8 @@ static fed_status fill_identity(uint32_t **index, size_t n) {
     return FED_OK;
 }
 
-/* A shuffled deck, dealt one card at a time: client k gets cards k, k + clients, ... */
+/* Deal shuffled items one at a time: client k gets items k, k + clients, ... of the shuffled
+ * order. */
 static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
                                   const fedtrain_partition *partition) {
     uint32_t *deck, *hand = partition->index;
@@ -79,7 +81,8 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
     return FED_OK;
 }
 
-/* Where piece p of `pieces` begins among n samples: pieces differ by one sample at most. */
+/* The first sample of piece p, if n samples are cut into `pieces` pieces that differ by one sample
+ * at most. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
     return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
@@ -115,7 +118,7 @@ static fed_status split_by_classes(const fedtrain_items *items, uint32_t k, fed_
     return status;
 }
 
-/* Deal out the groups as a deck, then let each item follow its group. */
+/* Deal shuffled groups to clients in turn, and give each item to its group's client. */
 static fed_status split_by_group(const fedtrain_items *items, fed_rng *rng,
                                  const fedtrain_partition *partition) {
     uint32_t clients = partition->clients, *deck;
@@ -149,13 +152,14 @@ done:
     return status;
 }
 
-/* Each client must get one at least. */
+/* Check that each client can get at least one item, group or set of k pieces. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;
     bool by_group = split.kind == FEDTRAIN_BY_GROUP;
     if (clients == 0) {
-        return fed_fail(err, FED_EINVAL, "no clients to split the data among: 1 at least");
+        return fed_fail(err, FED_EINVAL,
+                        "there are no clients to split the data among: give at least 1");
     }
     if ((by_label && items->label == NULL) || (by_group && items->group == NULL)) {
         return fed_fail(err, FED_EINVAL,
@@ -166,7 +170,9 @@ static fed_status check_split(const fedtrain_items *items, fedtrain_split split,
                               "another split");
     }
     if (split.kind == FEDTRAIN_BY_CLASSES && (split.k == 0 || split.k > items->classes)) {
-        return fed_fail(err, FED_EINVAL, "classes:k=%" PRIu32 ": the data has %" PRIu32 " classes",
+        return fed_fail(err, FED_EINVAL,
+                        "split classes:k=%" PRIu32 ": k must be 1 to the data's %" PRIu32
+                        " classes",
                         split.k, items->classes);
     }
     size_t dealt = by_group ? items->groups : items->count;
@@ -209,7 +215,7 @@ static fed_status make_partition(const fedtrain_items *items, fedtrain_split spl
     }
     if (status != FED_OK) {
         fedtrain_partition_free(&made);
-        return fed_fail(err, status, "no memory for a split of %zu samples", items->count);
+        return fed_fail(err, status, "out of memory for a split of %zu samples", items->count);
     }
     *partition = made;
     return FED_OK;
@@ -243,7 +249,8 @@ fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, 
 fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
                                uint32_t k, uint64_t seed, fedtrain_shard *shard, fed_error *err) {
     if (k >= clients) {
-        return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
+        return fed_fail(err, FED_EINVAL,
+                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
                         clients);
     }
     fedtrain_partition all;
@@ -255,7 +262,7 @@ fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split
     }
     fedtrain_partition_free(&all);
     if (own.index == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a share of %zu samples", own.count);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a shard of %zu samples", own.count);
     }
     *shard = own;
     return FED_OK;

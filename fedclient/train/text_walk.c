@@ -1,4 +1,4 @@
-/* Language models: the walk through a text, window by window. */
+/* Language models: which window of the text each sample of a batch reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/text_walk.h"
 
@@ -8,16 +8,17 @@
 #include "fedclient/train/gather.h"
 
 /*
- * Each sample of a batch reads a stream of its own: so many windows of T tokens, one after the
- * other. The streams begin evenly spread over the text, as many windows long as fit side by side;
- * where not even one fits, they overlap. The same in each pass.
+ * Each sample of a batch reads a stream of its own: `windows` windows of T tokens, one after the
+ * other. The streams' beginnings are evenly spread over the text. A stream is as long as possible
+ * without overlap, but has at least one window; short texts' streams overlap. Each pass reads the
+ * same streams.
  */
 typedef struct streams {
     const uint32_t *token;
-    size_t window;  /* T */
+    size_t window;  /* T, in tokens */
     size_t windows; /* in each stream */
-    size_t spread;  /* the last stream's first token */
-    size_t last;    /* stream */
+    size_t spread;  /* where the last stream begins, in tokens */
+    size_t last;    /* the last stream's number */
 } streams;
 
 static streams streams_of(const fedtrain_job *job) {
@@ -29,7 +30,8 @@ static streams streams_of(const fedtrain_job *job) {
     return s;
 }
 
-/* One sample: `count` tokens and what follows each, then zeros. */
+/* Fill sample b of net->x with `count` tokens, and of net->label with the token after each; the
+ * rest becomes 0. */
 void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
                                size_t b) {
     size_t window = net->arch->positions;
@@ -50,7 +52,7 @@ static void gather(const fedtrain_job *job, const streams *s, size_t window) {
     }
 }
 
-/* Every round takes as many windows, so the round's number says where it starts. */
+/* Every round takes the same number of windows, so its number gives the window where it starts. */
 static size_t window_at(const fedtrain_job *job, const streams *s, size_t step) {
     return (size_t)(((uint64_t)job->round * job->steps + step) % s->windows);
 }
@@ -105,8 +107,8 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
 /* ---- Training ---- */
 
 /*
- * What the clients before left in the net, or an interrupted run, must not be seen: so that the
- * same job gives the same bits, the net reads one window again instead of going on.
+ * The net may hold LSTM states of another client or of an interrupted run. It forgets them and
+ * reads the window before the run's first one again, so that the same job gives the same bits.
  */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params, fed_error *err) {
     fedtrain_net *net = job->net;

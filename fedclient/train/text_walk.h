@@ -1,4 +1,4 @@
-/* Training on text: where in it each step reads. */
+/* Training on text: where in the text each step reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TEXT_WALK_H
 #define FEDTRAIN_TEXT_WALK_H
@@ -12,17 +12,18 @@ fed_status fedtrain_text_check_arch(const fed_arch *arch, fed_error *err) FED_CH
 fed_status fedtrain_text_check_tokens(const fed_arch *arch, const uint32_t *token, size_t count,
                                       fed_error *err) FED_CHECKED;
 
-/** Whether the job's text can be walked. Errors: as fedtrain_run's. */
+/** Check that the job's text can be read in windows. Errors: as fedtrain_run's. */
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) FED_CHECKED;
 
-/** A run begins: what the net remembers becomes what it would of the window before. */
+/** Begin a run: set the net's LSTM state to that after the window before the run's first one. */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params,
                                fed_error *err) FED_CHECKED;
 
-/** The round's step-th window of each stream, into net->x and net->label. */
+/** Copy the round's step-th window of each stream into net->x and net->label. */
 void fedtrain_text_gather(const fedtrain_job *job, size_t step);
 
-/** Sample b of the net's x and label: `count` tokens and what follows each, then zeros. */
+/** Fill sample b of net->x with `count` tokens, and of net->label with the token after each; the
+ * rest of the window becomes 0. */
 void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
                                size_t b);
 

@@ -10,7 +10,7 @@
 #include "fedtrain/batches.h"
 #include "fedtrain/optimizer.h"
 
-/* What a small build leaves out, beside layers. */
+/* Refuse a job that needs what a small build leaves out, apart from layers. */
 static fed_status check_build(const fedtrain_job *job, fed_error *err) {
     const fed_optimizer *o = &job->optimizer;
     bool varied = job->augment.padding > 0 || job->augment.flip;
@@ -28,7 +28,8 @@ static fed_status check_build(const fedtrain_job *job, fed_error *err) {
 static fed_status check_job(const fedtrain_job *job, fed_error *err) {
     FED_TRY(check_build(job, err));
     if (job->steps <= job->done) {
-        return fed_fail(err, FED_EINVAL, "no local steps: 1 at least");
+        return fed_fail(err, FED_EINVAL,
+                        "there are no local steps to take: a round needs at least 1");
     }
     if (!FED_SMALL && job->optimizer.scaffold_share > 0 && !job->net->arch->scaffold) {
         return fed_fail(err, FED_EINVAL,
@@ -52,14 +53,14 @@ static fed_status explain(const fedtrain_job *job, fed_status status, size_t ste
                     job->client, job->round, step + 1, job->steps, why->text);
 }
 
-/* A run's steps, as far as they have come. */
+/* The state of a run: the steps taken so far. */
 typedef struct run {
     const fedtrain_job *job;
     fedtrain_batches *batches;
     float *params, *state;
-    size_t step; /* the first that was not taken */
-    double sum;  /* of the losses */
-    bool more;   /* false: the caller of the job wants no more */
+    size_t step; /* the first step that was not taken yet */
+    double sum;  /* of the losses of the steps taken */
+    bool more;   /* false: after_step asked to end the run */
 } run;
 
 static fed_status took(run *r, fed_status status, float loss, const fed_error *why,
@@ -96,8 +97,8 @@ static fed_status start_pass(const run *r, size_t step, fed_error *err) {
     return status == FED_OK ? FED_OK : explain(r->job, status, step, &why, err);
 }
 
-/* On a device: the next pass is in its stream before the loss of this one is read, so that it never
- * waits for the host. */
+/* Take steps on a GPU. The next pass is put into the GPU's stream before the loss of the last one
+ * is read, so that the GPU never waits for the host. */
 static fed_status take_steps_ahead(run *r, fed_error *err) {
     const fedtrain_job *job = r->job;
     FED_TRY(start_pass(r, r->step, err));

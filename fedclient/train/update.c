@@ -1,4 +1,5 @@
-/* An optimizer step: its learning rate, its numbers, and its kernels at work. */
+/* An optimizer step on the processor: its learning rate, its coefficients, and the calls of its
+ * kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/update.h"
 
@@ -70,7 +71,7 @@ double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, 
     return FED_SMALL ? optimizer->learning_rate : scheduled_rate(optimizer, state, n);
 }
 
-/* 1 - beta^t without the cancellation that a float power would suffer. */
+/* 1 - beta^t, without the loss of digits that computing beta^t in float would cause. */
 static double bias_correction(double beta, double t) {
     return beta > 0 ? -expm1(t * log(beta)) : 1;
 }
@@ -105,7 +106,7 @@ fedtrain_updater fedtrain_update_begin(const fed_optimizer *optimizer, float *st
     const fedtrain_state_parts p = fedtrain_state_parts_of(o, n);
     double rate = fedtrain_update_rate(o, state, n);
     if (counts_steps(o)) {
-        state[p.steps] += 1.0F; /* sticks at 2^24 */
+        state[p.steps] += 1.0F; /* a float stays at 2^24 when 1 is added */
     }
     fedtrain_update u = {.rule = o->rule,
                          .step = begin_step(o, rate),

@@ -7,14 +7,17 @@
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
-/** Where the parts of an optimizer's state begin, and its size, in floats. */
+/** Where the parts of an optimizer's state begin, and the state's size, in floats.
+ * fedtrain_optimizer_state_size describes the parts. */
 typedef struct fedtrain_state_parts {
     size_t steps, stall, start, own, rates, size;
 } fedtrain_state_parts;
 
 fedtrain_state_parts fedtrain_state_parts_of(const fed_optimizer *optimizer, size_t n);
 
-/** What the part "stall" remembers. */
+/** The values of the state's part "stall", for the schedule of this name: sum and number of the
+ * losses of a window, the best window's mean, 1 + the windows since, and how often the rate was
+ * cut. */
 enum {
     FEDTRAIN_STALL_SUM,
     FEDTRAIN_STALL_COUNT,
@@ -24,10 +27,11 @@ enum {
     FEDTRAIN_STALL_FLOATS
 };
 
-/** The learning rate of the next step, by the schedule. */
+/** The learning rate of the next step, by the optimizer's schedule. */
 double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** What a step counts in the state, and what it was before: a step that fails puts it back. */
+/** The counters in an optimizer's state. A step that fails puts back their values from before it.
+ */
 typedef struct fedtrain_counters {
     float steps, rates;
 } fedtrain_counters;
@@ -37,25 +41,26 @@ fedtrain_counters fedtrain_counters_of(const fed_optimizer *optimizer, const flo
 void fedtrain_counters_put(const fed_optimizer *optimizer, float *state, size_t n,
                            fedtrain_counters counters);
 
-/** A step, and the kernels that take it. */
+/** A step, and the kernels that compute it. */
 typedef struct fedtrain_updater {
     fedtrain_update update;
     const fedtrain_kernels *kernels;
 } fedtrain_updater;
 
-/** Start a step of all n parameters: counts it in the state. */
+/** Start a step of all n parameters, and count it in the state. */
 fedtrain_updater fedtrain_update_begin(const fed_optimizer *optimizer, float *state, float *params,
                                        size_t n);
 
-/** For a step that clips by norm, with the whole gradient and before anything is updated; else does
- * nothing.   grad float32[n] */
+/** If the optimizer clips by norm, compute the factor for this gradient; otherwise do nothing. Call
+ * it with the whole gradient, before any parameter is updated.   grad float32[n] */
 void fedtrain_update_clip(fedtrain_updater *u, const float *grad, size_t n);
 
-/** Update parameters offset .. offset + n - 1, each once a step.   grad float32[n]: of these. In
- * parts or at once, the values are the same. */
+/** Update parameters offset .. offset + n - 1, each once a step.   grad float32[n]: the gradient of
+ * these. The results are the same for parts and for all parameters at once. */
 void fedtrain_update_apply(const fedtrain_updater *u, size_t offset, const float *grad, size_t n);
 
-/** The sink that does this. It takes a layer in any parts. */
+/** A sink (fedtrain/sink.h) that calls fedtrain_update_apply for each gradient. It accepts a layer
+ * in any parts. */
 fedtrain_sink fedtrain_update_sink(fedtrain_updater *u);
 
 #endif

@@ -31,8 +31,9 @@ static const fedclient_transport_kind *find(const char *name) {
 
 static fed_status say_missing(const char *name, fed_error *err) {
     if (kinds[0] == NULL) {
-        return fed_fail(err, FED_ENOTFOUND,
-                        "this build has no transport: build it with libcurl, or with mbedTLS 3.6");
+        return fed_fail(
+            err, FED_ENOTFOUND,
+            "this build has no transport: build libfedclient with libcurl, or with mbedTLS 3.6");
     }
     const char *second = fedclient_transport_name(1);
     return fed_fail(err, FED_ENOTFOUND, "this build has no transport \"%.50s\"; it has %s%s%s",
@@ -49,9 +50,10 @@ fed_status fedclient_transport_open(const char *name, const fedclient_transport_
     }
     const bool of_system = options->for_caches && options->ca_pem == NULL;
     if (!of_system && fed_cert_fingerprint(options->ca_pem, digest, NULL) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "the CA is not a certificate in PEM: take %s",
-                        options->for_caches ? "that of the CA which has signed the cache's"
-                                            : "ca.pem from the coordinator");
+        return fed_fail(err, FED_EFORMAT, "ca_pem is not a certificate in PEM: give %s",
+                        options->for_caches
+                            ? "the certificate of the CA that signed the cache's certificate"
+                            : "ca.pem from the coordinator");
     }
     fedclient_transport_options complete = *options;
     if (complete.patience_ms == 0) {

@@ -1,4 +1,4 @@
-/* An entry of the table of transports; each folder of transports/ has one. */
+/* An entry in the table of transports. Each folder of transports/ defines one entry. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TRANSPORTS_H
 #define FEDCLIENT_TRANSPORTS_H

@@ -1,4 +1,5 @@
-/* The links of one coordinator: those of its followers, or the one to its leader. */
+/* Keeps the links of one coordinator: at the leader those of its followers, at a follower the one
+ * to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* accept4 */
 #include "fedserver/cluster/cluster.h"
@@ -18,14 +19,14 @@
 #include "fed/host_port.h"
 
 enum {
-    AGAIN_MS = 100,       /* between two tries to reach the leader */
-    SAY_EVERY_MS = 10000, /* the log says this often why a link does not come about */
+    AGAIN_MS = 100,       /* time between two tries to connect to the leader */
+    SAY_EVERY_MS = 10000, /* least time between two lines of the log about links that fail */
     ADDRESS_TEXT = 256
 };
 
 typedef struct place {
     cluster_link *link; /* NULL: free */
-    bool writes;        /* epoll watches whether the socket takes bytes */
+    bool writes;        /* epoll also watches whether the socket takes bytes */
 } place;
 
 struct cluster {
@@ -35,17 +36,19 @@ struct cluster {
     int listening, epoll;
     place followers[CLUSTER_LINKS_MOST];
     bool leads, dismissed;
-    place up; /* to the leader */
+    place up; /* the link to the leader */
     char leader[ADDRESS_TEXT];
     uint64_t term;
-    bool told; /* the log says that `up` is there */
+    bool told; /* the log has a line that the link to the leader works */
     int64_t again_ms, said_ms;
-    uint64_t says, heard; /* bytes of the largest update that this leader takes, or the leader */
+    /* bytes of the largest update: as this leader tells; as the leader has told */
+    uint64_t says, heard;
 };
 
 static void watch(const cluster *c, int fd, int operation, bool writes) {
     struct epoll_event event = {.events = EPOLLIN | (writes ? (uint32_t)EPOLLOUT : 0)};
-    (void)epoll_ctl(c->epoll, operation, fd, &event); /* where it fails, the loop looks in time */
+    /* if this fails, the link is polled anyway, only later */
+    (void)epoll_ctl(c->epoll, operation, fd, &event);
 }
 
 fed_status cluster_open(int listening, const cluster_handlers *handlers, const fed_log *log,
@@ -76,12 +79,12 @@ int cluster_fd(const cluster *c) {
     return c->epoll;
 }
 
-/* ---- ends of links -------------------------------------------------------------------------- */
+/* ---- ending links --------------------------------------------------------------------------- */
 
-/* A link is over: tell its owners. */
+/* End a link: call `tell` for the owner of each of its requests. */
 static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
     cluster_link *link = p->link;
-    p->link = NULL; /* who is told may look whether there is a link */
+    p->link = NULL; /* a function that is told may ask whether there is a link */
     for (size_t k = 0; link != NULL && k < cluster_link_owners(link); k++) {
         uint64_t id;
         void *owner = cluster_link_owner_at(link, k, &id);
@@ -118,19 +121,19 @@ void cluster_close(cluster *c) {
     free(c);
 }
 
-/* ---- new links ------------------------------------------------------------------------------ */
+/* ---- opening links -------------------------------------------------------------------------- */
 
 static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error *err) {
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     FED_TRY(cluster_link_new(fd, caller, &c->keys, fed_clock_monotonic_ms(), &p->link, err));
-    p->writes = caller; /* it may still be connecting */
+    p->writes = caller; /* a socket that is still connecting becomes ready for writing */
     watch(c, fd, EPOLL_CTL_ADD, p->writes);
     return FED_OK;
 }
 
-/* A free place, or that of the oldest stranger: strangers who are silent keep no follower out.
- * NULL: all places have followers. */
+/* Find a free place, or free that of the oldest peer that has not proved its key. So peers that
+ * only connect keep no follower out. NULL: followers have all places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -150,7 +153,8 @@ static place *make_place(cluster *c) {
     return oldest;
 }
 
-/* A socket that is connecting; -1: that is no address of numbers, or the system refuses. */
+/* Begin to connect, and return the socket; -1: the address is not an IP address and a port, or the
+ * system refuses. */
 static int begin_connect(const char *address) {
     fed_host_port at;
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -169,7 +173,7 @@ static int begin_connect(const char *address) {
     return fd;
 }
 
-/* May the log have one more line about links that do not come about? */
+/* May the log have one more line about links that fail? At most one in SAY_EVERY_MS. */
 static bool may_say(cluster *c) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const bool may = c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS;
@@ -177,7 +181,8 @@ static bool may_say(cluster *c) {
     return may;
 }
 
-/* Say why there is no link to the leader; not each time. */
+/* Log why there is no link to the leader: at once if there was one, else not more often than every
+ * SAY_EVERY_MS. */
 static void complain(cluster *c, const char *why) {
     if (may_say(c) || c->told) {
         fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
@@ -199,21 +204,22 @@ static void reach_leader(cluster *c, const char *leader, uint64_t term) {
     c->again_ms = now_ms + AGAIN_MS;
     const int fd = begin_connect(leader);
     if (fd < 0) {
-        complain(c, "it can't be connected to: see that it runs, and that this machine has a way "
-                    "to its --cluster port");
+        complain(c, "the leader can't be connected to: see that it runs, and that this machine "
+                    "reaches its --cluster port");
     } else if (add_link(c, &c->up, fd, true, &why) != FED_OK) {
         complain(c, why.text);
     }
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
+/* ---- receiving frames ----------------------------------------------------------------------- */
 
 static fed_status from_follower(void *user, cluster_link *link, cluster_frame *frame,
                                 fed_error *err) {
     cluster *c = user;
     void *owner = cluster_link_owner(link, frame->id);
     if (frame->kind == CLUSTER_REQUEST && owner != NULL) {
-        return fed_fail(err, FED_EFORMAT, "it uses the id of a request that is under way");
+        return fed_fail(err, FED_EFORMAT,
+                        "the follower uses the id of a request that has no answer yet");
     }
     if (frame->kind == CLUSTER_REQUEST) {
         FED_TRY(c->handlers.asked(c->handlers.user, link, frame, &owner, err));
@@ -236,15 +242,16 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     cluster_answer answer;
     void *owner = cluster_link_owner(link, frame->id);
     if (frame->kind != CLUSTER_ANSWER || owner == NULL) {
-        return FED_OK; /* the answer to a request that was cancelled */
+        return FED_OK; /* an answer to a request that was cancelled is dropped */
     }
     if (cluster_answer_read(frame->head.data, frame->head.len, &answer) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "its answer can't be read");
+        return fed_fail(err, FED_EFORMAT,
+                        "the leader's answer can't be read: run the same release everywhere");
     }
     if (frame->body.len > 0) {
         answer.response.body = fedserver_blob_new(&frame->body);
         if (answer.response.body == NULL) {
-            return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+            return fed_fail(err, FED_ENOMEM, "out of memory for an answer of the leader");
         }
     }
     cluster_link_disown(link, frame->id);
@@ -252,7 +259,7 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     return FED_OK;
 }
 
-/* ---- turns ---------------------------------------------------------------------------------- */
+/* ---- polling -------------------------------------------------------------------------------- */
 
 static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -264,7 +271,8 @@ static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
         cluster_link_announce(p->link, c->says);
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
-            if (cluster_link_up(p->link) || may_say(c)) { /* strangers must not fill the log */
+            if (cluster_link_up(p->link) || may_say(c)) {
+                /* peers that have not proved the key must not fill the log */
                 fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
                          "the link of a follower ended: %s", why.text);
             }
@@ -293,7 +301,8 @@ void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uin
         c->leads = true;
         end_up(c);
     }
-    /* Close at once what can't be served: a follower that is closed asks anew who leads. */
+    /* Accept connections. Close at once those that can't be served: a follower then asks again who
+     * leads. */
     for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
         fed_error why = {0};
         const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
@@ -301,7 +310,8 @@ void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uin
         if (p == NULL) {
             close(fd);
         } else if (add_link(c, p, fd, false, &why) != FED_OK) {
-            fed_logf(c->log, FED_LOG_WARN, "a coordinator could not be linked: %s", why.text);
+            fed_logf(c->log, FED_LOG_WARN, "the link of another coordinator can't be opened: %s",
+                     why.text);
         }
     }
     if (c->leads) {
@@ -363,7 +373,7 @@ unsigned cluster_followers(const cluster *c) {
     return count;
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
+/* ---- requests and answers ------------------------------------------------------------------- */
 
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) {
@@ -387,7 +397,7 @@ void cluster_cancel(cluster *c, uint64_t id) {
     fed_error ignored = {0};
     if (c->up.link != NULL && cluster_link_owner(c->up.link, id) != NULL) {
         cluster_link_disown(c->up.link, id);
-        /* where there is no memory for it, the leader answers in vain */
+        /* if there is no memory for this frame, the leader answers in vain */
         (void)!cluster_link_send(c->up.link, CLUSTER_CANCEL, id, NULL, NULL, 0, NULL, &ignored);
     }
 }
@@ -415,7 +425,7 @@ void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_respon
     len = fits ? len : 0;
     if (cluster_link_owner(link, id) != NULL) {
         cluster_link_disown(link, id);
-        /* without memory nobody is answered; the follower gives the request up with the link */
+        /* Without memory for the answer it is not sent; the request is lost when the link ends. */
         (void)!cluster_link_send(link, CLUSTER_ANSWER, id, &head, data, len, body, &ignored);
     }
 }

@@ -1,4 +1,5 @@
-/* A link: bytes that wait to be sent, frames that come in, and heartbeats. */
+/* Runs one link between coordinators: bytes that wait to be sent, frames that come in, and
+ * heartbeats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/cluster/cluster_link.h"
 
@@ -10,40 +11,47 @@
 
 enum {
     CHUNK = CLUSTER_TLS_RECORD,
-    COPIED_MOST = 4096,      /* a smaller blob is copied, to travel in one record with its head */
-    RECORDS_A_TURN = 64,     /* the other sockets of the process get their turn, too */
-    OWNERS_MOST = 128 * 1024 /* requests under way on one link */
+    /* a smaller blob is copied, so that it is sent in one record with its head */
+    COPIED_MOST = 4096,
+    /* the most TLS records in one call, so that other sockets get their turn */
+    RECORDS_A_TURN = 64,
+    OWNERS_MOST = 128 * 1024 /* the most requests without an answer on one link */
 };
 
 /* Bytes that wait to be sent. */
 typedef struct chunk {
     struct chunk *next;
     fedserver_blob *blob; /* NULL: the bytes are in `bytes` */
-    size_t len, at;       /* at: so many are sent */
+    size_t len, at;       /* at: how many bytes are sent already */
     uint8_t bytes[];      /* [CHUNK], where blob is NULL */
 } chunk;
 
 typedef struct owned {
     uint64_t id;
     void *owner;    /* NULL: free */
-    size_t free_at; /* the caller: index of the next free one, plus one */
+    size_t free_at; /* at the side that has connected: index of the next free element, plus one */
 } owned;
 
 struct cluster_link {
     int fd;
     cluster_tls *tls;
     bool caller, shaken, up;
-    bool broken; /* a frame was sent in part: out of memory */
+    bool broken; /* a frame could not be queued completely: out of memory */
     int64_t heard_ms, spoke_ms;
     uint64_t says, said,
-        heard; /* the number that heartbeats carry: ours, the last one sent, the peer's */
+        /* the number in heartbeats: this side's, the one that this side sent last, the peer's last
+         * one */
+        heard;
     chunk *first, *last;
-    size_t waiting; /* bytes in chunks that are no blobs */
+    size_t waiting; /* bytes in chunks that are not blobs */
     cluster_frame frame;
     owned *owners; /* [owner_cap], by the low half of an id */
     size_t owner_cap;
-    size_t owner_count; /* the caller: indices below it have been used */
-    size_t free_at;     /* the caller: index of a free one below it, plus one; 0: none */
+    /* at the side that has connected: indices below owner_count have been used */
+    size_t owner_count;
+    /* at the side that has connected: index of a free element below owner_count, plus one; 0:
+     * none */
+    size_t free_at;
 };
 
 fed_status cluster_link_new(int fd, bool caller, const cluster_keys *keys, int64_t now_ms,
@@ -210,8 +218,8 @@ static fed_status take_frame(cluster_link *link, cluster_link_taker taker, void 
     if (!link->up) {
         if (frame->kind != CLUSTER_HELLO || frame->id != CLUSTER_PROTOCOL) {
             return fed_fail(err, FED_EVERSION,
-                            "it speaks version %llu of the link, this release version %d: run "
-                            "releases that fit (docs/link.md)",
+                            "the other coordinator has version %llu of the link, this release has "
+                            "version %d: run releases that fit (docs/link.md)",
                             (unsigned long long)frame->id, CLUSTER_PROTOCOL);
         }
         link->up = true;
@@ -244,7 +252,8 @@ static fed_status take_bytes(cluster_link *link, const uint8_t *bytes, size_t le
 
 static fed_status receive_some(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                                void *user, uint64_t *moved, fed_error *err) {
-    uint8_t record[CLUSTER_TLS_RECORD]; /* a whole record, so that GnuTLS keeps none back */
+    /* room for a whole record, so that GnuTLS keeps no rest of it */
+    uint8_t record[CLUSTER_TLS_RECORD];
     for (int k = 0; k < RECORDS_A_TURN; k++) {
         size_t len = 0;
         const fed_status status = cluster_tls_receive(link->tls, record, sizeof record, &len, err);
@@ -262,7 +271,7 @@ static fed_status receive_some(cluster_link *link, int64_t now_ms, cluster_link_
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) {
     if (link->broken) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a frame to it");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a frame to another coordinator");
     }
     if (!link->shaken) {
         const fed_status status = cluster_tls_handshake(link->tls, err);
@@ -285,8 +294,8 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
     return now_ms - link->heard_ms < CLUSTER_SILENT_MS
                ? FED_OK
                : fed_fail(err, FED_ENET,
-                          "it was silent for %d s: see that it is not stopped, and that the line "
-                          "to it is not cut",
+                          "the other coordinator was silent for %d s: see that it is not "
+                          "stopped, and that the network between them works",
                           CLUSTER_SILENT_MS / 1000);
 }
 
@@ -297,7 +306,7 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms) {
     }
 }
 
-/* ---- requests under way --------------------------------------------------------------------- */
+/* ---- requests that wait for answers --------------------------------------------------------- */
 
 static bool make_room(cluster_link *link, size_t slot) {
     enum { FIRST = 64 };
@@ -335,7 +344,8 @@ fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id, fed
 fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner, fed_error *err) {
     const size_t slot = (uint32_t)id;
     if (slot >= OWNERS_MOST || (slot < link->owner_cap && link->owners[slot].owner != NULL)) {
-        return fed_fail(err, FED_EFORMAT, "it uses the number of a request that is under way");
+        return fed_fail(err, FED_EFORMAT,
+                        "the follower uses the number of a request that has no answer yet");
     }
     if (!make_room(link, slot)) {
         return fed_fail(err, FED_ENOMEM, "out of memory for requests of another coordinator");

@@ -1,89 +1,91 @@
-/* One connection between two coordinators: socket, TLS, frames, and whether the peer still lives.
- * */
+/* One connection between two coordinators: its socket, TLS, frames, and whether the peer is still
+ * there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLUSTER_LINK_H
 #define FEDSERVER_CLUSTER_LINK_H
 
 #include "fedserver/cluster/cluster_message.h"
 
-/** A peer that says nothing for so long is given up: it is stopped, or the line is cut. */
+/** A link sends a heartbeat after CLUSTER_HEARTBEAT_MS without other bytes. A link whose peer has
+ * sent nothing for CLUSTER_SILENT_MS ends: the peer is stopped, or the network is cut. */
 enum { CLUSTER_HEARTBEAT_MS = 1000, CLUSTER_SILENT_MS = 4000 };
 
-/** What proves who we are: credentials is a gnutls_certificate_credentials_t with server.pem and
- * server.key, certificate the text of server.pem. They must outlive the links that use them. */
+/** The key of a link's own side. credentials: a gnutls_certificate_credentials_t with server.pem
+ * and server.key; certificate: the text of server.pem. They must outlive the links that use
+ * them. */
 typedef struct cluster_keys {
     void *credentials;
     const char *certificate;
 } cluster_keys;
 
-/** Bytes that may wait for the line. Devices may send faster than the line does, and who leaves
- * gives back the room of its body, but not that of the frame that is under way. */
+/** How many bytes may wait to be sent on a link. Devices may send faster than the link does. A
+ * device that leaves frees its request's body, but not the copy that waits here. */
 enum { CLUSTER_WAITING_MOST = 256 << 20 };
 
 typedef struct cluster_link cluster_link;
 
-/** Takes over the socket, which must not block. caller: this side has connected. Errors: those of
- * cluster_tls_open; then the socket is closed. */
+/** Make a link of a non-blocking socket, which the link owns. caller: this side has connected, and
+ * did not accept. Errors: those of cluster_tls_open; then the socket is closed. */
 fed_status cluster_link_new(int fd, bool caller, const cluster_keys *keys, int64_t now_ms,
                             cluster_link **link, fed_error *err) FED_CHECKED;
-/** Closes the connection. NULL is fine. */
+/** Close the connection. NULL is allowed. */
 void cluster_link_free(cluster_link *link);
 
 int cluster_link_fd(const cluster_link *link);
 
-/** Both sides have proved their key and said hello: frames may be sent. */
+/** Have both sides proved their key and sent their first frame (CLUSTER_HELLO)? Then other frames
+ * may be sent. */
 bool cluster_link_up(const cluster_link *link);
 /** Does the link wait until the socket takes bytes? */
 bool cluster_link_writes(const cluster_link *link);
-/** When the link wants to run again at the latest, by the monotonic clock. */
+/** The latest time for the next cluster_link_run, by the monotonic clock. */
 int64_t cluster_link_next_ms(const cluster_link *link);
 
-/** Say a number with each heartbeat, and at once where it is another one than before. At first it
- * is 0.
- */
+/** Send a number with each heartbeat, and at once when the number changes. It is 0 at first. */
 void cluster_link_announce(cluster_link *link, uint64_t number);
-/** The number that the peer said last. */
+/** The number of the peer's last heartbeat. */
 uint64_t cluster_link_heard(const cluster_link *link);
 
-/** Add a frame to what is sent. bytes[len]: the body. blob: holds these bytes, and a reference is
- * kept until they are sent; NULL: they are copied. FED_ENOMEM; FED_EBUSY: a request's body has no
- * room while other frames wait, and nothing was added. */
+/** Add a frame to those that wait to be sent. bytes[len]: the body. blob: owns these bytes, and is
+ * shared until they are sent; NULL: the bytes are copied. FED_ENOMEM; FED_EBUSY: the body of a
+ * request has no room beside the frames that wait, and nothing was added. */
 fed_status cluster_link_send(cluster_link *link, cluster_kind kind, uint64_t id,
                              const fed_writer *head, const uint8_t *bytes, size_t len,
                              fedserver_blob *blob, fed_error *err) FED_CHECKED;
 
-/** A frame has come; kinds HELLO and BEAT are the link's own. The function may take over the body's
- * memory. An error ends the link. */
+/** Takes a frame that has come; the link itself takes CLUSTER_HELLO and CLUSTER_HEARTBEAT. The
+ * function may take over the body's memory. An error ends the link. */
 typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster_frame *frame,
                                          fed_error *err);
 
-/** Shake hands, receive and send what can be without waiting. *moved grows with what came. Errors:
- * the link is over, and err says why: FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM.
- * */
+/** Go on with the handshake, receive and send as far as that is possible without waiting. *moved
+ * grows by the bytes that came. After an error the link is of no more use, and err says why:
+ * FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) FED_CHECKED;
 
-/** Send what can be sent without waiting. An error comes back in the next cluster_link_run. */
+/** Send what can be sent without waiting. The next cluster_link_run returns an error of this
+ * call. */
 void cluster_link_flush(cluster_link *link, int64_t now_ms);
 
 /*
- * Requests under way on this link. `owner` is whatever stands for one here. The low half of an id
- * is a small number, which the caller uses again; the high half tells its users apart. So both ends
- * find an owner by an index.
+ * The requests of a link that are not answered yet. `owner` is this side's pointer for a request.
+ * The low half of an id is a small index, which is used again for later requests; the high half
+ * tells these apart. So both sides find an owner in an array.
  */
 
-/** The caller: a new id for that owner. FED_ENOMEM. */
+/** At the side that has connected: make a new id for that owner. FED_ENOMEM. */
 fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id,
                               fed_error *err) FED_CHECKED;
-/** The other end: note whose request that is. FED_EFORMAT: the number is in use, or too large;
- * FED_ENOMEM. */
+/** At the side that has accepted: store the owner of a request that came. FED_EFORMAT: the index is
+ * in use, or too large; FED_ENOMEM. */
 fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner,
                             fed_error *err) FED_CHECKED;
-/** NULL: nobody waits under that id. */
+/** The owner of that id; NULL: nobody waits under it. */
 void *cluster_link_owner(const cluster_link *link, uint64_t id);
-/** From now on nobody waits under that id. */
+/** Forget the owner of that id: nobody waits for its answer any more. */
 void cluster_link_disown(cluster_link *link, uint64_t id);
-/** Walk: the owner at an index, NULL for none. The indices end at cluster_link_owners. */
+/** The owner at an index below cluster_link_owners; NULL: there is none. */
 void *cluster_link_owner_at(const cluster_link *link, size_t index, uint64_t *id);
 size_t cluster_link_owners(const cluster_link *link);
 

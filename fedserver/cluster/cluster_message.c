@@ -1,4 +1,4 @@
-/* Frames, requests and answers as flat bytes. */
+/* Writes and reads frames, requests and answers as bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/cluster/cluster_message.h"
 
@@ -14,7 +14,7 @@ void cluster_frame_init(cluster_frame *frame) {
 
 void cluster_frame_clear(cluster_frame *frame) {
     fed_writer_free(&frame->body);
-    frame->head.len = 0; /* its memory serves the next frame */
+    frame->head.len = 0; /* the head's memory is used again for the next frame */
     frame->first_len = 0;
 }
 
@@ -22,7 +22,7 @@ static size_t less(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Move up to `want - part->len` bytes. */
+/* Append bytes to `part` until it has `want` of them. Returns how many were appended. */
 static size_t fill(fed_writer *part, size_t want, const uint8_t *bytes, size_t len) {
     const size_t n = less(want - part->len, len);
     fed_write_bytes(part, bytes, n);
@@ -40,7 +40,7 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
         if (frame->first_len < CLUSTER_FRAME_SIZE) {
             return FED_OK;
         }
-        /* The first bytes are there: what follows? */
+        /* The first bytes are complete: read how long head and body are. */
         fed_reader r;
         fed_reader_init(&r, frame->first, sizeof frame->first);
         frame->kind = (cluster_kind)fed_read_u8(&r);
@@ -51,8 +51,8 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
             frame->head_len > CLUSTER_HEAD_MOST || frame->body_len > CLUSTER_BODY_MOST) {
             return fed_fail(
                 err, FED_EFORMAT,
-                "a frame of kind %d with %zu and %zu bytes is none of this release's: see "
-                "that all coordinators run releases that fit (docs/link.md)",
+                "a frame of kind %d with a head of %zu and a body of %zu bytes is not of "
+                "this release: run releases that fit on all coordinators (docs/link.md)",
                 (int)frame->kind, frame->head_len, frame->body_len);
         }
     }
@@ -78,7 +78,7 @@ void cluster_frame_write(fed_writer *w, cluster_kind kind, uint64_t id, const fe
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Bits of what a request has. */
+/* Bits: which members a request has. */
 enum {
     HAS_RANGE = 1,
     HAS_IF_RANGE = 2,
@@ -130,7 +130,7 @@ void cluster_request_write(fed_writer *w, const fedserver_request *request, cons
     fed_write_u64(w, (uint64_t)request->waited_ms);
 }
 
-/* Room for strings and digests, which is used up from its beginning. */
+/* Memory for strings and digests, which is handed out from its beginning. */
 typedef struct room {
     char *at;
     size_t left;

@@ -1,4 +1,4 @@
-/* GnuTLS below a link: the peer's key must be our own. */
+/* Uses GnuTLS below a link, and accepts only a peer with the same key. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/cluster/cluster_tls.h"
 
@@ -9,16 +9,17 @@
 
 #include "fed/hash.h"
 
-/* One choice each: both ends are this program. */
+/* Both sides are this program, so each kind of algorithm needs only a few choices. */
 static const char priority[] =
     "NONE:+VERS-TLS1.3:+CTYPE-X509:+COMP-NULL:+ECDHE-ECDSA:+AEAD:+AES-128-GCM:+AES-256-GCM:"
     "+CHACHA20-POLY1305:+GROUP-X25519:+GROUP-SECP256R1:+SIGN-ECDSA-SECP256R1-SHA256";
 
 struct cluster_tls {
     gnutls_session_t session;
-    uint8_t key[FED_SHA256_SIZE]; /* SHA-256 of our key: of its SubjectPublicKeyInfo's DER */
-    bool stranger;                /* the peer has another key */
-    bool partial;                 /* GnuTLS holds a record that the socket has not taken */
+    /* SHA-256 of this side's public key, as the DER of its SubjectPublicKeyInfo */
+    uint8_t key[FED_SHA256_SIZE];
+    bool stranger; /* the peer has another key */
+    bool partial;  /* GnuTLS holds a record that the socket has not taken completely */
 };
 
 static bool key_of(const gnutls_datum_t *text, gnutls_x509_crt_fmt_t format,
@@ -34,7 +35,8 @@ static bool key_of(const gnutls_datum_t *text, gnutls_x509_crt_fmt_t format,
     return read;
 }
 
-/* Runs inside the handshake, which then has the peer sign with the key that it shows. */
+/* Called by GnuTLS inside the handshake: accept only a certificate with this side's own key. The
+ * handshake itself proves that the peer has the private key. */
 static int verify_twin(gnutls_session_t session) {
     cluster_tls *tls = gnutls_session_get_ptr(session);
     uint8_t key[FED_SHA256_SIZE];
@@ -96,13 +98,14 @@ static fed_status fail_of(const cluster_tls *tls, int result, fed_error *err) {
     }
     if (tls->stranger) {
         return fed_fail(err, FED_EAUTH,
-                        "it does not hold this coordinator's key: give all coordinators the same "
-                        "server.pem and server.key");
+                        "the other coordinator does not hold this coordinator's key: give all "
+                        "coordinators the same server.pem and server.key");
     }
-    return fed_fail(err, FED_ENET,
-                    "the connection ended (%s): see that it runs, and that the coordinators reach "
-                    "each other's --cluster ports",
-                    gnutls_strerror(result));
+    return fed_fail(
+        err, FED_ENET,
+        "the connection to the other coordinator ended (%s): see that it runs, and that "
+        "the coordinators reach each other's --cluster ports",
+        gnutls_strerror(result));
 }
 
 fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) {
@@ -110,7 +113,7 @@ fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) {
     while (result == GNUTLS_E_WARNING_ALERT_RECEIVED) {
         result = gnutls_handshake(tls->session);
     }
-    if (tls->stranger) { /* so that it need not wait for us */
+    if (tls->stranger) { /* tell the peer, so that it need not wait for an answer */
         (void)gnutls_alert_send(tls->session, GNUTLS_AL_FATAL, GNUTLS_A_BAD_CERTIFICATE);
     }
     return result == 0 ? FED_OK : fail_of(tls, result, err);
@@ -145,5 +148,5 @@ bool cluster_tls_writes(const cluster_tls *tls) {
 }
 
 void cluster_tls_bye(cluster_tls *tls) {
-    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* the socket may take it, or not */
+    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* sent only if the socket takes it at once */
 }

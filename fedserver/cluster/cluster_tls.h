@@ -10,34 +10,37 @@
 #include "fed/error.h"
 
 /**
- * TLS 1.3, and each side shows a certificate. The only key that is let in is this coordinator's
- * own, that of server.pem: all coordinators beside each other have copies of it. So no certificate
- * of a device, and no other certificate of our CA, opens a link.
+ * TLS 1.3, and each side shows a certificate. The only key that is accepted is the coordinator's
+ * own, that of server.pem: all coordinators that share a store have copies of it. So no
+ * certificate of a device, and no other certificate of the coordinator's CA, opens a link.
  */
 typedef struct cluster_tls cluster_tls;
 
-/** credentials: gnutls_certificate_credentials_t with server.pem and server.key; they must outlive
- * the session. certificate: server.pem as text. caller: this side has connected. The socket stays
- * the caller's. Errors: FED_ENOMEM; FED_EFORMAT: that is no certificate. */
+/** Prepare TLS on a socket, which the caller still owns. credentials: a
+ * gnutls_certificate_credentials_t with server.pem and server.key; they must outlive the session.
+ * certificate: the text of server.pem. caller: this side has connected, and did not accept. Errors:
+ * FED_ENOMEM; FED_EFORMAT: certificate is no certificate. */
 fed_status cluster_tls_open(int fd, bool caller, void *credentials, const char *certificate,
                             cluster_tls **tls, fed_error *err) FED_CHECKED;
-void cluster_tls_close(cluster_tls *tls); /* NULL is fine */
+void cluster_tls_close(cluster_tls *tls); /* NULL is allowed */
 
-/* Each of these returns FED_OK; FED_EBUSY: nothing moves now, ask again when the socket is ready;
- * FED_ENET: it is over, and err says why; FED_EAUTH: the peer has another key. */
+/* The functions below return FED_OK; FED_EBUSY: no bytes can move now, call again when the socket
+ * is ready; FED_ENET: the connection has ended, and err says why; FED_EAUTH: the peer has another
+ * key. */
 
 fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) FED_CHECKED;
-/** At most one record. *len 0 never comes with FED_OK. */
+/** Receive at most one TLS record. With FED_OK, *len is not 0. */
 fed_status cluster_tls_receive(cluster_tls *tls, uint8_t *dst, size_t cap, size_t *len,
                                fed_error *err) FED_CHECKED;
-/** After FED_EBUSY the same bytes, or more after them, must be given again. */
+/** Send bytes. After FED_EBUSY, the next call must have the same bytes, and may have more after
+ * them. */
 fed_status cluster_tls_send(cluster_tls *tls, const uint8_t *bytes, size_t len, size_t *sent,
                             fed_error *err) FED_CHECKED;
 
-/** Does it wait until the socket takes bytes, rather than until some come? */
+/** Does the session wait until the socket takes bytes, rather than until bytes come? */
 bool cluster_tls_writes(const cluster_tls *tls);
 
-/** Say that no more comes. */
+/** Tell the peer that no more bytes come. */
 void cluster_tls_bye(cluster_tls *tls);
 
 /** The most bytes of one record. */

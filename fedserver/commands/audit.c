@@ -1,10 +1,10 @@
-/* audit: who did what when. */
+/* The command audit: lists who did what, and when. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "fedserver/commands/command.h"
 
-/* "2026-01-31" or "2026-01-31T12:00:00Z", UTC; false: neither. */
+/* Read "2026-01-31" or "2026-01-31T12:00:00Z" as UTC. False: the text is neither. */
 static bool read_time(const char *text, int64_t *ms) {
     int year, month, date, hour = 0, minute = 0, second = 0, end = 0, end_of_day = 0;
     /* NOLINTNEXTLINE(cert-err34-c): no field is wide enough to be out of range */
@@ -15,8 +15,8 @@ static bool read_time(const char *text, int64_t *ms) {
         month > 12 || date < 1 || date > 31) {
         return false;
     }
-    /* Days since 1970-01-01. Years begin in March here, so that the leap day is the last of
-     * them. */
+    /* Days since 1970-01-01. In this formula years begin in March, so that a leap day is the last
+     * day of a year. */
     const int64_t y = year - (month <= 2);
     const int64_t m = month + (month <= 2 ? 9 : -3);
     const int64_t days =
@@ -44,9 +44,10 @@ static fed_status list_audit(fedserver *server, const arguments *args, fed_error
     int64_t since_ms = 0;
     size_t count = 0;
     if (args->since != NULL && !read_time(args->since, &since_ms)) {
-        return fed_fail(err, FED_EINVAL,
-                        "--since is a day, 2026-01-31, or a time, 2026-01-31T12:00:00Z, not \"%s\"",
-                        args->since);
+        return fed_fail(
+            err, FED_EINVAL,
+            "--since takes a day, 2026-01-31, or a time, 2026-01-31T12:00:00Z, not \"%s\"",
+            args->since);
     }
     FED_TRY(
         fedserver_audit_each(server, since_ms, args->json ? print_json : print_line, &count, err));

@@ -1,4 +1,4 @@
-/* cert: the coordinator's own certificate, and its CA. */
+/* The command cert: shows and renews the coordinator's own certificate, and changes its CA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
     FED_TRY(fedserver_ca_look(server, now_ms, &change, err));
     const int32_t days = fedserver_certificate_days(args->dir, now_ms);
     if (days < 0) {
-        puts("server.pem has expired: fedserver cert renew");
+        puts("server.pem has expired: run fedserver cert renew");
     } else {
         printf("server.pem: %d days left\n", (int)days);
     }
@@ -26,7 +26,7 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
         printf("  %s\n", certificate.hosts[k]);
     }
     if (change.unfinished) {
-        puts("ca.pem: the new CA has no key, and the old one issues: fedserver cert new-ca");
+        puts("ca.pem: the new CA has no key, and the old one issues: run fedserver cert new-ca");
     }
     if (change.open) {
         printf("ca.pem: a new CA and an old one; server.pem is of the %s one\n"
@@ -36,7 +36,7 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
     return FED_OK;
 }
 
-/* For a container, which has no other program that could copy the file out. */
+/* Print ca.pem. A container may have no other program to copy the file out. */
 static fed_status print_ca(fedserver *server, const arguments *args, fed_error *err) {
     char path[1024];
     uint8_t *text;
@@ -49,7 +49,8 @@ static fed_status print_ca(fedserver *server, const arguments *args, fed_error *
     return FED_OK;
 }
 
-/* While the CA changes: a step that would shut devices out waits for those devices. */
+/* Refuse a step of a CA change that would shut devices out, until these devices have new
+ * certificates, or --force is given. */
 static fed_status settled(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_ca_change change;
     FED_TRY(fedserver_ca_look(server, fed_clock_unix_ms(), &change, err));
@@ -58,7 +59,7 @@ static fed_status settled(fedserver *server, const arguments *args, fed_error *e
     }
     return fed_fail(err, FED_EBUSY,
                     "%" PRIu64 " of %" PRIu64 " devices still have certificates of the old CA, and "
-                    "this would shut them out: wait until they have checked in, or --force it",
+                    "this would shut them out: wait until they have checked in, or add --force",
                     change.waiting, change.devices);
 }
 
@@ -106,7 +107,7 @@ static fed_status do_it(fedserver *server, const arguments *args, fed_error *err
     }
     FED_TRY(show(server, args, err));
     if (deeds[k].run != NULL) {
-        puts("A coordinator that runs takes it up at SIGHUP.");
+        puts("A coordinator that runs reads the new files at SIGHUP: send it one.");
     }
     return FED_OK;
 }
@@ -114,11 +115,11 @@ static fed_status do_it(fedserver *server, const arguments *args, fed_error *err
 static int cert(const arguments *args) {
     const size_t k = find_deed(args);
     if (k == DEEDS) {
-        return command_usage(args, "this is none of show, ca, renew, new-ca and drop-old-ca",
+        return command_usage(args, "the action must be show, ca, renew, new-ca or drop-old-ca, not",
                              args->operands[0]);
     }
     if (args->add_hosts.count > 0 && deeds[k].run != renew) {
-        return command_usage(args, "--add-host goes with renew", deeds[k].word);
+        return command_usage(args, "--add-host goes only with renew, not with", deeds[k].word);
     }
     return command_with(args, deeds[k].run == print_ca ? print_ca : do_it);
 }
@@ -138,5 +139,5 @@ const command command_cert = {
         "and to a `fedserver front` that was started by hand. To change the CA: new-ca and "
         "SIGHUP,\n"
         "wait for the devices, renew and SIGHUP, drop-old-ca and SIGHUP.\n"
-        "  --add-host NAME    a further name or address that it is for; renews\n"
+        "  --add-host NAME    a further name or address for server.pem; implies renew\n"
         "  --force            renew or drop-old-ca though some devices will be shut out\n"};

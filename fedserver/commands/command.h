@@ -1,4 +1,5 @@
-/* A command of the program fedserver: its name, what it takes, and the function that does it. */
+/* What a command of the program fedserver is: its name, its options, and the function that does its
+ * work. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_COMMAND_H
 #define FEDSERVER_COMMANDS_COMMAND_H
@@ -17,7 +18,7 @@
  * in command_options.c.
  */
 
-/** What the program returns to its caller. */
+/** Exit statuses of the program. */
 enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
 
 enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
@@ -44,7 +45,7 @@ typedef struct arguments {
     const char *role, *tag, *name;
     const char *withdraw, *since;
     bool json, force;
-    const char *page; /* loopback, operators or all */
+    const char *page; /* "loopback", "operators" or "all" */
     bool bearer, revoke;
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
@@ -58,17 +59,18 @@ typedef fed_status (*command_work)(fedserver *server, const arguments *args, fed
 
 struct command {
     const char *name;
-    /* called by command_with, which opens and closes. NULL: `run` is used */
+    /* called between fedserver_open and fedserver_close; NULL: `run` is called instead */
     command_work work;
     int (*run)(const arguments *args); /* returns COMMAND_OK, COMMAND_FAILED or COMMAND_USAGE */
-    const char *options;  /* options that it takes besides --dir: "bind front-port"; NULL: none */
+    /* options that the command takes besides --dir: "bind front-port"; NULL: none */
+    const char *options;
     const char *operands; /* what follows the options: "FILE", "ID [POSITION]"; NULL: nothing */
     const char *brief;    /* a few words for the list of commands */
     const char *help;     /* its usage, then a line for each option */
 };
 
-/** Read a command's words; argv[0] is its name. Returns -1 to go on, else the exit status: the
- * help or the error has been printed. */
+/** Read a command's words; argv[0] is the command's name. Returns -1 to go on. Otherwise the help
+ * or an error has been printed, and the exit status is returned. */
 int command_parse(const command *cmd, int argc, char **argv, arguments *args);
 
 /** Print what is wrong with the command line, and the usage. Returns COMMAND_USAGE. */
@@ -77,24 +79,24 @@ int command_usage(const arguments *args, const char *what, const char *value);
 /** Print why the command failed. Returns COMMAND_FAILED. */
 int command_fail(const arguments *args, const fed_error *err);
 
-/** What most commands do: open the coordinator, do one thing with it, close it. Prints a
- * failure. Returns the exit status. */
+/** Open the coordinator, call `work`, and close the coordinator. Prints an error. Returns the exit
+ * status. */
 int command_with(const arguments *args, command_work work);
 
-/** The meaning of --page. False: the value has no meaning. */
+/** Read the value of --page. False: the value is not valid. */
 bool command_find_page(const char *name, fedserver_page *page);
 
-/** Print one more object of a JSON list, on a line of its own; takes the caller's reference.
- * *count: how many were printed before. */
+/** Print one more object of a JSON list, on a line of its own. The function takes over the caller's
+ * reference. *count: how many objects were printed before; it grows by 1. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
-/** End a list of `count` lines or, with --json, of objects; none: the sentence where there are no
- * lines, NULL: no sentence. */
+/** End a list of `count` lines or, with --json, of objects. none: the sentence to print on stderr
+ * if there are no lines; NULL: none. */
 void command_list_end(const arguments *args, size_t count, const char *none);
 
 /** A time in milliseconds as JSON; null for 0. */
 json_t *command_json_time(int64_t ms);
 
-/** "2026-01-31T12:00:00Z"; for 0: "". */
+/** Write a time as "2026-01-31T12:00:00Z"; 0 gives "". */
 void command_time(int64_t ms, char text[32]);
 
 #define COMMAND(name) extern const command command_##name;

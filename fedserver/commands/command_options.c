@@ -1,4 +1,4 @@
-/* The command line's options: one table, and the parser that walks it. */
+/* Reads the command line: a table of all options, and the parser that uses it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <limits.h>
@@ -11,12 +11,12 @@
 
 typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 
-/* Every option of every command. A command names those that it takes. */
+/* Every option of every command. A command lists those that it takes (command.options). */
 static const struct row {
     const char *name;
     kind kind;
     size_t offset;    /* offset of its member of `arguments` */
-    double low, high; /* range of a number */
+    double low, high; /* least and largest allowed value of a number */
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},
@@ -57,7 +57,7 @@ static const struct row {
     {"edge-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
     {"edge-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"edge-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
-    /* earlier names; 0.3.0 drops them */
+    /* earlier names of the options edge-*; release 0.3.0 drops them */
     {"site-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
     {"site-goal", WHOLE, AT(edge_goal), 1, 1e6},
     {"site-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
@@ -100,7 +100,7 @@ int command_with(const arguments *args, command_work work) {
     return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
 }
 
-/* Is the word in a list whose words blanks separate? */
+/* Is the word in a list of words that are separated by blanks? */
 static bool among(const char *list, const char *word) {
     const size_t len = strlen(word);
     for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
@@ -139,7 +139,7 @@ static bool take_item(const char *text, command_list *list) {
     return true;
 }
 
-/* Take one option's value. False: the value is not valid. */
+/* Store one option's value in its member. False: the value is not valid. */
 static bool take(const struct row *row, const char *value, arguments *args) {
     void *member = (char *)args + row->offset;
     switch (row->kind) {
@@ -168,10 +168,10 @@ static int take_operands(const command *cmd, int count, char **words, arguments 
         most += 1;
     }
     if (count < least) {
-        return command_usage(args, "this is missing", wanted);
+        return command_usage(args, "an argument is missing; give", wanted);
     }
     if (count > most) {
-        return command_usage(args, "this is too much", words[most]);
+        return command_usage(args, "too many arguments, from here on", words[most]);
     }
     for (int k = 0; k < count; k++) {
         args->operands[k] = words[k];
@@ -187,7 +187,7 @@ int command_parse(const command *cmd, int argc, char **argv, arguments *args) {
     }
     *args = defaults;
     args->command = cmd;
-    opterr = 0; /* the words are ours */
+    opterr = 0; /* getopt_long prints nothing: command_usage prints the errors */
     int which = 0;
     for (int found; (found = getopt_long(argc, argv, "", names, &which)) != -1;) {
         if (found == 0 && which == HELP) {
@@ -195,15 +195,15 @@ int command_parse(const command *cmd, int argc, char **argv, arguments *args) {
             return COMMAND_OK;
         }
         if (found != 0 || (which != 0 && !among(cmd->options, rows[which].name))) {
-            return command_usage(args, "this option is unknown or lacks its value",
+            return command_usage(args, "an option is unknown here or lacks its value",
                                  argv[optind - 1]);
         }
         if (!take(&rows[which], optarg, args)) {
-            return command_usage(args, "this value is not allowed here", optarg);
+            return command_usage(args, "an option's value is not allowed", optarg);
         }
     }
     if (args->dir == NULL) {
-        return command_usage(args, "--dir is missing", "");
+        return command_usage(args, "--dir is missing: give the coordinator's directory", "");
     }
     return take_operands(cmd, argc - optind, argv + optind, args);
 }

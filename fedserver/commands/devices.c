@@ -1,4 +1,4 @@
-/* devices, rename, revoke: who may come in. */
+/* The commands devices, rename and revoke: list devices, and change who may connect. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
@@ -54,7 +54,8 @@ static fed_status list_devices(fedserver *server, const arguments *args, fed_err
     size_t count = 0;
     FED_TRY(fedserver_device_each(server, fed_clock_unix_ms(),
                                   args->json ? print_json : print_device, &count, err));
-    command_list_end(args, count, "no device is enrolled yet; `fedserver token` admits one");
+    command_list_end(args, count,
+                     "no device is enrolled yet; `fedserver token` makes a token for one");
     return FED_OK;
 }
 
@@ -89,7 +90,7 @@ const command command_rename = {
     .name = "rename",
     .work = rename_device,
     .operands = "FINGERPRINT NAME",
-    .brief = "call one by another name",
+    .brief = "give a device another name",
     .help = "usage: fedserver rename --dir DIR FINGERPRINT NAME\n"
             "Call a device NAME: up to 63 bytes of printable UTF-8; \"\" takes its name away.\n"
             "FINGERPRINT may be cut to its first 8 digits or more.\n"};
@@ -98,7 +99,7 @@ const command command_revoke = {
     .name = "revoke",
     .work = revoke_device,
     .operands = "FINGERPRINT",
-    .brief = "shut one out",
+    .brief = "shut a device out",
     .help = "usage: fedserver revoke --dir DIR FINGERPRINT\n"
             "Shut a device out, from its next request on. Its acknowledged updates stay "
             "counted.\n"

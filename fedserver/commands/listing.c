@@ -1,4 +1,4 @@
-/* Lists for people and for programs: what the listing commands share. */
+/* What the listing commands share: lists as text or as JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <time.h>
@@ -12,7 +12,8 @@ fed_status command_json_item(size_t *count, json_t *item, fed_error *err) {
     fputs((*count)++ == 0 ? "[\n" : ",\n", stdout);
     const int failed = json_dumpf(item, stdout, JSON_COMPACT);
     json_decref(item);
-    return failed == 0 ? FED_OK : fed_fail(err, FED_EIO, "the list can't be written");
+    return failed == 0 ? FED_OK
+                       : fed_fail(err, FED_EIO, "the list can't be written to the standard output");
 }
 
 void command_list_end(const arguments *args, size_t count, const char *none) {

@@ -1,4 +1,4 @@
-/* Messages to the service manager. */
+/* Sends messages to the service manager. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/notify.h"
 
@@ -13,7 +13,8 @@
 
 #include "fed/clock.h"
 
-/* The length of the socket's address, or 0: there is no service manager. */
+/* Find the service manager's socket. Returns the length of its address; 0: there is no service
+ * manager. */
 static socklen_t manager(struct sockaddr_un *address) {
     const char *path = getenv("NOTIFY_SOCKET");
     const size_t len = path != NULL ? strlen(path) : 0;
@@ -22,7 +23,8 @@ static socklen_t manager(struct sockaddr_un *address) {
     }
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(address->sun_path, path, len);
-    if (path[0] == '@') { /* Linux's abstract names begin with a 0 */
+    if (path[0] == '@') {
+        /* "@" stands for the NUL with which Linux's abstract socket names begin */
         address->sun_path[0] = '\0';
     }
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
@@ -39,7 +41,7 @@ void notify_send(const char *message) {
 }
 
 void notify_alive(void) {
-    /* of this process, which has one manager; no limit: 0, and not known yet: -1 */
+    /* limit_ms: the service manager's limit; 0: there is none; -1: it was not read yet */
     static int64_t limit_ms = -1, sent_ms;
     const int64_t now_ms = fed_clock_monotonic_ms();
     if (limit_ms < 0) {

@@ -1,4 +1,4 @@
-/* page: links and bearer tokens for those who may read the page. */
+/* The command page: makes links and bearer tokens for those who may read the page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ const command command_page = {
         "[--revoke]\n"
         "Print a link that logs a browser in: good once, within 10 minutes, for 12 hours.\n"
         "  --host NAME      of the coordinator, as the browser reaches it (default localhost)\n"
-        "  --front-port N   as of `fedserver run` (default 8443)\n"
+        "  --front-port N   the one given to `fedserver run` (default 8443)\n"
         "  --bearer         print a token instead, with which a program such as Prometheus reads\n"
         "                   status and metrics: Authorization: Bearer TOKEN\n"
         "  --days D         how long the token is valid (default 365)\n"

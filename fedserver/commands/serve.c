@@ -1,4 +1,4 @@
-/* run and front: the two processes that serve. */
+/* The commands run and front: the two processes that serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,8 @@
 #include "fedserver/commands/upstream.h"
 #include "fedserver/http.h"
 
-static atomic_int stop, children, reload, hangup; /* lock-free: a signal handler may set them */
+/* set by the signal handler; atomic_int is lock-free, so it may */
+static atomic_int stop, children, reload, hangup;
 
 static void on_signal(int number) {
     if (number == SIGHUP) {
@@ -28,7 +29,7 @@ static void on_signal(int number) {
     }
 }
 
-/* "[::1]", as it stands in a URL */
+/* Print an address as a URL; an IPv6 address gets brackets there: "[::1]". */
 static void print_url(const char *what, const char *host, uint16_t port) {
     const bool v6 = strchr(host, ':') != NULL;
     printf("%s https://%s%s%s:%u", what, v6 ? "[" : "", host, v6 ? "]" : "", port);
@@ -38,16 +39,18 @@ static void print_url(const char *what, const char *host, uint16_t port) {
 typedef struct front {
     const arguments *args;
     const fed_log *log;
-    pid_t pid;  /* 0: none runs */
-    int socket; /* listens here, too: while the process is started again, people only wait */
+    pid_t pid; /* the front's process; 0: none runs */
+    /* The front's listening socket, which this process keeps open, too: while the front is started
+     * again, people's connections only wait. */
+    int socket;
     uint16_t port, devices_port;
     int64_t started_ms;
-    fed_status status; /* result of opening the socket, and of tending the edge aggregator */
+    fed_status status; /* result of opening the socket, and of upstream_tend */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
 } front;
 
-/* In the child: become `fedserver front`. It keeps nothing of this process but that socket. */
+/* In the child process: become `fedserver front`, which inherits only the listening socket. */
 static void exec_front(const front *f, pid_t parent_pid) {
     char socket_text[16], port[16], days[32], requests[32], parent[32];
     const char *words[24] = {"fedserver-front", "front",  "--dir",
@@ -69,23 +72,25 @@ static void exec_front(const front *f, pid_t parent_pid) {
     }
     words[n] = f->args->quiet ? "--quiet" : NULL;
     (void)fcntl(f->socket, F_SETFD, 0);
-    (void)unsetenv("NOTIFY_SOCKET"); /* the parent answers for both */
+    /* the parent tells the service manager about both processes */
+    (void)unsetenv("NOTIFY_SOCKET");
     execv("/proc/self/exe", (char *const *)(uintptr_t)words);
     _exit(127);
 }
 
 static void start_front(front *f) {
-    const pid_t self = getpid(); /* asked here: the child's parent may have been killed by then */
+    /* asked before the fork, because the parent may be dead when the child asks */
+    const pid_t self = getpid();
     f->started_ms = fed_clock_monotonic_ms();
     f->pid = fork();
     if (f->pid == 0) {
         exec_front(f, self);
     }
-    f->pid = f->pid < 0 ? 0 : f->pid; /* a second later the parent tries again */
+    f->pid = f->pid < 0 ? 0 : f->pid; /* if fork has failed, tend_run tries again a second later */
     children = f->pid == 0;
 }
 
-/* What `run` does in each iteration of the loop. */
+/* Called in each iteration of the loop of `run`. */
 static void tend_run(void *user) {
     front *f = user;
     notify_alive();
@@ -120,7 +125,8 @@ static void tend_front(void *user) {
     notify_alive();
 }
 
-/* Tell the child more than once: a signal between its fork and its exec is lost. */
+/* Stop the front's process. Send the signal more than once: one that comes between the child's fork
+ * and its exec is lost. */
 static void stop_front(front *f) {
     enum { PAUSE_MS = 5, TRIES = 1000 };
     for (int k = 0; f->pid > 0; k++) {
@@ -133,7 +139,7 @@ static void stop_front(front *f) {
     }
 }
 
-/* The devices' listener is up: open the front too, and say so. */
+/* Called when the devices' listener is open: open the front, too, and print both addresses. */
 static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
     front *f = user;
     (void)front_port;
@@ -166,8 +172,8 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Every connected device is an open file: if the system refuses more, the old limit is good enough.
- */
+/* Set signal handlers, and raise the limit of open files, because each connection needs one. If the
+ * system refuses, the old limit stays. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
@@ -181,15 +187,16 @@ static void prepare_process(void) {
     }
 }
 
-/* By default half of the machine: devices, connections and the disk's cache take the rest. */
+/* Memory for tasks, in bytes: by default half of the machine's. The rest is for devices,
+ * connections and the disk's cache. */
 static uint64_t task_memory(const arguments *args) {
     const double gb = 1e9;
     return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* edge aggregator: where to put the edge aggregator's device, if this process is to have one; else
- * NULL */
+/* Serve until `stop` is set. edge: where to put the device of an edge aggregator; NULL: this
+ * process has none. */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
@@ -203,7 +210,8 @@ static fed_status serve(const arguments *args, fedserver_part part,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
                                  .task_memory = task_memory(args)};
         (void)command_find_page(args->page,
-                                &setup.page); /* it is there: run and front have looked */
+                                /* the value is valid: run and serve_front have checked it */
+                                &setup.page);
         fedserver_configure(server, &setup);
         status = edge != NULL ? upstream_open(server, args, log, edge, err) : FED_OK;
     }
@@ -234,7 +242,7 @@ static fed_status listen_for_others(const char *address, int *fd, fed_error *err
     return fedserver_http_listen(at.host, &at.port, fd, err);
 }
 
-/* The last line of a process that serves, with time and level like every line. */
+/* Log the error as the last line of a process that serves, with time and level like every line. */
 static int fail(const fed_log *log, const fed_error *err) {
     fed_logf(log, FED_LOG_ERROR, "%s", err->text);
     return COMMAND_FAILED;
@@ -245,11 +253,11 @@ static int run(const arguments *args) {
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {
-        return command_usage(args, "--page is loopback, operators or all, not", args->page);
+        return command_usage(args, "--page must be loopback, operators or all, not", args->page);
     }
     if (args->cluster != NULL && args->upstream != NULL) {
         return command_usage(
-            args, "an edge aggregator is one coordinator, so this goes without --cluster",
+            args, "an edge aggregator runs as one coordinator, so --cluster does not go with",
             "--upstream");
     }
     front f = {.args = args, .log = &log};
@@ -280,15 +288,15 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* Serve people and enrolment: the only process that reads the CA's key. */
+/* The command front: serve people and enrolment. Only this process reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {
-        return command_usage(args, "--page is loopback, operators or all, not", args->page);
+        return command_usage(args, "--page must be loopback, operators or all, not", args->page);
     }
     if (args->parent != 0 &&
         (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != (pid_t)args->parent)) {
-        return COMMAND_FAILED; /* the child has ended already */
+        return COMMAND_FAILED; /* the parent has ended already, so end silently */
     }
     const fed_log log = {.write = fed_log_stderr,
                          .level = args->quiet ? FED_LOG_WARN : FED_LOG_INFO};
@@ -306,7 +314,7 @@ static int serve_front(const arguments *args) {
                                             .user = (void *)(uintptr_t)args};
     fed_error err = {0};
     prepare_process();
-    (void)prctl(PR_SET_NAME, "fedserver-front"); /* for ps and top; it was "exe" */
+    (void)prctl(PR_SET_NAME, "fedserver-front"); /* for ps and top, which would show "exe" */
     fed_status status = serve(args, FEDSERVER_GATE, &options, &log, NULL, &err);
     return status == FED_OK ? COMMAND_OK : fail(&log, &err);
 }
@@ -329,34 +337,35 @@ const command command_run = {
         "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
         "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"
         "  --device-days D    how long devices' certificates are valid (default 730)\n"
-        "  --requests N       a second, of one device (default 100)\n"
-        "  --connections N    at a time, of one device (default 16)\n"
-        "  --task-memory GB   that running tasks may take together (default half of the machine);\n"
+        "  --requests N       requests a second that one device may send (default 100)\n"
+        "  --connections N    connections that one device may have at a time (default 16)\n"
+        "  --task-memory GB   memory that running tasks may take together (default: half of this\n"
+        "                     machine's);\n"
         "                     a task that does not fit waits in the queue\n"
         "  --proxy-protocol ADDRESS[,ADDRESS]\n"
         "                     proxies that pass TLS on, and say with a PROXY header (version 1 or\n"
-        "                     2) who the client is; nobody else's word counts\n"
+        "                     2) who the client is; PROXY headers of others are refused\n"
         "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
         "                     operators from elsewhere; the default), operators, or all\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
         "  --cluster HOST:PORT\n"
         "                     serve beside other coordinators with the same keys and PostgreSQL:\n"
         "                     one leads, the others pass requests on and take over from it. They\n"
-        "                     reach this one at that IP address and port\n"
+        "                     reach this coordinator at that IP address and port\n"
         "  --quiet            log warnings and errors only\n"
-        "An edge aggregator: a device of another coordinator, upstream, whose trainings are this "
-        "one's rounds\n"
+        "As an edge aggregator: a device of another coordinator, upstream, whose trainings are "
+        "rounds here\n"
         "  --upstream URL     upstream's front, https://HOST:8443\n"
         "  --upstream-ca FILE upstream's ca.pem\n"
         "  --upstream-token T, --upstream-token-file FILE\n"
-        "                     of `fedserver token` upstream: needed once\n"
-        "  --edge-cohort N    slots of a round (default: one for every device that comes)\n"
-        "  --edge-goal N      a round closes with N updates (default: with those of the cohort); "
-        "else\n"
-        "                     when three quarters of its time are over\n"
-        "  --edge-minimum N   fewer updates never go up (default 1)\n"
+        "                     a token that `fedserver token` made upstream: needed once\n"
+        "  --edge-cohort N    slots of a round (default: one for every device that checks in)\n"
+        "  --edge-goal N      a round closes with N updates (default: as many as the cohort), or "
+        "when\n"
+        "                     three quarters of its time are over\n"
+        "  --edge-minimum N   fewer updates are never sent upstream (default 1)\n"
         "  --site-cohort N, --site-goal N, --site-minimum N\n"
-        "                     their earlier names, which 0.3.0 drops\n"
+        "                     earlier names of the three, which 0.3.0 drops\n"
         "  --name NAME        this edge aggregator's name for upstream's operator\n"};
 
 const command command_front = {
@@ -372,6 +381,6 @@ const command command_front = {
             "starts one by itself; by hand it can be another user's (deploy/systemd).\n"
             "  --devices-port N    where `fedserver run --no-front` serves devices\n"
             "  --bind, --front-port, --device-days, --requests, --page,\n"
-            "  --proxy-protocol, --quiet    as of run\n"
+            "  --proxy-protocol, --quiet    as for `fedserver run`\n"
             "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
             "  --parent PID        end when that process, the parent, ends\n"};

@@ -1,4 +1,4 @@
-/* init, backup, restore, check, health: a coordinator's directory as a whole. */
+/* The commands init, backup, restore, check and health: a coordinator's directory as a whole. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <unistd.h>
@@ -33,9 +33,9 @@ static fed_status make_backup(fedserver *server, const arguments *args, fed_erro
     printf("%s is a backup of %s\n", args->operands[0], args->dir);
     upstream_folder(args->dir, folder, sizeof folder);
     if (access(folder, F_OK) == 0) {
-        printf("%s is not in it, since a residual that comes back would count twice: an edge "
-               "aggregator that "
-               "is restored begins its task anew, and needs a new token of upstream's\n",
+        printf("%s is not in the backup, since a residual that is restored would count twice: an "
+               "edge aggregator that "
+               "is restored begins its task anew, and needs a new token from upstream\n",
                folder);
     }
     return FED_OK;
@@ -88,30 +88,31 @@ const command command_init = {
     .brief = "make a coordinator",
     .help = "usage: fedserver init --dir DIR [--host NAME]... [--keep] [--store NAME[:WHERE]]\n"
             "Make a coordinator: a CA, a server certificate, an empty store.\n"
-            "  --dir DIR     where it lives; DIR is made\n"
+            "  --dir DIR     the coordinator's directory, which is made\n"
             "  --host NAME   a name or address by which devices reach it; may be repeated\n"
             "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"
             "  --keep        if DIR holds a coordinator already, leave it as it is, and succeed\n"
-            "  --store NAME  what keeps its rows (default: sqlite, in DIR)\n"};
+            "  --store NAME  the database that keeps tasks, models and devices (default: sqlite, "
+            "in DIR)\n"};
 
 const command command_backup = {
     .name = "backup",
     .work = make_backup,
     .operands = "DIRECTORY",
-    .brief = "copy it while it serves",
-    .help = "usage: fedserver backup --dir DIR DIRECTORY\n"
-            "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
-            "copy is\n"
-            "a whole coordinator, with the CA's key: keep it as safe. What an edge aggregator is "
-            "upstream, "
-            "DIR/upstream,\n"
-            "is not in it.\n"};
+    .brief = "copy a coordinator while it serves",
+    .help =
+        "usage: fedserver backup --dir DIR DIRECTORY\n"
+        "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
+        "copy is\n"
+        "a whole coordinator, with the CA's key: keep it as safe. An edge aggregator's state as "
+        "a\n"
+        "device, DIR/upstream, is not copied.\n"};
 
 const command command_restore = {
     .name = "restore",
     .run = restore,
     .operands = "BACKUP",
-    .brief = "make one from a backup",
+    .brief = "make a coordinator from a backup",
     .help = "usage: fedserver restore --dir DIR BACKUP\n"
             "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
             "is\n"
@@ -131,7 +132,7 @@ const command command_check = {
 const command command_health = {
     .name = "health",
     .run = health,
-    .brief = "does it serve?",
+    .brief = "check that a coordinator is served",
     .help =
         "usage: fedserver health --dir DIR\n"
         "Ask the process that serves DIR for its status, over a socket in DIR. Exits with 0 if it\n"

@@ -1,5 +1,5 @@
-/* task, tasks, cancel, pause, resume, move, status, export: what is trained, in which order, how
- * far it is, and what came out. */
+/* The commands task, tasks, cancel, pause, resume, move, status and export: tasks and their
+ * results. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-/* -- the list -- */
+/* -- listing tasks -- */
 
 static fed_status print_json(fedserver *server, fed_error *err,
                              fed_status (*make)(fedserver *server, int64_t now_ms, fed_writer *w,
@@ -39,7 +39,7 @@ static fed_status print_json(fedserver *server, fed_error *err,
 static void print_when(const char *what, int64_t ms) {
     char text[32] = "";
     command_time(ms, text);
-    if (ms != 0) { /* day and minute of "2026-01-31T12:00:00Z" */
+    if (ms != 0) { /* print day and minute of "2026-01-31T12:00:00Z" */
         printf(", %s %.10s %.5s", what, text, text + 11);
     }
 }
@@ -80,7 +80,7 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
 
 /* -- cancel, pause, resume, move -- */
 
-/* A number from 1; false: it is none. */
+/* Read a number from 1 to `most`. False: the text is not such a number. */
 static bool take_number(const char *text, unsigned long long most, unsigned long long *number) {
     char *end;
     *number = strtoull(text, &end, 10);
@@ -152,9 +152,9 @@ const command command_task = {
     .operands = "FILE.json",
     .brief = "queue a training task",
     .help = "usage: fedserver task --dir DIR FILE.json\n"
-            "Queue a training task; it starts at once if it fits into the memory for tasks "
+            "Queue a training task. It starts at once if it fits into the memory for tasks "
             "(`fedserver run\n"
-            "--task-memory`), beside those that run. Keys: docs/protocol.md#task.\n"};
+            "--task-memory`) beside the running tasks. Keys: docs/protocol.md#task.\n"};
 
 const command command_tasks = {
     .name = "tasks",
@@ -180,11 +180,11 @@ const command command_pause = {
     .name = "pause",
     .work = change_task,
     .operands = "ID",
-    .brief = "let a task rest",
+    .brief = "pause a task",
     .help = "usage: fedserver pause --dir DIR ID\n"
-            "Let task ID rest: no device trains for it, and its memory is free. Its open round "
+            "Pause task ID: no device trains for it, and its memory is free. Its open round "
             "keeps\n"
-            "the updates that are in.\n"};
+            "the updates that have arrived.\n"};
 
 const command command_resume = {
     .name = "resume",
@@ -210,8 +210,8 @@ const command command_status = {
     .options = "json",
     .brief = "what a round waits for",
     .help = "usage: fedserver status --dir DIR [--json]\n"
-            "Say what goes on: of each task, for whom its round waits, until when, what happens "
-            "then.\n"
+            "Tell of each running task for which devices its round waits, until when, and what "
+            "happens then.\n"
             "  --json   for programs (docs/protocol.md)\n"};
 
 const command command_export = {.name = "export",

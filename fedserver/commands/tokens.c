@@ -1,4 +1,4 @@
-/* token, tokens: who may enrol. */
+/* The commands token and tokens: who may enrol. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,12 @@ static bool find_role(const char *name, fedserver_role *role) {
 
 static fed_status grant_tokens(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_grant grant = {.ttl_s = args->hours * 3600, .tag = args->tag, .name = args->name};
-    (void)find_role(args->role, &grant.role); /* it is there: token() has looked */
+    (void)find_role(args->role, &grant.role); /* the role is valid: token() has checked it */
     for (long k = 0; k < args->count; k++) {
         char text[FEDSERVER_TOKEN];
         char name[2 * FEDSERVER_NAME];
-        if (args->name != NULL && args->count > 1) { /* NAME-1, NAME-2, ... */
+        if (args->name != NULL && args->count > 1) {
+            /* the devices get the names NAME-1, NAME-2, ... */
             snprintf(name, sizeof name, "%s-%ld", args->name, k + 1);
             grant.name = name;
         }
@@ -36,7 +37,7 @@ static fed_status grant_tokens(fedserver *server, const arguments *args, fed_err
 static int token(const arguments *args) {
     fedserver_role role;
     if (!find_role(args->role, &role)) {
-        return command_usage(args, "there is no such role", args->role);
+        return command_usage(args, "--role must be device, evaluator or operator, not", args->role);
     }
     return command_with(args, grant_tokens);
 }
@@ -52,7 +53,7 @@ const command command_token = {
             "  --count N     how many (default 1)\n"
             "  --hours H     how long they are valid (default 24)\n"
             "  --role ROLE   device, evaluator or operator (default device)\n"
-            "  --tag TAG     of which group the device is, for tasks that ask for one\n"
+            "  --tag TAG     the device's group; a task may be only for one group\n"
             "  --name NAME   what people call the device, instead of what it calls itself;\n"
             "                with --count it becomes NAME-1, NAME-2, ...\n"};
 
@@ -107,5 +108,5 @@ const command command_tokens = {
         "usage: fedserver tokens --dir DIR [--withdraw ID] [--json]\n"
         "List the enrolment tokens: id, state, until when, for whom. The tokens themselves are\n"
         "kept by nobody; an id is the beginning of a token's SHA-256.\n"
-        "  --withdraw ID   let nobody enrol with that one; ID may be cut to 8 digits\n"
+        "  --withdraw ID   let nobody enrol with that token; ID may be cut to 8 digits\n"
         "  --json          a list of objects\n"};

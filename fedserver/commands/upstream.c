@@ -1,7 +1,6 @@
-/* An edge aggregator's device: a thread that steps a client of the coordinator upstream. Its
- * training is a round of this coordinator, which only the thread that serves may touch. So the two
- * threads meet at an offer: the device's thread waits beside it, and the serving thread works on
- * it. */
+/* Runs an edge aggregator's device: a thread with a client of the coordinator upstream. Its
+ * training is a round of this coordinator, which only the serving thread may touch. So the device's
+ * thread posts an offer and waits, and the serving thread works on the offer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/upstream.h"
 
@@ -22,7 +21,7 @@ enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
 enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
 enum { ENROL_FIRST_MS = 500, ENROL_MOST_MS = 60000 };
 
-/* The model with which upstream's task has ended. */
+/* The last model of a task that has ended upstream. */
 typedef struct finish {
     uint64_t task;
     const float *values;
@@ -34,28 +33,29 @@ struct upstream {
     const fed_log *log;
     fedserver_edge *edge;
     fedclient_app *app;
-    atomic_ullong devices; /* of this edge aggregator, that have asked for work lately */
+    atomic_ullong devices; /* how many devices of this edge aggregator have checked in lately */
     pthread_t thread;
     bool started;
-    bool training; /* the device's thread is in a training; only that thread asks */
+    /* the device's thread is in a training; only that thread reads or writes this */
+    bool training;
 
-    pthread_mutex_t mutex; /* of all that follows */
+    pthread_mutex_t mutex; /* protects all members below */
     pthread_cond_t answered;
-    /* What the device's thread waits for; both NULL: nothing. */
+    /* What the serving thread is to do for the device's thread; both NULL: nothing. */
     const fedserver_edge_offer *offer;
     const finish *last;
-    bool done; /* the answer: */
+    bool done; /* the serving thread is done: status, why and change are its answer */
     fed_status status;
     fed_error why;
     fedserver_edge_change change;
 
-    fed_status failed; /* the device can't go on: FED_OK until then */
+    fed_status failed; /* why the device can't go on; FED_OK: it can */
     fed_error failure;
 };
 
-/* -- the serving thread -- */
+/* -- functions of the serving thread -- */
 
-/* Work on what the other thread waits for, with the mutex held. */
+/* Work on what the device's thread has posted. The caller holds the mutex. */
 static fed_status work(upstream *u, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fed_status status = FED_OK;
@@ -81,8 +81,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
     if (!u->started && pthread_create(&u->thread, NULL, live, u) != 0) {
         return fed_fail(err, FED_ENOMEM,
                         "the thread of the edge aggregator's device can't be started: allow more "
-                        "threads or memory "
-                        "(ulimit -u, TasksMax)");
+                        "threads or memory (ulimit -u, TasksMax)");
     }
     u->started = true;
     u->devices = fedserver_edge_devices(u->edge, fed_clock_unix_ms());
@@ -98,10 +97,10 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
     return status;
 }
 
-/* -- the device's thread -- */
+/* -- functions of the device's thread -- */
 
-/* Wait a while for the serving thread. True: what was posted is answered. offer: where to put how
- * much of the lease is left; NULL: nowhere. */
+/* Wait a while for the serving thread. True: it has answered. offer: gets left_ms, how much of the
+ * lease is left; NULL: there is no offer. */
 static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
@@ -126,7 +125,7 @@ static void post(upstream *u, const fedserver_edge_offer *offer, const finish *l
     pthread_mutex_unlock(&u->mutex);
 }
 
-/* Take the offer back. True: it has been answered before. */
+/* Take back what was posted. True: the serving thread has answered it before. */
 static bool take_back(upstream *u, fed_error *err) {
     pthread_mutex_lock(&u->mutex);
     const bool done = u->done;
@@ -139,7 +138,7 @@ static bool take_back(upstream *u, fed_error *err) {
     return done;
 }
 
-/* The training of the edge aggregator's device is a round of the edge aggregator. */
+/* The training callback of the edge aggregator's device: a round of the edge aggregator. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     upstream *u = user;
     const uint32_t lease_ms = fedclient_round_left_ms(round);
@@ -169,7 +168,8 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-/* An edge aggregator without devices takes no slot from those that have some. */
+/* May the device take a slot upstream? An edge aggregator without devices must leave it to
+ * others. */
 static fed_status may_train(void *user, fed_error *err) {
     const upstream *u = user;
     return u->devices > 0 || u->training
@@ -178,14 +178,14 @@ static fed_status may_train(void *user, fed_error *err) {
                           "no device of this edge aggregator has asked for work lately");
 }
 
-/* Upstream's task is over: so is this edge aggregator's. */
+/* Upstream's task is over: end the edge aggregator's task, too, with the last model. */
 static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
     finish last = {0};
     uint32_t version = 0;
     float *values = NULL;
     fed_error absent = {0};
     fed_status status = fedclient_model(client, &last.task, &version, &values, &last.size, &absent);
-    if (status != FED_OK) { /* this edge aggregator took no part in the task */
+    if (status != FED_OK) { /* FED_ENOTFOUND: this edge aggregator took no part in the task */
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
     last.values = values;
@@ -210,8 +210,8 @@ static bool is_finished(const fedclient_event *event) {
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
-/* A refusal that only a person upstream can change does not end the edge aggregator: it asks again,
- * hours later. */
+/* Do one step of the device. A refusal that only a person upstream can change (FED_EAUTH) does not
+ * end the edge aggregator: it asks again hours later. */
 static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error *err) {
     fedclient_event event = {0};
     const fed_status status = fedclient_step(client, &event, err);
@@ -223,7 +223,8 @@ static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error 
     }
     *told = is_finished(&event);
     if (event.outcome == FEDCLIENT_PAUSED && event.wait_ms > PAUSE_MOST_MS) {
-        event.wait_ms = PAUSE_MOST_MS; /* a device of the edge aggregator may come at any time */
+        /* check again soon, because a device of the edge aggregator may come at any time */
+        event.wait_ms = PAUSE_MOST_MS;
     }
     if (event.outcome == FEDCLIENT_COUNTED) {
         fed_logf(u->log, FED_LOG_INFO,
@@ -248,7 +249,7 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Until upstream answers: it may be down when the edge aggregator starts. */
+/* Enrol, and try again until upstream answers: it may be down when the edge aggregator starts. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     FED_TRY(read_token(u->args, token, err));
@@ -287,7 +288,7 @@ static void *live(void *user) {
     return NULL;
 }
 
-/* -- open and close -- */
+/* -- opening and closing -- */
 
 static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     const arguments *args = u->args;
@@ -319,7 +320,9 @@ static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
                                         .goal = (uint32_t)args->edge_goal,
                                         .minimum = (uint32_t)args->edge_minimum};
     if (args->upstream_ca == NULL) {
-        return fed_fail(err, FED_EINVAL, "--upstream needs --upstream-ca: upstream's ca.pem");
+        return fed_fail(
+            err, FED_EINVAL,
+            "--upstream needs --upstream-ca FILE: the ca.pem of the coordinator upstream");
     }
     upstream_folder(args->dir, state, sizeof state);
     FED_TRY(fed_dir_make(state, 0700, err));
@@ -343,7 +346,8 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
     u->args = args;
     u->log = log;
     pthread_mutex_init(&u->mutex, NULL);
-    pthread_condattr_t monotonic; /* the wall clock may be set back */
+    /* wait by the monotonic clock, because the wall clock may be set back */
+    pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&u->answered, &monotonic);

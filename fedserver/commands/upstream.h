@@ -1,5 +1,5 @@
-/* run --upstream: the coordinator is an edge aggregator, and this is its device at the coordinator
- * upstream. */
+/* The option --upstream of `fedserver run`: runs the device that an edge aggregator is at the
+ * coordinator upstream. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_UPSTREAM_H
 #define FEDSERVER_COMMANDS_UPSTREAM_H
@@ -8,7 +8,7 @@
 
 typedef struct upstream upstream;
 
-/** The folder DIR/upstream. */
+/** Write the path of the folder DIR/upstream to dst, cut to cap bytes. */
 void upstream_folder(const char *dir, char *dst, size_t cap);
 
 /**
@@ -19,11 +19,11 @@ void upstream_folder(const char *dir, char *dst, size_t cap);
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) FED_CHECKED;
 
-/** Call it in the thread that serves, between two batches. An error ends the process; *err says
- * why. */
+/** Let the device go on. Call it in the thread that serves, between two batches of requests. After
+ * an error the process must end; *err says why. */
 fed_status upstream_tend(upstream *u, fed_error *err) FED_CHECKED;
 
-/** End the thread. NULL is allowed. */
+/** End the device's thread, and free it. NULL is allowed. */
 void upstream_close(upstream *u);
 
 #endif

@@ -1,4 +1,4 @@
-/* Questions about the status, carried from the front to the process of the rounds. */
+/* Passes requests for the status from the front's process to the rounds' process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
 
@@ -14,42 +14,42 @@
 #include <unistd.h>
 
 enum {
-    PEERS = 4,              /* how many fronts may be connected */
-    PATHS = 2,              /* how many paths are relayed: routes.def says which */
-    QUESTION = 64,          /* most bytes of a question's packet */
-    HEAD = 128,             /* most bytes of an answer's first line */
-    PACKET = 512 * 1024,    /* most bytes of an answer */
-    SPACING_MS = 20,        /* time between two questions for a path */
-    AGAIN_MS = 200,         /* time until the front looks again for the rounds' process */
-    PATIENCE_MS = 10 * 1000 /* time until the front gives up the rounds' process */
+    PEERS = 4,           /* how many fronts may be connected */
+    PATHS = 2,           /* how many paths are relayed: those marked RELAYED in routes/routes.def */
+    QUESTION = 64,       /* most bytes of a question's packet */
+    HEAD = 128,          /* most bytes of an answer's first line */
+    PACKET = 512 * 1024, /* most bytes of an answer */
+    SPACING_MS = 20,     /* least time between two questions for the same path */
+    AGAIN_MS = 200,      /* time until the front looks again for the rounds' process */
+    PATIENCE_MS = 10 * 1000 /* time until the front stops to wait for the rounds' process */
 };
 
-/* The front: what it knows of one path. */
+/* At the front: the newest answer for one path. */
 typedef struct topic {
     char path[QUESTION];
     char type[64], etag[20];
     int status;
-    fedserver_blob *body; /* NULL: never answered */
-    bool asked;           /* a question is under way */
-    int64_t asked_ms;     /* when the last question left */
-    int64_t heard_ms;     /* when the question that `body` answers left */
+    fedserver_blob *body; /* NULL: there was no answer yet */
+    bool asked;           /* a question was sent, and is not answered yet */
+    int64_t asked_ms;     /* when the last question was sent */
+    int64_t heard_ms;     /* when the question that `body` answers was sent */
 } topic;
 
-/* The rounds' process: one front. */
+/* At the rounds' process: the connection of one front. */
 typedef struct front {
     int fd;               /* -1: none */
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
-    uint64_t ticket; /* its question was taken, and is not answered yet; 0: none */
+    uint64_t ticket; /* number of its question that was taken and is not answered yet; 0: none */
 } front;
 
 struct fedserver_relay {
     fedserver_part part;
-    int directory;        /* open, so that the socket's name is short */
-    int listening, epoll; /* ROUNDS */
+    int directory;        /* an open directory, by which the socket gets a short name */
+    int listening, epoll; /* at the rounds' process */
     front fronts[PEERS];
     uint64_t tickets; /* how many questions were taken */
-    int link;         /* GATE: connected, or -1 */
+    int link;         /* at the front: the connected socket, or -1 */
     topic topics[PATHS];
     uint8_t *packet; /* [PACKET] */
 };
@@ -63,11 +63,12 @@ static struct sockaddr_un address_of(const fedserver_relay *relay) {
 
 static void watch(const fedserver_relay *relay, int fd) {
     struct epoll_event event = {.events = EPOLLIN};
-    (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event); /* where it fails, ticks look */
+    /* if this fails, the next tick looks for questions */
+    (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* This process holds the lock of the directory. So if there is a socket already, a dead process
- * has left it. */
+/* Listen on front.sock. This process holds the lock of the directory, so a socket that exists
+ * already was left by a process that has ended. */
 static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     const struct sockaddr_un address = address_of(relay);
     (void)unlink(address.sun_path);
@@ -76,7 +77,8 @@ static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     if (relay->epoll < 0 || relay->listening < 0 ||
         bind(relay->listening, (const struct sockaddr *)&address, sizeof address) != 0 ||
         listen(relay->listening, PEERS) != 0) {
-        return fed_fail(err, FED_EIO, "can't listen on front.sock in the directory: %s",
+        return fed_fail(err, FED_EIO,
+                        "can't listen on front.sock in the coordinator's directory: %s",
                         strerror(errno));
     }
     watch(relay, relay->listening);
@@ -87,7 +89,7 @@ fed_status fedserver_relay_open(const char *directory, fedserver_part part, feds
                                 fed_error *err) {
     fedserver_relay *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory");
+        return fed_fail(err, FED_ENOMEM, "out of memory for requests between front and rounds");
     }
     *made =
         (fedserver_relay){.part = part, .directory = -1, .listening = -1, .epoll = -1, .link = -1};
@@ -98,7 +100,7 @@ fed_status fedserver_relay_open(const char *directory, fedserver_part part, feds
     made->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     fed_status status = FED_OK;
     if (made->packet == NULL || made->directory < 0) {
-        status = fed_fail(err, FED_EIO, "%s: can't be opened", directory);
+        status = fed_fail(err, FED_EIO, "%s: the directory can't be opened", directory);
     } else if (part == FEDSERVER_ROUNDS) {
         status = start_listening(made, err);
     }
@@ -155,7 +157,7 @@ void fedserver_relay_watch(const fedserver_relay *relay, int fd) {
     }
 }
 
-/* -- the front -- */
+/* -- functions of the front's process -- */
 
 static void hang_up(fedserver_relay *relay) {
     close_fd(&relay->link);
@@ -278,7 +280,7 @@ unsigned fedserver_relay_receive(fedserver_relay *relay) {
             break;
         }
         if (len <= 0 || !take_answer(relay, (size_t)len)) {
-            hang_up(relay); /* then the question is asked anew */
+            hang_up(relay); /* the question is sent again over a new connection */
             break;
         }
         answers++;
@@ -286,9 +288,10 @@ unsigned fedserver_relay_receive(fedserver_relay *relay) {
     return answers;
 }
 
-/* -- the process of the rounds -- */
+/* -- functions of the rounds' process -- */
 
-/* Close a front that is one too many: while it waited, the socket would stay readable for ever. */
+/* Accept connections of fronts. Close those for which there is no place: if they waited, the
+ * listening socket would stay readable for ever. */
 static void accept_fronts(fedserver_relay *relay) {
     for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
         front *f = relay->fronts;
@@ -315,7 +318,7 @@ static void set_answer(front *f, const char *path, const fedserver_response *res
              response->content_type != NULL ? response->content_type : "text/plain");
 }
 
-/* False: nothing has come, or the front was dropped. */
+/* Read a front's question. False: there is none, or the front was disconnected. */
 static bool read_question(front *f, char path[QUESTION]) {
     char question[QUESTION];
     const ssize_t len = recv(f->fd, question, sizeof question - 1, 0);
@@ -337,7 +340,7 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
         return FED_OK;
     }
     accept_fronts(relay);
-    /* one question of each front; the next ones wait in the socket */
+    /* Answer one question of each front; its next questions wait in the socket. */
     for (size_t k = 0; k < PEERS; k++) {
         front *f = &relay->fronts[k];
         char path[QUESTION];
@@ -356,7 +359,7 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
     return FED_OK;
 }
 
-/* One packet: the first line, and the body. */
+/* Send one packet: the first line, and the body. */
 static void send_answer(front *f) {
     size_t len = 0;
     const uint8_t *data = f->body != NULL ? fedserver_blob_data(f->body, &len) : NULL;
@@ -367,7 +370,8 @@ static void send_answer(front *f) {
     fedserver_blob_free(f->body);
     f->body = NULL;
     if (!sent) {
-        drop_front(f); /* the front does not read its answers; it may connect again */
+        /* the front does not read its answers, so it is disconnected; it may connect again */
+        drop_front(f);
     }
 }
 
@@ -379,9 +383,10 @@ void fedserver_relay_send(fedserver_relay *relay) {
     }
 }
 
-/* -- the process of the rounds, where another one answers -- */
+/* -- functions of the rounds' process of a follower -- */
 
-/* Meanwhile the front's further questions wait in its socket, and wake nobody. */
+/* Until the question is answered, epoll does not watch the front's socket. So its further questions
+ * wait there, and do not wake this process. */
 bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question) {
     if (relay == NULL) {
         return false;
@@ -406,7 +411,7 @@ void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *ques
         f = one->fd >= 0 && one->ticket == question->ticket ? one : f;
     }
     if (f == NULL) {
-        return; /* it has left */
+        return; /* the front has disconnected */
     }
     if (response == NULL) {
         drop_front(f);

@@ -1,4 +1,4 @@
-/* Addresses of both kinds in one form. */
+/* Keeps IPv4 and IPv6 addresses in one form. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_address.h"
 

@@ -8,7 +8,7 @@
 
 #include "fed/hash.h"
 
-/** bytes: IPv6, in network order; an IPv4 address as ::ffff:a.b.c.d. */
+/** An address of 16 bytes in network order; an IPv4 address is ::ffff:a.b.c.d. */
 typedef struct http_address {
     bool known;
     uint8_t bytes[16];
@@ -20,18 +20,18 @@ http_address http_address_of(int fd);
 /** Read "192.0.2.1" or "2001:db8::1". False: the text is neither, and *address keeps its value. */
 bool http_address_read(const char *text, http_address *address);
 
-/** Four bytes of an IPv4 address, in network order. */
+/** Make an address of the four bytes of an IPv4 address, in network order. */
 http_address http_address_v4(const uint8_t bytes[4]);
 
-/** The text that http_address_read takes, for the log; "?" where the address is not known. */
+/** Write the address as text for the log; "?" if it is not known. */
 enum { HTTP_ADDRESS_TEXT = 64 };
 void http_address_write(const http_address *address, char text[HTTP_ADDRESS_TEXT]);
 
-/** Hash of the address. For IPv6: hash of its network (64 bits), because one customer gets a
+/** Hash of the address, or of the 64-bit network of an IPv6 address, because one customer gets a
  * whole network. */
 void http_address_key(const http_address *address, uint8_t key[FED_SHA256_SIZE]);
 
-/** Is it an address of this machine itself? */
+/** Is it a loopback address, such as 127.0.0.1 or ::1? */
 bool http_address_loopback(const http_address *address);
 
 #endif

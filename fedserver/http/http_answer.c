@@ -1,5 +1,4 @@
-/* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
- */
+/* Gives libmicrohttpd the answers: a coordinator's response, or a refusal of the adapter. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap) {
     return snprintf(json, cap, "{\"error\": \"%s\", \"message\": \"%s\"}\n", r->error, r->message);
 }
 
-/* The response takes over the reference to the body. */
+/* Make libmicrohttpd's response, which takes over the reference to the body. */
 static struct MHD_Response *make_response(http_exchange *x) {
     fedserver_blob *body = x->response.body;
     size_t len = 0;
@@ -43,10 +42,11 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Fit the response to what its client has and accepts. Returns whether it is compressed. */
+/* Make the response 304 if the client has the body already, or compress it if the client accepts
+ * that. Returns whether the body is compressed. */
 static bool suit(http_exchange *x) {
-    /* Does the client have this very answer already? The answer's tag is then in the client's list,
-     * weak or strong. */
+    /* The client has the body already if its list If-None-Match contains the answer's tag, weak or
+     * strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
     const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
@@ -58,8 +58,8 @@ static bool suit(http_exchange *x) {
         x->response.content_type = NULL;
         x->response.status = 304;
     }
-    /* Compress the body where the client accepts that and it helps. Ranges of a body are not
-     * compressed. */
+    /* Compress the body where the client accepts that and it becomes smaller. Ranges of a body are
+     * not compressed. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;
@@ -75,8 +75,7 @@ static bool suit(http_exchange *x) {
     return zipped != NULL;
 }
 
-/* Count the answer in the totals. The log gets one line in ten seconds about clients that are
- * told to come less often. */
+/* Count the answer by its status. Answers 429 get at most one line of the log in ten seconds. */
 static void count_answer(const http_exchange *x, int status) {
     enum { SAY_EVERY_MS = 10 * 1000 };
     http *h = x->http;

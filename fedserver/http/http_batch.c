@@ -1,4 +1,4 @@
-/* Batches: requests are handled as they come, or together, and an answer that depends on a write
+/* Handles requests in batches: each batch is one transaction. An answer that depends on a write
  * waits for the commit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
@@ -52,7 +52,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        /* Handled, but it is to wait for a new epoch, which has come since. */
+        /* The request was held until fedserver_epoch grows, and it has grown since. */
         const bool has_missed = x->response.hold && x->epoch != h->epoch;
         if (x->refused == NULL && (!x->handled || has_missed)) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;
@@ -62,7 +62,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     FED_TRY(fedserver_tick(h->server, h->batch_ms, &h->next_ms, err));
     h->batch_ms = 0;
     FED_TRY(fedserver_commit(h->server, err));
-    /* The batch is durable: release its answers. */
+    /* The transaction is committed: release the answers. */
     http_exchange *x = h->queue.first;
     http_queue_clear(&h->queue);
     for (http_exchange *next = NULL; x != NULL; x = next) {

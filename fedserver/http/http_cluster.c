@@ -1,4 +1,4 @@
-/* The adapter's loop and the links to other coordinators. */
+/* Connects the adapter's loop with the links to other coordinators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "fedserver/http/http_exchange.h"

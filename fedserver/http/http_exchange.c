@@ -1,4 +1,4 @@
-/* The life of a request: head, body, batch, end. */
+/* Takes in a request: its head, its body, its end, and its place in a batch of requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
@@ -10,18 +10,18 @@
 #include "fedserver/http/http_headers.h"
 
 enum {
-    DISCARD_MOST = 8 << 20,    /* a refused body up to this size is still read, see refuse */
-    BODY_BYTES_PER_MS = 4,     /* a body that is slower after BODY_GRACE_MS is cut off */
-    BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower */
+    /* a refused body of up to this size is still read: see function refuse */
+    DISCARD_MOST = 8 << 20,
+    BODY_BYTES_PER_MS = 4,     /* a body that is slower than this after BODY_GRACE_MS is cut off */
+    BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower than BODY_BYTES_PER_MS */
 };
 
 static const http_refusal refusals[] = {
     {403, "device_refused",
-     "the coordinator takes nothing of this kind from this device: check in, and it says why",
+     "the coordinator takes no such request from this device: the answer to a check-in says why",
      false},
-    {404, "not_found", "there is nothing at this address: see docs/protocol.md", false},
-    {405, "method_not_allowed", "this address does not take that method: see docs/protocol.md",
-     false},
+    {404, "not_found", "there is nothing at this path: see docs/protocol.md", false},
+    {405, "method_not_allowed", "this path does not take that method: see docs/protocol.md", false},
     {413, "too_large", "the body is larger than this request can be: do not send it again", false},
 };
 static const http_refusal refused_otherwise = {400, "bad_request",
@@ -29,11 +29,12 @@ static const http_refusal refused_otherwise = {400, "bad_request",
 static const http_refusal chunked = {
     411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
 static const http_refusal malformed = {
-    400, "bad_request", "this head can be read in two ways, so it is not read at all", true};
+    400, "bad_request",
+    "the request's head can be read in two ways: send one Content-Length, of digits", true};
 const http_refusal http_refusal_full = {
     503, "busy", "too many uploads at once: send the same again later", false};
 const http_refusal http_refusal_no_leader = {
-    503, "no_leader", "no coordinator leads at this moment: send the same again", false};
+    503, "no_leader", "no coordinator leads at this moment: send the same request again", false};
 const http_refusal http_refusal_too_many = {
     429, "too_many",
     "more requests, bytes or connections than one peer may have: "
@@ -55,7 +56,8 @@ void http_queue_add(http_queue *queue, http_exchange *x) {
     queue->end = &x->next;
 }
 
-/* Where the path begins in a target such as "https://host:8443/v1/status", which proxies send. */
+/* Find where the path begins in a target such as "https://host:8443/v1/status", which proxies
+ * send. */
 static const char *path_of(const char *target) {
     static const char *const schemes[] = {"https://", "http://"};
     for (size_t k = 0; k < 2; k++) {
@@ -138,14 +140,15 @@ const http_refusal *http_refusal_of(int status) {
     return &refused_otherwise;
 }
 
-/* The headers that different readers may read differently. */
+/* What look_at_header has found in a head: headers that two readers may read differently. */
 typedef struct head_look {
     unsigned lengths; /* how many Content-Length headers */
     bool bad;
 } head_look;
 
-/* A header's name ends at its colon: some readers take one with a blank before the colon for
- * another header. A length consists of digits. */
+/* Find headers that a proxy may read differently. A name must end at its colon: some readers
+ * ignore a header with a blank before the colon, and others do not. A length must consist of
+ * digits. */
 static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
                                       const char *value) {
     static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -163,9 +166,11 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
 }
 
 /* Could a proxy have read another request in this head? libmicrohttpd hands over the target as a
- * string. If the target holds a NUL, the version does not follow the string's end. */
+ * string, so a NUL in the target would hide its rest. The HTTP version, which follows the target
+ * in memory, then does not follow the end of the string. */
 static bool ambiguous(const http_exchange *x, const char *version) {
-    enum { HEAD_MOST = 64 * 1024 }; /* further away the version is in another block of memory */
+    /* with a larger distance the version is in another block of memory, and proves nothing */
+    enum { HEAD_MOST = 64 * 1024 };
     const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
     head_look look = {.lengths = 0};
     (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, look_at_header, &look);
@@ -197,10 +202,10 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     return size > HTTP_BODIES_MOST - h->bodies ? &http_refusal_full : NULL;
 }
 
-/* Refuse a body before it is read. A client that is sending hardly ever sees an answer that
- * comes with a closed connection, and would send the same again. So the body is read and dropped,
- * and then answered. Exceptions: the client waits for leave to send ("Expect"), or the body is
- * huge. */
+/* Refuse a request before its body is read. If the connection were closed now, a client that is
+ * sending would hardly ever see the answer, and would send the same again. So the body is read and
+ * dropped, and then the answer is sent. The answer is sent at once if the client waits for leave
+ * to send ("Expect"), or the body is huge or can't be read. */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
     if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
@@ -211,7 +216,6 @@ static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_
     return MHD_YES;
 }
 
-/* The head is complete. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version) {
     http_peer_settled(x->peer);
     x->peer->spoke = true;
@@ -234,14 +238,15 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
         x->request.fingerprint = x->peer->identity.fingerprint;
         x->request.certificate = x->peer->identity.certificate;
     }
-    /* libmicrohttpd has refused a length that is not a number */
+    /* A length that is not a number was refused above, in ambiguous. */
     const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const uint64_t size = length != NULL ? strtoull(length, NULL, 10) : 0;
     const http_refusal *why = why_not(x, size);
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    x->request.authority = x->peer->identity.authority; /* why_not has read it before */
+    /* http_peer_valid, called by why_not, has read the identity */
+    x->request.authority = x->peer->identity.authority;
     if (size > 0) {
         x->body = malloc((size_t)size);
         if (x->body == NULL) {
@@ -258,7 +263,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len) {
     const int64_t spent_ms = fed_clock_monotonic_ms() - x->begun_ms;
     if (spent_ms > BODY_GRACE_MS + (int64_t)(x->taken / BODY_BYTES_PER_MS)) {
-        return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
+        /* MHD_NO closes the connection, because no answer can be sent in the middle of a body */
+        return MHD_NO;
     }
     x->taken += len;
     if (x->state == STATE_DISCARD) {
@@ -308,7 +314,8 @@ bool http_exchange_keep_cut(http_exchange *x) {
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;
-    /* Uses no memory of the connection. Such routes have no other method, and need no headers. */
+    /* The request must not point into the connection's memory. Only a POST is kept when it is cut,
+     * and its route needs no headers. */
     x->request = (fedserver_request){.listener = x->request.listener,
                                      .method = "POST",
                                      .path = x->request.path,

@@ -16,7 +16,7 @@
 #include "fedserver/http/http_peer.h"
 #include "fedserver/http/http_tls.h"
 
-/** The adapter. */
+/** The HTTPS adapter of one process. */
 typedef struct http http;
 
 typedef struct http_listener {
@@ -38,49 +38,57 @@ typedef enum http_state {
     STATE_HEAD,    /* the head is being read */
     STATE_BODY,    /* the body is being read */
     STATE_DISCARD, /* refused; the body is read so that the peer gets the refusal */
-    STATE_PARKED,  /* complete and suspended: in http.queue or http.held */
-    STATE_CUT,     /* the connection broke within the body; what has come is in http.queue */
-    STATE_ANSWER,  /* there is an answer */
-    STATE_GONE     /* the peer has closed the connection */
+    /* the request is complete and its connection suspended; it is in http.queue or http.pending */
+    STATE_PARKED,
+    /* the connection broke within the body; the request, with what has come, is in http.queue */
+    STATE_CUT,
+    STATE_ANSWER, /* there is an answer to send */
+    STATE_GONE    /* the peer has closed the connection */
 } http_state;
 
-/** Who waits for the answer. */
+/** Where the request comes from; the answer goes back there. */
 typedef enum http_origin {
     ORIGIN_PEER = 0,  /* a connection of this process */
-    ORIGIN_FORWARDED, /* a device of another coordinator, which follows this one */
-    ORIGIN_QUESTION   /* the front's process, through front.sock, while this one follows */
+    ORIGIN_FORWARDED, /* another coordinator, a follower, which passes on its device's request */
+    /* the front's process, through front.sock; only while this coordinator is a follower */
+    ORIGIN_QUESTION
 } http_origin;
 
 /** A request and its answer. */
 typedef struct http_exchange {
     http *http;
     http_origin origin;
-    http_peer *peer; /* NULL if state is CUT, or the origin is none of our peers */
+    http_peer *peer; /* NULL if state is STATE_CUT or origin is not ORIGIN_PEER */
     struct MHD_Connection *connection;
     http_state state;
-    struct http_exchange *next; /* in http.queue or http.held */
+    struct http_exchange *next; /* the next exchange in http.queue or http.pending */
     int64_t begun_ms, parked_ms, pending_until_ms;
     fedserver_request request;
-    http_tls_identity identity; /* of the peer; needed when state is CUT and the peer has left */
+    http_tls_identity identity; /* of the peer; needed in STATE_CUT, when the peer has left */
     uint8_t *body;
-    /* size that the head announced, and capacity of body; request.body_len counts in here */
+    /* size that the head announced, which is the capacity of body; request.body_len is how much of
+     * it is filled */
     size_t body_size;
     size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
-    bool handled;                /* the open batch has made `response` */
-    uint64_t epoch;              /* when it was handled */
-    bool takes_body;             /* an answer may have a body: the request is no HEAD */
-    const http_refusal *refused; /* the answer, instead of response */
-    uint32_t wait_s;             /* 429: seconds until the client should come again */
-    const char *target_end;      /* end of libmicrohttpd's copy of the target */
-    uint64_t carried;            /* the leader has the request, under this id; 0: it has not */
-    int64_t adrift_ms;           /* since when it waits for a leader; 0: it does not */
-    char type[64];               /* content type of an answer of the leader */
-    cluster_link *link; /* of a forwarded request; NULL: nobody waits for the answer any more */
+    bool handled;    /* the coordinator has made `response` in the open batch of requests */
+    uint64_t epoch;  /* fedserver_epoch when the request was handled */
+    bool takes_body; /* an answer may have a body: the request is no HEAD */
+    /* if not NULL, this refusal is the answer instead of `response` */
+    const http_refusal *refused;
+    uint32_t wait_s;        /* in an answer 429: seconds until the client should come again */
+    const char *target_end; /* end of libmicrohttpd's copy of the target */
+    uint64_t carried;  /* id under which the request was sent to the leader; 0: it was not sent */
+    int64_t adrift_ms; /* since when the request waits for a leader; 0: it does not wait */
+    char type[64];     /* content type, if the leader has made the answer */
+    /* of a forwarded request: the link to its follower; NULL: nobody waits for the answer any more
+     */
+    cluster_link *link;
     uint64_t ticket; /* of a forwarded request: its id at the follower; of a question: its ticket */
-    /* the ETag whose body the follower has, at the leader and at the follower; "": none */
+    /* The ETag of the body that the follower has kept for this request; "": none. Set at the
+     * follower and, in a forwarded request, at the leader. */
     char known[HTTP_OBJECT_CACHE_TAG];
-    fedserver_blob *shelved; /* that body, at the follower; NULL: none */
+    fedserver_blob *shelved; /* at the follower: the kept body of the ETag `known`; NULL: none */
     char uri[];
 } http_exchange;
 
@@ -92,170 +100,179 @@ typedef struct http_queue {
 struct http {
     fedserver *server;
     const fed_log *log;
-    http_listener listeners[2]; /* daemon NULL: another process has this listener */
+    /* by fedserver_listener; daemon is NULL where another process has the listener */
+    http_listener listeners[2];
     http_tls tls;
     http_peers peers;
-    http_queue queue;        /* complete requests, for the next batch */
-    http_queue pending;      /* handled once, and told to wait: held */
+    http_queue queue;        /* complete requests, which http_batch_end handles */
+    http_queue pending;      /* held requests: they were handled, and got no answer yet */
     int64_t pending_next_ms; /* when the first held request is handled again */
-    uint64_t epoch;          /* the coordinator's epoch when they were handled */
-    size_t live;             /* number of exchanges */
-    size_t bodies;           /* bytes of the bodies of all exchanges, as announced */
+    uint64_t epoch;          /* fedserver_epoch when the held requests were last queued again */
+    size_t live;             /* number of exchanges that libmicrohttpd has not completed */
+    size_t bodies;           /* sum of the announced bytes of the bodies of all exchanges */
     int64_t next_ms;         /* when fedserver_tick wants to be called, Unix time */
-    int64_t batch_ms;        /* when the open batch began, Unix time; 0: none is open */
-    fed_error failure;       /* the coordinator's, while requests were coming in */
+    int64_t batch_ms;        /* when the open batch of requests began, Unix time; 0: none is open */
+    fed_error failure;       /* first error of the coordinator while requests were coming in */
     uint64_t progress;       /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
-    uint64_t throttled;   /* answers of 429 since the log's last line about them */
-    int64_t throttled_ms; /* when that line was written */
+    uint64_t throttled; /* answers with status 429 since the log's last line about them */
+    /* when the log's last line about them was written, by the monotonic clock */
+    int64_t throttled_ms;
     http_gzip gzip;
-    int64_t warned_ms;              /* when certificates were last looked at, Unix time; 0: never */
-    http_object_cache object_cache; /* a follower: bodies of the leader's answers */
+    int64_t warned_ms;              /* when http_tls_warn last ran, Unix time; 0: never */
+    http_object_cache object_cache; /* at a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
-    bool woken;             /* the coordinator wants a batch */
-    cluster *cluster;       /* links to other coordinators; NULL: this one serves alone */
+    /* fedserver_wake_fd is readable: the coordinator wants a batch, even without requests */
+    bool woken;
+    cluster *cluster;       /* links to other coordinators; NULL: this process serves alone */
     int64_t leader_wait_ms; /* how long a request waits for a leader */
-    size_t carried_looked;  /* index of the carried request whose peer was looked at last */
-    int64_t looked_ms;      /* when that was, by the monotonic clock */
+    /* index of the request at the leader whose peer http_forward_look looked at last */
+    size_t carried_looked;
+    int64_t looked_ms; /* when http_forward_look last looked, by the monotonic clock */
 };
 
-/** Empty the queue, or add an exchange at its end. The exchanges stay: take `first` before. */
+/** Empty the queue, or add an exchange at its end. Emptying frees no exchange: remember `first`
+ * before. */
 void http_queue_clear(http_queue *queue);
 void http_queue_add(http_queue *queue, http_exchange *x);
 
-/** A request line has arrived; uri is copied. NULL: out of memory. */
+/** Make an exchange when a request line has arrived; uri is copied. NULL: out of memory. */
 http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
                                  struct MHD_Connection *connection, const char *uri);
 void http_exchange_free(http_exchange *x);
 
-/* The result of a call, for libmicrohttpd. MHD_NO closes the connection. */
+/* The functions below return what libmicrohttpd is to do: MHD_NO closes the connection. */
 
 /** The head is complete: refuse the request, or wait for its body. version: libmicrohttpd's
  * pointer, which lies after the request's target in memory. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
-/** A piece of the body has arrived. */
+/** Take a piece of the body that has arrived. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
-/** The request is complete. true: it is refused, so there is an answer. */
+/** Note that the request is complete. true: it is refused, so there is an answer. */
 bool http_exchange_end(http_exchange *x);
-/** The request joins the open batch, and its connection is suspended. */
+/** Put the request into the queue for http_batch_end, and suspend its connection. */
 enum MHD_Result http_exchange_park(http_exchange *x);
 
 /** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);
 
-/** The connection is lost. true: the request stays for the next batch, because the beginning of
+/** The connection is lost. true: the request is kept for http_batch_end, because the beginning of
  * its body is of use (fedserver_body_in_parts). Do not use the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
-/** The answer to all requests while the coordinator stops; to a peer that asks too much, with
- * x->wait_s; to a body for which there is no memory; to a request while no coordinator leads. */
+/** Refusals of the adapter. stopping: the coordinator stops. too_many: the peer asks too much;
+ * x->wait_s is set. full: there is no memory for a body. no_leader: no coordinator leads. */
 extern const http_refusal http_refusal_stopping, http_refusal_too_many, http_refusal_full,
     http_refusal_no_leader;
 
-/** The refusal for a status of fedserver_body_refused. */
+/** Get the refusal for a status of fedserver_body_refused. */
 const http_refusal *http_refusal_of(int status);
 
-/** Bytes of all request bodies in memory. */
+/** The largest number of bytes that all request bodies may take in memory together. */
 enum { HTTP_BODIES_MOST = 256 << 20 };
 
-/** The refusal as JSON. Returns its length. */
+/** Write the refusal as JSON. Returns its length. */
 int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 
-/** Send x->refused, or x->response. */
+/** Send x->refused if there is one, else x->response. */
 enum MHD_Result http_answer(http_exchange *x);
 
-/* ---- http_batch.c: the requests of one iteration of the loop, in one transaction ------------- */
+/* ---- http_batch.c: handles the requests of one iteration in one transaction ------------------ */
 
-/** A request of a peer is complete: handle it in the open batch, which begins with the first one.
- * true: the answer may leave at once, because the batch has written nothing that it could depend
- * on. false: park the request, for http_batch_end. */
+/** A peer's request is complete: handle it in the open batch of requests, or begin a batch with it.
+ * true: the answer may leave at once, because the batch has written nothing that the answer could
+ * depend on. false: park the request, for http_batch_end. */
 bool http_batch_answers(http *h, http_exchange *x);
 
 bool http_batch_is_open(const http *h);
 
 /** Handle the requests of h->queue that http_batch_answers has not handled, then call
  * fedserver_tick, commit, and release the answers. Errors: those of the coordinator, also one that
- * http_batch_answers has met; then no answer of the queue is released. */
+ * happened in http_batch_answers. After an error no answer of the queue is released. */
 fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_release.c: what becomes of a request that was handled ------------------------------ */
+/* ---- http_release.c: answers or holds a request that was handled ----------------------------- */
 
-/** There is a response: send it, or hold the request, or free it where nobody waits. */
+/** The coordinator has handled the request: send x->response, or hold the request if the response
+ * says so. If nobody waits for the response, free the exchange. */
 void http_release(http *h, http_exchange *x);
 
-/** The response is the answer: its peer pays for it, and the request's body is of no more use. */
+/** x->response is final: charge the peer's limits for its bytes, and free the request's body. */
 void http_release_settle(http_exchange *x);
 
-/** Hold the request until that time, by the monotonic clock, or until the epoch moves. */
+/** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
 
-/** Go on with a complete request: whoever waits for it gets the answer, or nothing where the state
- * is STATE_GONE. */
+/** Go on with a complete request in the state `as`. Whoever waits for it gets the answer, or in
+ * STATE_GONE nothing. */
 void http_resume(http *h, http_exchange *x, http_state as);
-/** All of a queue, which is empty afterwards. */
+/** Call http_resume for all exchanges of the queue. The queue is empty afterwards. */
 void http_resume_all(http *h, http_queue *queue, http_state as);
 
 /* ---- http_cluster.c: the links between coordinators ------------------------------------------ */
 
-/* Where this process serves alone (h->cluster NULL), all of these do nothing. */
+/* Where this process serves alone (h->cluster is NULL), all functions of this file do nothing. */
 
-/** listening: a socket, which is taken over, also after an error. */
+/** Listen for links of other coordinators. listening: a socket; the function owns it from now on,
+ * also after an error. */
 fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
 
-/** The devices' certificates were read. Call it before the first http_cluster_poll, too. */
+/** Use the devices' certificate for the links. Call it whenever the certificates have been read,
+ * and before the first http_cluster_poll. */
 void http_cluster_use_keys(http *h);
 
-/** Does another coordinator lead, or none yet? Then requests are passed on. */
+/** Is this coordinator a follower? Its requests are then passed on to the leader. */
 bool http_cluster_follows(const http *h);
 
-/** Let the links move. */
+/** Read from and write to the links, and tell the coordinator what changed. */
 void http_cluster_poll(http *h);
 
-/* ---- http_forward.c: at a follower, requests go to the leader -------------------------------- */
+/* ---- http_forward.c: at a follower, passes requests on to the leader ------------------------- */
 
-/** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice
- * wait for one, and the others are refused with 503. */
+/** Pass all of h->queue on to the leader. Without a link to the leader, requests that may be sent
+ * twice wait for a link, and the others are refused with 503. */
 void http_forward_queue(http *h);
 
-/** Look whether the peers of requests under way have left; of some at a time, so that each is
- * looked at within seconds. */
+/** Drop requests at the leader whose peers have left. Each call checks some of the peers, so that
+ * each peer is checked within seconds. */
 void http_forward_look(http *h);
 
-/** This process stops: requests that the leader may hold for long are refused now. */
+/** This process stops: refuse all requests at the leader that may be sent twice, because the
+ * leader may hold them for long. */
 void http_forward_stop(http *h);
 
-/* `answered` and `lost` of cluster_handlers; user is the adapter. */
+/* These two are the members `answered` and `lost` of cluster_handlers; user is the adapter. */
 void http_forward_answered(void *user, void *owner, cluster_answer *answer);
 void http_forward_lost(void *user, void *owner);
 
-/* ---- http_loop.c: let peers read and write, end the batch of their requests, and wait -------- */
+/* ---- http_loop.c: reads and writes, handles requests, and waits ------------------------------ */
 
 /** One iteration: let both daemons read and write, handle the complete requests, and wait for an
  * event. Errors: those of http_batch_end. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, let go of the lead, and send the
+/** Accept no more connections, answer the held requests with 503, give up the lead, and send the
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_forwarded.c: requests that a follower passes on ------------------------------------ */
+/* ---- http_forwarded.c: at the leader, handles requests that followers pass on ---------------- */
 
-/* A forwarded request is an exchange like any other: it joins the next batch, is held, and is woken
- * by the epoch. Only its answer leaves by another way. The first two are `asked` and `left` of
- * cluster_handlers; user is the adapter. */
+/* A forwarded request is an exchange like any other: http_batch_end handles it, and it can be held.
+ * Only its answer leaves through a link. http_forwarded_asked and http_forwarded_left are the
+ * members `asked` and `left` of cluster_handlers; user is the adapter. */
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                                 fed_error *err) FED_CHECKED;
 void http_forwarded_left(void *user, void *owner);
 
-/** Send x->refused or x->response, where somebody waits for it, and free the exchange. */
+/** Send x->refused or x->response if somebody waits for it, and free the exchange. */
 void http_forwarded_end(http_exchange *x);
 
-/* ---- http_question.c: what the front asks a follower ----------------------------------------- */
+/* ---- http_question.c: at a follower, handles requests of its front's process ----------------- */
 
 /** Take the front's next questions, which arrive at front.sock, into h->queue. */
 void http_questions_take(http *h);
-/** Give a question its answer, and free the exchange. */
+/** Send x->refused or x->response to the front's process, and free the exchange. */
 void http_question_end(http_exchange *x);
 
 #endif

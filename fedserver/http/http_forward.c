@@ -1,4 +1,4 @@
-/* A follower's requests on their way to the leader. */
+/* At a follower: passes requests on to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <string.h>
@@ -8,13 +8,14 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    AGAIN_MS = 50, /* a request without a leader looks again after this */
+    AGAIN_MS = 50, /* after this time, a request that waits for a leader is tried again */
     LOOK_EVERY_MS = 100,
-    LOOKS = 1024 /* peers that are looked at each time */
+    LOOKS = 1024 /* how many peers one call of http_forward_look checks */
 };
 
-/* May the request be handled twice? A check-in may: the second one finds the lease of the first. An
- * update may, too, but its body is large and its device can do better: send it elsewhere. */
+/* May the request be sent to a leader twice? A check-in may: the second time, the leader finds the
+ * lease that the first one made. An update could be, too, but its body is large, and its device
+ * can send it to another coordinator. */
 static bool may_go_again(const http_exchange *x) {
     return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
 }
@@ -40,7 +41,7 @@ static void carry(http *h, http_exchange *x) {
         cluster_forward(h->cluster, &x->request, x->known, x, &x->carried, &why);
     if (status == FED_OK) {
         x->adrift_ms = 0;
-    } else { /* the leader can't be given the request now */
+    } else { /* the request can't be sent to the leader now */
         x->carried = 0;
         x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
         if (may_go_again(x) && now_ms - x->adrift_ms < h->leader_wait_ms) {
@@ -69,7 +70,7 @@ void http_forward_answered(void *user, void *owner, cluster_answer *answer) {
         memcpy(x->type, answer->type, sizeof x->type);
         x->response.content_type = x->type;
     }
-    if (answer->same) { /* the leader has looked: the body that we have is the right one */
+    if (answer->same) { /* the leader confirms that the kept body is still right */
         x->response.body = x->shelved;
         x->shelved = NULL;
     } else {
@@ -91,7 +92,7 @@ void http_forward_lost(void *user, void *owner) {
     }
 }
 
-/* ---- peers that leave ----------------------------------------------------------------------- */
+/* ---- requests whose peers have left --------------------------------------------------------- */
 
 static void forget(http *h, http_exchange *x, http_state as) {
     cluster_cancel(h->cluster, x->carried);

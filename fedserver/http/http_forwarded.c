@@ -1,4 +1,4 @@
-/* Forwarded requests: requests of other coordinators' devices. */
+/* At the leader: handles requests that followers pass on from their devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
@@ -7,7 +7,7 @@
 
 #include "fed/clock.h"
 
-/* The frame's body becomes the request's. Without room for it the request is refused. */
+/* Make the frame's body the request's, or refuse the request if there is no room for the body. */
 static void take_body(http_exchange *x, cluster_frame *frame) {
     http *h = x->http;
     const size_t len = frame->body.len;
@@ -21,7 +21,7 @@ static void take_body(http_exchange *x, cluster_frame *frame) {
     x->request.body = x->body;
     x->request.body_len = len;
     h->bodies += len;
-    fed_writer_growing(&frame->body); /* its memory is ours now */
+    fed_writer_growing(&frame->body); /* the exchange owns the frame's memory now */
 }
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
@@ -34,12 +34,14 @@ fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *f
     if (cluster_request_read(frame->head.data, frame->head.len, x->uri, frame->head.len,
                              &x->request, x->known) != FED_OK) {
         free(x);
-        return fed_fail(err, FED_EFORMAT, "the follower's request can't be read");
+        return fed_fail(err, FED_EFORMAT,
+                        "a request that another coordinator passes on can't be read: run the same "
+                        "release everywhere");
     }
     if (x->request.listener == FEDSERVER_FRONT && !fedserver_relays(&x->request)) {
         free(x);
         return fed_fail(err, FED_EFORMAT,
-                        "the follower forwards a request that its own front must answer");
+                        "another coordinator passes on a request that its own front must answer");
     }
     x->http = h;
     x->origin = ORIGIN_FORWARDED;
@@ -56,7 +58,7 @@ fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *f
 void http_forwarded_left(void *user, void *owner) {
     (void)user;
     http_exchange *x = owner;
-    x->link = NULL; /* it is freed when its turn comes */
+    x->link = NULL; /* http_release frees the exchange when the request is handled */
 }
 
 static void answer(http_exchange *x) {
@@ -69,10 +71,11 @@ static void answer(http_exchange *x) {
 }
 
 void http_forwarded_end(http_exchange *x) {
-    /* Without an answer its batch failed, or this process stops: the next leader gets it then. */
+    /* An exchange gets no answer if its batch of requests failed or this process stops. The
+     * follower then sends the request to the next leader. */
     const bool answered = x->state == STATE_ANSWER && x->refused != &http_refusal_stopping;
     if (answered && x->refused != NULL) {
-        /* A refusal as the response that a peer of ours would get. */
+        /* Turn the refusal into the response that a device connected to this process would get. */
         char json[256];
         fed_writer w;
         fed_writer_growing(&w);

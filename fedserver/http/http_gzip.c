@@ -1,4 +1,4 @@
-/* gzip of whole bodies, with the last few kept. */
+/* Compresses whole bodies with gzip, and keeps the last few. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_gzip.h"
 
@@ -13,7 +13,7 @@
 #include <zlib.h>
 #endif
 
-enum { SIZE_LEAST = 1400 /* below it an answer is one packet anyway */ };
+enum { SIZE_LEAST = 1400 /* a smaller answer fits into one packet anyway */ };
 
 void http_gzip_free(http_gzip *gzip) {
     for (size_t k = 0; k < HTTP_GZIP_KEPT; k++) {
@@ -22,7 +22,7 @@ void http_gzip_free(http_gzip *gzip) {
     *gzip = (http_gzip){.oldest = 0};
 }
 
-/* "gzip", "gzip;q=0.5" and "*" take it; "gzip;q=0" does not. */
+/* The values "gzip", "gzip;q=0.5" and "*" accept gzip; "gzip;q=0" does not. */
 bool http_gzip_accepted(const char *accept) {
     char word[64];
     for (const char *at = accept; at != NULL && *at != '\0'; at += *at == ',') {
@@ -42,7 +42,8 @@ bool http_gzip_accepted(const char *accept) {
 
 #ifdef FEDSERVER_ZLIB
 static fedserver_blob *compress_bytes(const uint8_t *data, size_t len) {
-    enum { LEVEL = 1, WINDOW = 15 + 16 /* with gzip's head */, MEMORY = 8 };
+    /* zlib's number for a window of 32 KB and a gzip header */
+    enum { LEVEL = 1, WINDOW = 15 + 16, MEMORY = 8 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
     if (len > UINT32_MAX / 2 ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {

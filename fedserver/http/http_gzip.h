@@ -6,11 +6,12 @@
 
 #include "fedserver/fedserver.h"
 
-/** Bodies compressed last: a page, and a status that several clients ask for at a time. */
+/** How many compressed bodies are kept: enough for the page's files, and a status that several
+ * clients ask for at the same time. */
 enum { HTTP_GZIP_KEPT = 4 };
 typedef struct http_gzip {
     struct {
-        uint64_t digest; /* size before compression */
+        uint64_t digest; /* of the body before compression */
         fedserver_blob *blob;
     } kept[HTTP_GZIP_KEPT];
     unsigned oldest;
@@ -18,10 +19,10 @@ typedef struct http_gzip {
 
 void http_gzip_free(http_gzip *gzip);
 
-/** Does an Accept-Encoding header (NULL: none) take gzip? */
+/** Does the header Accept-Encoding (NULL: none) allow gzip? */
 bool http_gzip_accepted(const char *accept);
 
-/** The compressed body: one reference, which the caller owns. NULL: the body would hardly be
+/** Get the compressed body: one reference, which the caller owns. NULL: the body would hardly be
  * smaller, or can't be compressed. */
 fedserver_blob *http_gzip_blob(http_gzip *gzip, const fedserver_blob *body);
 

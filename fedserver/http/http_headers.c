@@ -1,4 +1,4 @@
-/* What the page may load and do, which is little, and other headers of an answer. */
+/* Writes the headers of an answer, such as those that limit what the page may load and do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_headers.h"
 
@@ -28,8 +28,8 @@ const char *const http_headers_of_proxies[] = {
     "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via",
     NULL};
 
-/* Strict-Transport-Security holds for all ports of a host, and on "localhost" other programs serve
- * plain HTTP. */
+/* Strict-Transport-Security holds for all ports of a host. On "localhost" other programs may serve
+ * plain HTTP, so the header is left out there. */
 static bool is_localhost(const char *host) {
     static const char local[] = "localhost";
     const size_t len = sizeof local - 1;
@@ -58,12 +58,15 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     char text[96];
     const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
     if (kept) {
-        put(user, "Accept-Ranges", "bytes"); /* some caches pass on ranges only then */
+        /* some caches pass on requests for ranges only with this header */
+        put(user, "Accept-Ranges", "bytes");
     }
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
-    if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both listeners */
-        /* For browsers only. A device's link is too slow for headers that only browsers heed. */
+    if (a->listener == FEDSERVER_FRONT || is_page(a)) {
+        /* operators may open the page on both listeners */
+        /* Only browsers heed these headers. Devices don't get them, because their links are slow.
+         */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

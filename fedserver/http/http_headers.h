@@ -1,4 +1,4 @@
-/* The headers of an answer, most of which tell a browser what it may do with it. */
+/* The headers of an answer. Most of them tell a browser what it may do with the answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_HEADERS_H
 #define FEDSERVER_HTTP_HEADERS_H
@@ -12,12 +12,12 @@ typedef struct http_headers_answer {
     const char *content_type; /* NULL: no body */
     uint32_t retry_after_s;   /* 0: not wanted */
     const char *host;         /* of the request; NULL: it has none */
-    const char *allow;        /* methods that the path takes, with a 405 */
+    const char *allow;        /* HTTP methods that the path takes; used where status is 405 */
     bool zipped;              /* the body is compressed by gzip */
     const fedserver_response *response;
 } http_headers_answer;
 
-/** Takes one header; *value is not "" and is valid for the call only. */
+/** A function that takes one header; *value is not "" and is valid during the call only. */
 typedef void (*http_headers_put)(void *user, const char *name, const char *value);
 
 void http_headers_each(const http_headers_answer *answer, http_headers_put put, void *user);

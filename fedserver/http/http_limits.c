@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 /* of one device */ };
+enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 /* default rate of one device */ };
 
 static void fill(const http_limits_rules *rules, http_limits_peer *peer, int64_t now_ms) {
     const double s = now_ms > peer->filled_ms ? (double)(now_ms - peer->filled_ms) / 1000.0 : 0;
@@ -33,7 +33,8 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules) {
     begin(rules, &limits->crowd, 0);
 }
 
-/* Many devices may share an address. Failures: ten wrong tokens, then one in six seconds. */
+/* An address may send more than a device, because many devices may share it. It may fail ten times
+ * at once, for example with wrong tokens, and then once in six seconds. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all) {
     enum { CONNECTIONS = 16, UPLOADS = 4, UPLOADS_OF_ALL = 256 };
@@ -49,16 +50,18 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
     http_limits_open(device, &rules);
     rules.requests_per_s = rate * 10;
     rules.requests_burst = rate * 100;
-    rules.connections = UINT32_MAX; /* libmicrohttpd limits these */
+    rules.connections = UINT32_MAX; /* libmicrohttpd limits the connections of an address */
     http_limits_open(address, &rules);
     rules.requests_per_s = rate * 256;
     rules.requests_burst = rate * 256;
-    rules.uploads = UPLOADS_OF_ALL; /* bytes and failures are paid for by their peers */
+    /* bytes and failures are charged to each peer, not to all together */
+    rules.uploads = UPLOADS_OF_ALL;
     http_limits_open(all, &rules);
 }
 
-/* A full handshake costs up to a millisecond of the one thread, a resumed one half of that. Many
- * devices may share an address, and after a restart all of them connect at once. */
+/* A full handshake takes up to a millisecond of the serving thread, a resumed one half of that.
+ * The bursts are large: many devices may share an address, and after a restart all of them connect
+ * at once. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all) {
     const double rate = (requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S) * (tickets ? 2 : 1);

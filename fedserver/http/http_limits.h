@@ -1,4 +1,5 @@
-/* How much one peer may ask for: token buckets, and numbers of connections. For one thread. */
+/* Limits how much one peer may ask for: token buckets, and numbers of connections. Not for several
+ * threads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LIMITS_H
 #define FEDSERVER_HTTP_LIMITS_H
@@ -8,17 +9,17 @@
 #include <stdint.h>
 
 /*
- * A bucket fills at its rate up to its burst. A request is let in while no bucket of its peer is
- * empty. Then its cost is taken from the buckets, below zero if need be: a body of any size gets
- * in, and the peer waits for it afterwards. A peer is a key: the fingerprint of a device, or the
- * hash of an address.
+ * A bucket fills at its rate up to its burst. A request is admitted if no bucket of its peer is
+ * empty. Then its cost is taken from the buckets, which may fall below zero. So a body of any size
+ * is admitted, and the peer waits afterwards. A peer is known by a key: the fingerprint of a
+ * device, or the hash of an address.
  */
 enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* connections at a time */
+    uint32_t connections, uploads; /* the most connections and uploads at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {
@@ -33,29 +34,29 @@ typedef struct http_limits {
     http_limits_rules rules;
     http_limits_peer **slots;
     size_t slot_count, count;
-    http_limits_peer crowd; /* stands for all peers that have no room in the table */
+    http_limits_peer crowd; /* the account of all peers for which there is no room in the table */
 } http_limits;
 
-/** Open the limits of docs/protocol.md#limits: of a device (both numbers 0: the default), of an
- * address at the front, and of all peers together. The last table has one peer, `crowd`. */
+/** Open the limits of docs/protocol.md#limits: of a device (a number 0: the default), of an
+ * address at the front, and of all peers together. `all` has no table, only the account `crowd`. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
 /** Open the limits of handshakes, each of which counts as a request: of an address, and of all
- * addresses together. tickets: limits of handshakes that offer to resume a session; else of full
- * ones. */
+ * addresses together. tickets: limits of handshakes that offer to resume a session. Without it,
+ * limits of full handshakes. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
-/** The peer of that key, with one more connection. The pointer is valid until http_limits_leave.
- * A peer without connections is forgotten once its buckets are full. */
+/** Find or add the peer of that key, and count one more connection of it. The pointer is valid
+ * until http_limits_leave. A peer without connections is forgotten once its buckets are full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer send one more request? 0: yes, and the peer has paid for the request; else the
- * seconds until it may ask again. upload: the request is an upload; the caller counts
+/** May this peer send one more request? 0: yes, and the request is charged to it; else the seconds
+ * until it may ask again. upload: the request is an upload; the caller must count it in
  * peer->uploads. */
 uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
@@ -63,8 +64,8 @@ uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool
 /** Charge the peer for bytes that it sent or received. */
 void http_limits_pay(http_limits_peer *peer, uint64_t bytes);
 
-/** The peer has failed, for example by a wrong token. 0: the failure is counted. Else the peer
- * fails too often: the seconds until it may try again. */
+/** Count a failure of the peer, such as a wrong token. 0: it is counted. Else the peer fails too
+ * often: the seconds until it may try again. */
 uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms);
 
 #endif

@@ -1,4 +1,5 @@
-/* The adapter's loop: let the daemons read and write, handle complete requests in a batch, wait. */
+/* The adapter's loop: lets libmicrohttpd read and write, handles complete requests together, and
+ * waits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
@@ -9,15 +10,16 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,       /* the loop looks at *stop at least this often */
-    DRAIN_MS = 2000,     /* time to send the last answers when stopping */
-    IDLE_ITERATIONS = 4, /* after so many iterations in which no byte moved, the loop waits */
-    IDLE_MOST_MS = 50    /* the longest of these waits */
+    LOOK_MS = 100,   /* the loop looks at *stop at least this often */
+    DRAIN_MS = 2000, /* time to send the last answers when stopping */
+    /* after this many iterations in a row in which no byte moved, the loop waits */
+    IDLE_ITERATIONS = 4,
+    IDLE_MOST_MS = 50 /* the longest of the waits after IDLE_ITERATIONS */
 };
 
 /* ---- held requests -------------------------------------------------------------------------- */
 
-/* Queue the held requests: all if the epoch has moved, else those whose time is over. */
+/* Queue held requests again: all if fedserver_epoch has grown, else those whose time is over. */
 static void wake_pending(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
@@ -34,7 +36,7 @@ static void wake_pending(http *h) {
             http_hold(h, x, x->pending_until_ms);
         } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
                    (x->origin == ORIGIN_FORWARDED &&
-                    x->link == NULL)) { /* who has left gets no slot */
+                    x->link == NULL)) { /* a peer that has left must get no slot of a round */
             http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
@@ -42,10 +44,11 @@ static void wake_pending(http *h) {
     }
 }
 
-/* ---- the loop ------------------------------------------------------------------------------- */
+/* ---- an iteration of the loop --------------------------------------------------------------- */
 
-/* libmicrohttpd may say "at once" although no peer is ready. Believe it while bytes move. After
- * a few iterations in which no byte moved, wait longer and longer; an event ends the wait. */
+/* How long to wait. libmicrohttpd may ask for a wait of 0 although no peer is ready, and the loop
+ * would spin. Accept the 0 while bytes move. After a few iterations in which no byte moved, wait
+ * longer and longer; an event ends the wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
     if (asked_ms > 0 || moved_any) {
         h->idle_iterations = 0;
@@ -72,7 +75,7 @@ static int64_t wait_ms(http *h, bool moved_any) {
         h->idle_iterations = 0;
         return 0;
     }
-    int64_t wanted = LOOK_MS; /* when libmicrohttpd wants to run again; 0: at once */
+    int64_t wanted = LOOK_MS; /* time until libmicrohttpd wants to run again; 0: at once */
     for (size_t k = 0; k < 2; k++) {
         MHD_UNSIGNED_LONG_LONG ms = 0;
         if (h->listeners[k].daemon != NULL &&
@@ -133,7 +136,8 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     if (h->queue.first != NULL) {
         FED_TRY(http_batch_end(h, err));
     }
-    fedserver_let_go(h->server); /* connections take seconds to end; nobody need wait for that */
+    /* let another coordinator lead now: the connections may take seconds to end */
+    fedserver_let_go(h->server);
     if (h->cluster != NULL) {
         http_forward_stop(h);
         cluster_dismiss(h->cluster);

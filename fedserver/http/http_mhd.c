@@ -1,16 +1,18 @@
-/* The coordinator's HTTPS adapter: libmicrohttpd above, fedserver_handle below.
+/* The coordinator's HTTPS adapter: connects libmicrohttpd's callbacks with fedserver_handle.
  *
- * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop lets
- * both daemons read and write, takes the complete requests as one batch in one transaction, and
- * waits. A request is answered within its callback where its answer depends on no write. Others
- * wait for the commit, or for a new epoch, as suspended connections.
+ * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop
+ * lets both daemons read and write, takes the complete requests as one batch in one transaction,
+ * and waits. A request whose answer depends on no write is answered within libmicrohttpd's
+ * callback. The connections of other requests are suspended until the commit, or until
+ * fedserver_epoch grows.
  *
- * What libmicrohttpd 0.9.75 makes one know:
+ * Properties of libmicrohttpd 0.9.75 that this code depends on:
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
- *   own loop spins. Ours sees by the count of bytes moved (http.progress) that nothing happens.
- * - It asks for a client certificate but does not verify it: http_tls.c does.
- * - An answer to the first call of the handler closes the connection: answer the second one.
- * - A suspended connection has no timeout, and its peer's going away is not noticed.
+ *   own loop spins. The loop of http_loop.c finds by a counter of moved bytes (http.progress) that
+ *   nothing happens.
+ * - libmicrohttpd asks for a client certificate but does not verify it: http_tls.c verifies it.
+ * - An answer in the first call of on_request closes the connection: answer in the second one.
+ * - A suspended connection has no timeout, and libmicrohttpd does not notice when its peer leaves.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http.h"
@@ -25,8 +27,8 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    /* libmicrohttpd's memory for a connection, which bounds a request's head. Browsers have long
-     * ones; of devices there are many. */
+    /* Bytes of libmicrohttpd's memory for a connection, which limit the size of a request's head.
+     * Browsers send long heads; devices send short ones, but are many. */
     FRONT_POOL_BYTES = 8 * 1024,
     DEVICE_POOL_BYTES = 11 * 512,
     STALL_S = 60, /* seconds in which a connection neither sends nor receives */
@@ -35,8 +37,8 @@ enum {
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
 
-/* libmicrohttpd: a connection has opened (before its handshake) or closed (after everything
- * else). */
+/* Called by libmicrohttpd when a connection has opened, before its handshake, and when it has
+ * closed, after all other calls for it. */
 static void on_peer(void *user, struct MHD_Connection *connection, void **context,
                     enum MHD_ConnectionNotificationCode what) {
     http_listener *l = user;
@@ -54,7 +56,7 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     }
 }
 
-/* libmicrohttpd: called when a request's head is there, for each piece of its body, when the
+/* Called by libmicrohttpd when a request's head is complete, for each piece of its body, when the
  * request is complete, and again when it is resumed. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
@@ -88,8 +90,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
-/* libmicrohttpd: a request line is there. The path and the query are read here, because
- * on_request gets them already taken apart. */
+/* Called by libmicrohttpd when a request line is complete. The path and the query are read here,
+ * because on_request gets them decoded and split. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     http_listener *l = user;
     http_peer *p =
@@ -99,7 +101,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     return x;
 }
 
-/* libmicrohttpd: the answer is sent, or the connection is lost. */
+/* Called by libmicrohttpd when the answer is sent, or the connection is lost. */
 static void on_completed(void *user, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode why) {
     (void)connection, (void)why;
@@ -116,7 +118,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     }
 }
 
-/* ---- start and end -------------------------------------------------------------------------- */
+/* ---- starting and stopping ------------------------------------------------------------------ */
 
 static void on_log(void *user, const char *format, va_list arguments) {
     char text[300];
@@ -136,7 +138,8 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
-    /* a proxy's one address stands for many clients */
+    /* The connections of a proxy share its address but belong to many clients, so one address may
+     * then have all connections. */
     const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(
@@ -150,9 +153,11 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
-    /* libmicrohttpd may have closed the socket, or not: the program ends anyway */
+    /* After a failure libmicrohttpd may or may not have closed the socket. It is not closed here,
+     * because the program ends anyway. */
     if (l->daemon == NULL) {
-        return fed_fail(err, FED_ENOMEM, "libmicrohttpd can't start: out of memory or open files");
+        return fed_fail(err, FED_ENOMEM,
+                        "libmicrohttpd can't start: out of memory or open files (ulimit -n)");
     }
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return FED_OK;
@@ -184,7 +189,7 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 
 static void close_doors(http *h) {
     h->closing = true;
-    /* requests without an answer: their batch failed */
+    /* the requests that are left get no answer, because their transaction failed */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);
@@ -245,7 +250,8 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
     if (status == FED_OK) {
         return http_loop_drain(h, err);
     }
-    fedserver_let_go(h->server); /* nobody need wait until our connections have ended */
+    /* let another coordinator lead now, before the connections have ended */
+    fedserver_let_go(h->server);
     return status;
 }
 
@@ -265,10 +271,12 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
                            .failed = fedserver_wire(server)->handshakes};
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = FED_OK;
-    if (options->cluster_socket != 0) { /* first, so that the socket is closed whatever fails */
+    if (options->cluster_socket != 0) {
+        /* before anything can fail, because http_cluster_open owns the socket from here on */
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
-    if (status == FED_OK) { /* a batch without requests: can the coordinator work at all? */
+    if (status == FED_OK) {
+        /* handle a batch of no requests, to find out whether the coordinator can work at all */
         status = http_batch_end(&h, err);
     }
     if (status == FED_OK) {

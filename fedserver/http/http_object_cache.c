@@ -1,4 +1,4 @@
-/* A bounded cache of bodies, by request. */
+/* A cache of answers' bodies by request, limited in items and bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_object_cache.h"
 
@@ -8,7 +8,7 @@
 
 enum { KEY_MOST = 512, BODY_MOST = HTTP_OBJECT_CACHE_BYTES / 4 };
 
-/* False: this request is not for the object cache. */
+/* Write the cache's key of a request. False: answers to this request are not cached. */
 static bool write_key(const fedserver_request *request, char key[KEY_MOST]) {
     const char *range = request->range != NULL ? request->range : "";
     const char *if_range = request->if_range != NULL ? request->if_range : "";
@@ -48,7 +48,8 @@ static void take_off(http_object_cache *object_cache, http_object_cache_item *it
     *item = (http_object_cache_item){.key = NULL};
 }
 
-/* A free place (used 0), or that of the body that was used longest ago. */
+/* Find the item that was used longest ago; free items count as never used, and `filled` leaves
+ * them out. */
 static http_object_cache_item *oldest(http_object_cache *object_cache, bool filled) {
     http_object_cache_item *found = NULL;
     for (size_t k = 0; k < HTTP_OBJECT_CACHE_ITEMS; k++) {
@@ -67,7 +68,8 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     const bool complete = response->status == 200 || response->status == 206;
     if (response->body == NULL || !complete || response->etag[0] != '"' ||
         !write_key(request, key)) {
-        return; /* a weak tag stands for bodies that differ a little */
+        /* a weak tag is not enough, because bodies with the same weak tag may differ a little */
+        return;
     }
     (void)fedserver_blob_data(response->body, &len);
     http_object_cache_item *item = find(object_cache, key);
@@ -76,7 +78,7 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     }
     char *copy = len <= BODY_MOST ? strdup(key) : NULL;
     if (copy == NULL) {
-        return; /* then the next device has it sent again */
+        return; /* the body is not kept, and the leader sends it again for the next device */
     }
     while (object_cache->bytes + len > HTTP_OBJECT_CACHE_BYTES) {
         take_off(object_cache, oldest(object_cache, true));

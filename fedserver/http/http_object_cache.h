@@ -1,4 +1,5 @@
-/* At a follower: bodies that the leader has sent, for the next devices that ask for the same. */
+/* A follower's cache of bodies that the leader has sent, for the next devices that ask for the
+ * same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_OBJECT_CACHE_H
 #define FEDSERVER_HTTP_OBJECT_CACHE_H
@@ -12,27 +13,29 @@ enum {
 };
 
 typedef struct http_object_cache_item {
-    char *key; /* what was asked for; NULL: free */
+    char *key; /* the request's path, query and range as text; NULL: the item is free */
     char etag[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *body;
     size_t len;
-    uint64_t used; /* larger: used later */
+    uint64_t used; /* number of its last use; a later use has a larger number */
 } http_object_cache_item;
 
-/** Zeroed, it is empty. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */
+/** An empty cache is all zeros. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */
 typedef struct http_object_cache {
     http_object_cache_item items[HTTP_OBJECT_CACHE_ITEMS];
     size_t bytes;
     uint64_t uses;
 } http_object_cache;
 
-/** The body of the last answer to the same request, whose tag is set; one reference, which the
- * caller owns. NULL: there is none, and etag is "". The leader says whether it is still right. */
+/** Find the body of the last answer to the same request, and set etag to its tag. Returns one
+ * reference, which the caller owns. NULL: there is none, and etag is "". The leader must confirm
+ * that the body is still right. */
 fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
                                        const fedserver_request *request,
                                        char etag[HTTP_OBJECT_CACHE_TAG]);
 
-/** Keep the answer's body, if its tag stands for its bytes; those used longest ago make room. */
+/** Keep the answer's body, if its ETag is a strong one, which stands for the very bytes. Bodies
+ * used longest ago make room. */
 void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
                            const fedserver_response *response);
 

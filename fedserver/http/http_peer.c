@@ -1,4 +1,5 @@
-/* Peers: a list, by age, of those that owe a request, and each peer's account. */
+/* Keeps a list of peers from which a request is awaited, the oldest first, and each peer's account
+ * of limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
@@ -8,15 +9,17 @@
 #include "fed/clock.h"
 
 enum {
-    HEAD_MS = 30 * 1000,     /* from the connect, or the last answer, to a whole request head */
-    UPLOAD_LEAST = 64 * 1024 /* a body from here on is an upload */
+    /* time from the connect, or from the last answer, until a whole request head must have come */
+    HEAD_MS = 30 * 1000,
+    UPLOAD_LEAST = 64 * 1024 /* a body of at least this size counts as an upload */
 };
 
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections) {
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        /* coordinators come back ten times a second, however seldom devices may */
+        /* other coordinators try to connect ten times a second, whatever the limit for devices is
+         */
         http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
                                kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
                                &peers->handshakes_of_all[kind]);
@@ -34,7 +37,7 @@ void http_peers_free(http_peers *peers) {
     http_limits_free(&peers->all);
 }
 
-/* Put the peer under the limits of that key from now on. */
+/* Count the peer under the limits of that key from now on; key NULL: under none. */
 static void take_account(http_peer *p, const uint8_t *key) {
     if (p->account != NULL) {
         http_limits_leave(p->account);
@@ -91,7 +94,7 @@ void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        if (!peer->spoke) { /* its handshake failed */
+        if (!peer->spoke) { /* the connection ended without a request, so its handshake failed */
             ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
                                   : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                        : FEDSERVER_HANDSHAKE_UNFINISHED];
@@ -127,7 +130,8 @@ void http_peers_cut_silent(http_peers *peers) {
     while (peers->oldest != NULL && now_ms - peers->oldest->since_ms >= HEAD_MS) {
         http_peer *p = peers->oldest;
         http_peer_settled(p);
-        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd then finds the socket closed */
+        /* libmicrohttpd then sees that the connection is closed, and frees it */
+        (void)shutdown(p->wire.fd, SHUT_RDWR);
     }
 }
 

@@ -1,5 +1,5 @@
-/* Connections as the HTTP adapter sees them: which peer it is, how long the peer has been
- * silent, and how much more it may ask for. */
+/* Connections as the HTTP adapter sees them: who the peer is, how long it has been silent, and how
+ * much more it may ask for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PEER_H
 #define FEDSERVER_HTTP_PEER_H
@@ -9,30 +9,31 @@
 #include "fedserver/http/http_proxy.h"
 #include "fedserver/http/http_tls.h"
 
-struct http_listener; /* the adapter's */
+struct http_listener; /* defined in http_exchange.h */
 
 typedef struct http_peer http_peer;
 
 /** Kinds of handshakes, each with its own budget. */
 typedef enum http_handshake {
     HTTP_HANDSHAKE_FULL,
-    HTTP_HANDSHAKE_TICKET, /* it offers to resume a session */
-    HTTP_HANDSHAKE_LINK,   /* at the port for other coordinators */
+    HTTP_HANDSHAKE_TICKET, /* the client offers a ticket, to resume a session */
+    HTTP_HANDSHAKE_LINK,   /* of another coordinator, at the port for links */
     HTTP_HANDSHAKES
 } http_handshake;
 
 /** All connections of the adapter. */
 typedef struct http_peers {
-    http_peer *oldest, *newest;              /* the peers that owe a request head */
-    http_limits limits[2];                   /* of one peer of each listener */
-    http_limits all;                         /* limits of all peers together: one peer, `crowd` */
-    http_limits handshakes[HTTP_HANDSHAKES]; /* of one address */
+    http_peer *oldest, *newest; /* list of the peers from which a request head is awaited */
+    http_limits limits[2];      /* of one peer of each listener */
+    http_limits all;            /* limits of all peers together, in its account `crowd` */
+    http_limits handshakes[HTTP_HANDSHAKES]; /* handshakes of one address, by kind */
     http_limits handshakes_of_all[HTTP_HANDSHAKES];
     http_proxies proxies;
     const http_tls *tls;
     const fed_log *log;
     uint64_t *progress; /* grows whenever a byte moves */
-    uint64_t *failed;   /* handshakes, by fedserver_handshake */
+    /* numbers of connections that ended without a request, by fedserver_handshake */
+    uint64_t *failed;
 } http_peers;
 
 /** A connection, from accept to close. */
@@ -42,53 +43,55 @@ struct http_peer {
     fedserver_listener kind;
     http_wire wire;
     http_tls_gate gate;
-    /* neighbours in the list of peers that owe a request head, the oldest first */
+    /* neighbours in the list of peers from which a request head is awaited, the oldest first */
     http_peer *before, *after;
     bool owes;
     bool spoke;       /* a request has arrived */
-    bool over_budget; /* its handshake was refused: too many */
+    bool over_budget; /* its handshake was refused, because there were too many */
     int64_t since_ms;
     http_tls_identity identity;
-    /* account of its address or, for a device, of its key; NULL: not known yet */
+    /* what its address, or a device's key, may still ask for; NULL: not known yet */
     http_limits_peer *account;
 };
 
-/** Set the limits of docs/protocol.md#limits. 0: the default. */
+/** Set the limits that docs/protocol.md#limits describes; a number 0 means the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
-/** Do the budgets of that address, and of all addresses, allow one more handshake? It is then paid
- * for. */
+/** Do the limits of that address, and of all addresses together, allow one more handshake? If so,
+ * the handshake is charged to both. */
 bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from);
 
-/** Add a connection whose handshake has not begun; the peer owes a request. session: a
+/** Add a connection whose handshake has not begun; a request head is awaited from it. session: a
  * gnutls_session_t. NULL: out of memory. End with http_peer_free, which takes NULL. */
 http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd);
 void http_peer_free(http_peer *peer);
 
-/** The peer owes a request head from now on; the head has arrived. */
+/** owes: from now on a request head is awaited from the peer. settled: the head has arrived. */
 void http_peer_owes(http_peer *peer);
 void http_peer_settled(http_peer *peer);
 
-/** Close the connections of peers that have owed a handshake or a head for too long. */
+/** Close the connections whose handshake or request head has not come in time. */
 void http_peers_cut_silent(http_peers *peers);
 
 /** Is the peer's certificate valid now? A resumed session is not verified again, and a connection
- * may live longer than a certificate. */
+ * may last longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
-/** May the peer send one more request, with a body of that size? 0: yes; else the seconds until
- * it may ask again. The peer must be valid. */
+/** May the peer send one more request, with a body of that size? 0: yes; else the seconds until it
+ * may ask again. http_peer_valid must have returned true before. */
 uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
-/** The body begins: the peer pays for it, and it counts as an upload until it ends. */
+/** begins: charge the peer for the body, which counts as an upload, if it is large, until
+ * http_peer_body_ends. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** An answer was made; the peer pays for its bytes. trial: the request could try a wrong token
- * or key; at the front the peer pays for 401 and 403, too. 0: send the answer. Else the address
- * fails too often: answer only with the seconds until it may come again. */
+/** Charge the peer for an answer's bytes. If `trial` is true, the request could have guessed a
+ * token or key: at the front, an answer 401 or 403 then also counts as a failure. 0: send the
+ * answer. Else the address fails too often: tell it only after how many seconds it may come again.
+ */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

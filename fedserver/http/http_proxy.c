@@ -1,4 +1,4 @@
-/* The PROXY protocol's two headers: a line of text, and a binary one. */
+/* Reads the PROXY protocol's headers: a line of text (version 1) or a binary header (version 2). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_proxy.h"
 
@@ -38,7 +38,8 @@ bool http_proxies_have(const http_proxies *proxies, const http_address *address)
     return found;
 }
 
-/* Cut the next word off a line, up to one blank; "" at its end. */
+/* Return the next word of a line, and move *line behind it and one blank; "" at the end of the
+ * line. */
 static char *next_word(char **line) {
     char *word = *line;
     *line += strcspn(word, " ");
@@ -54,7 +55,7 @@ static bool is_port(const char *word) {
            strtoul(word, NULL, 10) <= UINT16_MAX;
 }
 
-/* "PROXY TCP4 192.0.2.1 192.0.2.2 50000 8443", without its CRLF. */
+/* Read a header such as "PROXY TCP4 192.0.2.1 192.0.2.2 50000 8443", without its CRLF. */
 static http_proxy_found read_line(char *line, http_address *address) {
     http_address client, ignored;
     (void)next_word(&line);

@@ -1,5 +1,5 @@
-/* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt). A proxy that passes TLS
- * on first says which client the connection is for. */
+/* The PROXY protocol, versions 1 and 2 (HAProxy's proxy-protocol.txt). A proxy that passes TLS on
+ * begins each connection with a header that names the client's address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PROXY_H
 #define FEDSERVER_HTTP_PROXY_H
@@ -9,7 +9,7 @@
 #include "fed/error.h"
 #include "fedserver/http/http_address.h"
 
-/** The proxies whose PROXY headers are believed. */
+/** Addresses of the proxies whose PROXY headers are believed. */
 enum { HTTP_PROXIES = 16 };
 typedef struct http_proxies {
     http_address items[HTTP_PROXIES];
@@ -23,17 +23,19 @@ bool http_proxies_have(const http_proxies *proxies, const http_address *address)
 
 /** What the first bytes of a connection are. */
 typedef enum http_proxy_found {
-    HTTP_PROXY_MORE, /* the beginning of a header */
+    HTTP_PROXY_MORE, /* the beginning of a PROXY header, whose rest has not come */
     HTTP_PROXY_DONE,
-    HTTP_PROXY_NONE /* not a header */
+    HTTP_PROXY_NONE /* not a PROXY header */
 } http_proxy_found;
 
-/** The longest header; a longer one is refused. */
+/** The most bytes of a PROXY header; a longer one is refused. */
 enum { HTTP_PROXY_MOST = 1024 };
 
 /**
- * Read a header. DONE: *used is its size, and *address the client's: not known where the proxy does
- * not know it, and left alone where the connection is the proxy's own. Else both are left alone.
+ * Read a PROXY header. If it is complete (HTTP_PROXY_DONE), *used is its size and *address the
+ * client's address. address->known is false where the proxy does not know the client, and *address
+ * is unchanged where the connection is the proxy's own, such as a health check. Without a complete
+ * header, *used and *address are unchanged.
  */
 http_proxy_found http_proxy_read(const uint8_t *bytes, size_t len, size_t *used,
                                  http_address *address);

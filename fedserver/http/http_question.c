@@ -1,4 +1,4 @@
-/* The front's questions, as requests. */
+/* At a follower: makes requests of the questions that the front's process asks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 

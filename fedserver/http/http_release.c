@@ -1,4 +1,4 @@
-/* Requests that are done with: their answers go to whoever waits for them. */
+/* Ends requests that were handled: their answers go to whoever waits for them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "fed/clock.h"
 #include "fedserver/http/http_exchange.h"
 
-enum { HOLD_MOST_MS = 55 * 1000 }; /* routers drop a silent connection after a minute */
+enum { HOLD_MOST_MS = 55 * 1000 }; /* many routers drop a connection that is silent for a minute */
 
 void http_resume(http *h, http_exchange *x, http_state as) {
     if (x->state == STATE_CUT) {
@@ -51,8 +51,10 @@ void http_release_settle(http_exchange *x) {
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    if (x->peer != NULL) { /* else its own coordinator has it pay */
-        const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
+    if (x->peer != NULL) {
+        /* a forwarded request is charged to the device by its own coordinator */
+        /* only a POST can try a token or key */
+        const bool trial = strcmp(x->request.method, "POST") == 0;
         x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
         x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
     }

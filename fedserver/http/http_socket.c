@@ -1,5 +1,5 @@
-/* Listening sockets with messages that help, and the questions that libmicrohttpd has no answer to.
- */
+/* Opens listening sockets with helpful messages, and answers questions about sockets that
+ * libmicrohttpd can't. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "fedserver/http/http_socket.h"
@@ -16,8 +16,8 @@
 
 #include "fedserver/http.h"
 
-/* Files that are not connections of ours: the database, its log, the libraries' own files, and 64
- * links to other coordinators. */
+/* FILES_KEPT: open files other than the adapter's connections: the database, its log, the
+ * libraries' own files, and 64 links to other coordinators. */
 enum { FILES_KEPT = 128, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
 enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 
@@ -55,7 +55,7 @@ static bool parse(const char *address, uint16_t port, endpoint *to) {
     return inet_pton(AF_INET, address, &to->v4.sin_addr) == 1;
 }
 
-/* A bound and listening socket, or -1 and errno. */
+/* Returns a bound and listening socket, or -1 and errno. */
 static int open_listening(const endpoint *at) {
     int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -65,7 +65,7 @@ static int open_listening(const endpoint *at) {
     const int on = 1;
     const int off = 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (v6) { /* "::" takes IPv4 peers too */
+    if (v6) { /* a socket bound to "::" accepts IPv4 peers, too */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     }
     if (bind(fd, &at->any, v6 ? sizeof at->v6 : sizeof at->v4) != 0 || listen(fd, SOMAXCONN) != 0) {
@@ -77,9 +77,9 @@ static int open_listening(const endpoint *at) {
     return fd;
 }
 
-/* A port is free even if connections of a killed predecessor still linger on it. If a program still
- * listens on the port, the function waits a second: after a kill the front may end a little later
- * than its parent. */
+/* Connections of a killed process may linger on a port; SO_REUSEADDR allows to listen on it again.
+ * If a program still listens on the port, wait a second: after a kill, the front's process may end
+ * a little later than its parent. */
 fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
     endpoint at;
     if (!parse(address, *port, &at)) {

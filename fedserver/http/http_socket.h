@@ -1,4 +1,5 @@
-/* The sockets below the HTTP adapter: is a peer still there, and how many may come? */
+/* The sockets below the HTTP adapter: whether a peer is still connected, and how many may connect.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_SOCKET_H
 #define FEDSERVER_HTTP_SOCKET_H
@@ -6,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Has the peer closed its side, or left? Bytes that it sent before do not matter. */
+/** Has the peer closed its side of the connection, or broken it? Bytes that it sent before are
+ * ignored. */
 bool http_socket_gone(int fd);
 
 /** How many connections two listeners may have together, given the limit of open files. */

@@ -1,4 +1,5 @@
-/* GnuTLS below libmicrohttpd: certificates checked early, devices verified in the handshake. */
+/* Uses GnuTLS below libmicrohttpd: checks certificate files when they are loaded, and verifies
+ * devices in the handshake. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_tls.h"
 
@@ -20,7 +21,7 @@ static fed_status read_pem(const char *directory, const char *name, char **text,
     char path[4096];
     const int len = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (len < 0 || (size_t)len >= sizeof path) {
-        return fed_fail(err, FED_EINVAL, "the coordinator's directory has too long a name");
+        return fed_fail(err, FED_EINVAL, "the path of the coordinator's directory is too long");
     }
     uint8_t *data = NULL;
     size_t size = 0;
@@ -48,7 +49,8 @@ static int64_t expiry_of(const char *pem) {
     return expires_s;
 }
 
-/* libmicrohttpd would only say that it can't start. */
+/* Make the credentials here, for messages that help: libmicrohttpd would only report that it can't
+ * start. */
 static fed_status fill(http_tls_pair *pair, const char *directory, fed_error *err) {
     const gnutls_datum_t ca = datum(pair->ca);
     const gnutls_datum_t certificate = datum(pair->certificate);
@@ -89,7 +91,7 @@ static void free_pair(http_tls_pair *pair) {
 
 static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
                             const fed_log *log, fed_error *err) {
-    enum { WIDE = 0037 }; /* the group may read: another unit's user may be in it */
+    enum { WIDE = 0037 }; /* The group may read the file: another service's user may be in it. */
     char name[32], path[4096];
     struct stat file;
     snprintf(path, sizeof path, "%s/front.pem", directory);
@@ -109,7 +111,7 @@ static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserve
     return fill(pair, directory, err);
 }
 
-/* Sessions hold copies of the ticket key. */
+/* Free the ticket key. Open sessions have copies of it. */
 static void forget_tickets(http_tls *tls) {
     if (tls->ticket_key != NULL) {
         gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
@@ -118,9 +120,9 @@ static void forget_tickets(http_tls *tls) {
     tls->ticket_key = NULL;
 }
 
-/* HKDF (RFC 5869) of the server's private key. ca.pem goes in, so that no session of a CA that was
- * removed is resumed. GnuTLS makes the keys of the tickets from this one, and changes them by the
- * clock, in all processes alike. */
+/* Derive the ticket key from the server's private key by HKDF (RFC 5869). ca.pem goes in, too, so
+ * that no session of a removed CA is resumed. GnuTLS derives the keys of single tickets from this
+ * key and the time, so all processes have the same ones. */
 static bool derive_key(const http_tls_pair *pair, gnutls_datum_t *key) {
     static const char purpose[] = "fedserver: session tickets, 1";
     const gnutls_datum_t text = datum(pair->key);
@@ -178,7 +180,7 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
         /* a CA may have been removed: resume no session that the CA has verified */
         forget_tickets(tls);
     }
-    /* only the devices' listener gives tickets */
+    /* only the devices' listener gives session tickets */
     return kind == FEDSERVER_DEVICES ? set_ticket_key(tls, pair, err) : FED_OK;
 }
 
@@ -227,7 +229,8 @@ static int note_extension(void *user, unsigned id, const unsigned char *data, un
     return 0;
 }
 
-/* GnuTLS: a hello has arrived (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
+/* Called by GnuTLS when a client hello has arrived (GNUTLS_HOOK_PRE), and when it has been read
+ * and its key share computed (GNUTLS_HOOK_POST). */
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
     (void)type;
@@ -236,7 +239,8 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     if (incoming == 0) {
         return 0;
     }
-    /* the second hello answers our question: it is free */
+    /* A client sends a second hello if the server asked for another key share. It is not counted
+     * again. */
     if (when == GNUTLS_HOOK_PRE && !gate->asked) {
         gate->asked = true;
         (void)gnutls_ext_raw_parse(&gate->ticket, note_extension, hello,
@@ -250,7 +254,8 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     return admitted ? 0 : GNUTLS_E_USER_ERROR;
 }
 
-/* Runs inside the handshake: a peer that fails here never reaches the parser of requests. */
+/* Called by GnuTLS inside the handshake: a peer that fails here never reaches the parser of
+ * requests. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_use};
@@ -285,8 +290,9 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
     if (kind == FEDSERVER_DEVICES) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(session, verify_device);
-        /* Give tickets only where every peer is verified: a ticket of an anonymous session could be
-         * resumed here without a certificate. If this fails, only resumption is lost. */
+        /* Give session tickets only on the listener where every peer is verified: the front's
+         * tickets could be resumed here without a certificate. If enabling them fails, only
+         * resumption is lost. */
         (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
 }

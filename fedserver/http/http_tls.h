@@ -1,5 +1,4 @@
-/* TLS for the HTTP adapter, on GnuTLS: certificates, the peer's identity, and the count of
- * bytes. */
+/* TLS for the HTTP adapter, on GnuTLS: certificates, and the identity of peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_TLS_H
 #define FEDSERVER_HTTP_TLS_H
@@ -14,11 +13,12 @@
 #include "fedserver/http/http_wire.h"
 
 /*
- * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Groups: only the
- * two that are cheap for a server. GnuTLS computes a key share while it reads a hello, before it
- * knows anything of the peer: with ffdhe8192 each hello would cost 400 ms. Signatures: devices have
- * P-256 keys, so no peer can make the coordinator verify with a huge RSA key. The front verifies no
- * peer; its own certificate may be an RSA one from a public authority.
+ * TLS 1.3 only: no renegotiation, and a device's certificate is sent encrypted. Of the key
+ * exchange groups only the two that are cheap for a server are allowed. GnuTLS computes a key
+ * share while it reads a client hello, before it knows anything of the peer: with ffdhe8192 each
+ * hello would cost 400 ms. Of the signatures, the devices' listener allows only ECDSA with P-256,
+ * so no peer can make the coordinator verify with a huge RSA key. The front verifies no peer, and
+ * allows more signatures, because its own certificate may be an RSA one from a public authority.
  */
 #define HTTP_TLS_PRIORITY                                                                          \
     "NONE:+VERS-TLS1.3:+CTYPE-X509:+COMP-NULL:+ECDHE-ECDSA:+ECDHE-RSA:+AEAD:+AES-128-GCM:"         \
@@ -29,20 +29,21 @@
                       "+SIGN-RSA-PSS-RSAE-SHA256:+SIGN-RSA-PSS-RSAE-SHA384:"                       \
                       "+SIGN-RSA-PSS-RSAE-SHA512"
 
-/** A certificate and its key, as PEM text and as GnuTLS wants them. */
+/** A certificate and its key, as PEM text and as GnuTLS credentials. */
 typedef struct http_tls_pair {
     const char *name; /* "server": server.pem and server.key */
     char *ca, *certificate, *key;
-    void *credentials;            /* gnutls_certificate_credentials_t */
-    int64_t expires_s;            /* Unix time */
-    struct http_tls_pair *before; /* the pair loaded before, which old sessions still use */
+    void *credentials; /* gnutls_certificate_credentials_t */
+    int64_t expires_s; /* Unix time */
+    /* the pair that was loaded before this one; old sessions still use it */
+    struct http_tls_pair *before;
 } http_tls_pair;
 
 /** The pairs of the listeners, by fedserver_listener, and the key of the session tickets. */
 typedef struct http_tls {
     http_tls_pair *pairs[2]; /* NULL: not loaded */
-    /* Other processes with the same server.key and ca.pem resume these sessions, and this one
-     * theirs. The key of the tickets is then derived from both files; else it is random. */
+    /* Session tickets work at all processes that have the same server.key and ca.pem. The key of
+     * the tickets is then derived from both files. If false, the key is random. */
     bool shared;
     uint8_t *ticket_key;
     unsigned ticket_key_size;
@@ -51,11 +52,12 @@ typedef struct http_tls {
 /**
  * Read a listener's pair, and ca.pem, and check that they can serve; new sessions use them from
  * then on. The front uses front.pem and front.key where they exist, for example from a public
- * authority. Without them the front, and devices always, use server.pem and server.key. The log
- * warns of a key with too many readers. If a CA has been removed from ca.pem, no older session is
- * resumed; where tickets are shared, after any change of ca.pem. Errors: FED_ENOTFOUND, FED_EIO;
- * FED_EFORMAT the files are not certificates, or do not match: the pair loaded before stays. The
- * caller zeroes *tls first, but for `shared`, and ends it with http_tls_free, also after an error.
+ * authority. Without them the front, and devices always, use server.pem and server.key. A key file
+ * that others may read gets a warning in the log. If a CA has been removed from ca.pem, sessions
+ * from before are not resumed. Where tickets are shared, this holds after any change of ca.pem.
+ * Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not match: the
+ * pair loaded before stays. The caller zeroes *tls first, but for `shared`, and ends it with
+ * http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
@@ -64,37 +66,40 @@ void http_tls_free(http_tls *tls);
 /** Log a warning about certificates that have expired, or will expire within 30 days. */
 void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
-/** Who may come in through a connection. It must outlive the session's last byte. */
+/** Decides which peer may complete the handshake of a connection. The struct must outlive the
+ * session's last byte. */
 typedef struct http_tls_gate {
     http_wire *wire;
     bool refused; /* the peer's certificate was refused */
     const fed_log *log;
-    /** May the handshake go on? Asked at the first hello, before anything is computed for it.
-     * ticket: the hello offers one. Asked again without one where the ticket is not valid. */
+    /** May the handshake go on? Called at the first client hello, before anything is computed for
+     * it. ticket: the hello offers a session ticket. If the ticket is not valid, it is called
+     * again with false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
-    bool asked, ticket; /* argument of admit */
+    bool asked, ticket; /* admit was called; the argument of its last call */
 } http_tls_gate;
 
-/** session: a gnutls_session_t that has not begun its handshake. Serve it with that listener's
- * pair, move its bytes through gate->wire, and let it ask gate->admit. A device's handshake
- * succeeds only with a certificate of our CA, for client use, valid now. */
+/** Set up a session that has not begun its handshake. session: a gnutls_session_t. It uses the
+ * certificate of that listener, moves its bytes through gate->wire, and calls gate->admit. A
+ * device's handshake succeeds only with a certificate of the coordinator's CA, for client use,
+ * valid now. */
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 
 /** The peer of a session. */
 typedef struct http_tls_identity {
     bool known;
-    /* SHA-256 of the key: of its SubjectPublicKeyInfo's DER */
+    /* SHA-256 of the public key, as the DER of its SubjectPublicKeyInfo */
     uint8_t fingerprint[FED_SHA256_SIZE];
     uint8_t certificate[FED_SHA256_SIZE]; /* SHA-256 of the certificate's DER */
-    /* the CA that signed it: first bytes of the key id; 0: unknown */
+    /* first bytes of the key id of the CA that signed the certificate; 0: unknown */
     uint64_t authority;
     int64_t expires_s; /* Unix time */
 } http_tls_identity;
 
-/** The peer that this session's handshake has verified, or the handshake of the session that it
- * resumes. */
+/** Get the peer whose certificate was verified in this session's handshake. In a resumed session
+ * it is the peer of the session's first handshake. */
 void http_tls_identify(void *session, http_tls_identity *identity);
 
 #endif

@@ -1,4 +1,4 @@
-/* Bytes below TLS: read ahead, held back, and preceded by a proxy's header. */
+/* Moves bytes below TLS: reads ahead, holds writes back, and reads a proxy's header. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_wire.h"
 
@@ -9,8 +9,9 @@
 
 #include "fedserver/http/http_proxy.h"
 
-/* AHEAD: a record of an ordinary request. HELD_MOST: an answer's head as a record. PARTS_MOST: what
- * one write takes of a push. */
+/* AHEAD: bytes to read beyond what TLS asked for, enough for the record of a usual request.
+ * HELD_MOST: the largest push that is held, enough for an answer's head. PARTS_MOST: the most
+ * parts of a push that one system call takes. */
 enum { AHEAD = 2048, HELD_MOST = 4096, PARTS_MOST = 16 };
 
 static void count(const http_wire *wire, ssize_t result) {
@@ -41,10 +42,10 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* ---- pull ----------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
-/* Read the proxy's header once it has arrived completely. False: not yet, or never; errno says
- * which. */
+/* Read the proxy's header once it has arrived completely. False: it has not arrived yet (errno
+ * EAGAIN), or is not valid. */
 static bool take_proxy_header(http_wire *wire) {
     uint8_t bytes[HTTP_PROXY_MOST];
     size_t used = 0;
@@ -64,8 +65,8 @@ static bool take_proxy_header(http_wire *wire) {
     return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
 }
 
-/* libmicrohttpd, with epoll, reads a connection until it hears EAGAIN. So bytes that wait in memory
- * need no event. */
+/* libmicrohttpd with epoll reads a connection until it gets EAGAIN. So bytes that wait in memory
+ * need no event of the socket. */
 ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
     if (wire->proxied && !take_proxy_header(wire)) {
         return -1;
@@ -82,7 +83,7 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
                                   {.iov_base = ahead, .iov_len = sizeof ahead}};
     const ssize_t n = readv(wire->fd, parts, 2);
     count(wire, n);
-    if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
+    if (n == 0) { /* In the middle of a record GnuTLS would take a 0 for EAGAIN. */
         errno = ECONNRESET;
         return -1;
     }
@@ -96,13 +97,13 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
     return (ssize_t)size;
 }
 
-/* ---- push ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 void http_wire_hold(http_wire *wire) {
     wire->holds = true;
 }
 
-/* False: too large to be held, or nowhere to hold it. */
+/* Keep the bytes of a push for the next one. False: they are too many, or out of memory. */
 static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
     size_t size = 0;
     for (int k = 0; k < part_count; k++) {
@@ -139,7 +140,7 @@ ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_coun
     }
     const size_t of_held = least((size_t)n, wire->pending.len);
     use(&wire->pending, of_held);
-    if ((size_t)n == of_held) { /* nothing of this push */
+    if ((size_t)n == of_held) { /* nothing of the new push was sent */
         errno = EAGAIN;
         return -1;
     }

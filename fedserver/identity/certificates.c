@@ -1,4 +1,4 @@
-/* The coordinator's own certificate and its CA: read, renewed, replaced. */
+/* Reads, renews and replaces the coordinator's own certificate and its CA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
@@ -38,7 +38,8 @@ fed_status fedserver_pem_write(const char *directory, const char *name, const ch
     return fed_file_replace(path, text, strlen(text), mode, err);
 }
 
-/* As the listener does it, which may have keys of more kinds than ours. */
+/* Let GnuTLS compare them, as the listener does: the front's keys may be of kinds that fed/crypto.h
+ * does not read. */
 static fed_status fit(const char *chain, const gnutls_datum_t *certificates, const char *key,
                       const gnutls_datum_t *secret, fed_error *err) {
     gnutls_certificate_credentials_t credentials = NULL;
@@ -48,9 +49,10 @@ static fed_status fit(const char *chain, const gnutls_datum_t *certificates, con
     const int fits =
         gnutls_certificate_set_x509_key_mem(credentials, certificates, secret, GNUTLS_X509_FMT_PEM);
     gnutls_certificate_free_credentials(credentials);
-    return fits >= 0 ? FED_OK
-                     : fed_fail(err, FED_EFORMAT, "%s is not the key of %s (%s)", key, chain,
-                                gnutls_strerror(fits));
+    return fits >= 0
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "%s is not the key of %s (%s); put back the right one",
+                          key, chain, gnutls_strerror(fits));
 }
 
 fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_error *err) {
@@ -69,7 +71,7 @@ fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_er
     return status;
 }
 
-/* The next name of the certificate. False: there is none. */
+/* Read the certificate's name at an index; "" if it is of another kind. False: there is none. */
 static bool read_host(gnutls_x509_crt_t leaf, unsigned index, char host[FEDSERVER_HOST]) {
     char name[FEDSERVER_HOST] = "";
     size_t size = sizeof name - 1;
@@ -87,7 +89,10 @@ static fed_status read_leaf(gnutls_x509_crt_t leaf, const char *pem, const char 
                             fedserver_certificate *certificate, fed_error *err) {
     const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
     if (gnutls_x509_crt_import(leaf, &text, GNUTLS_X509_FMT_PEM) != 0) {
-        return fed_fail(err, FED_EFORMAT, "%s/server.pem is not a certificate", directory);
+        return fed_fail(
+            err, FED_EFORMAT,
+            "%s/server.pem is not a certificate: put back the one that belongs to server.key",
+            directory);
     }
     certificate->expires_s = gnutls_x509_crt_get_expiration_time(leaf);
     char host[FEDSERVER_HOST];
@@ -140,7 +145,8 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
                           : (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
 }
 
-/* The hosts of old, then those of `more` that old does not have. hosts: NULL at the end. */
+/* List the hosts of `old`, then those of `more` that `old` does not have. hosts: NULL at the
+ * end. */
 static fed_status list_hosts(const fedserver_certificate *old, const char *const *more,
                              const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 1], fed_error *err) {
     size_t count = 0;
@@ -153,7 +159,8 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
             k++;
         }
         if (k == FEDSERVER_CERTIFICATE_HOSTS) {
-            return fed_fail(err, FED_EINVAL, "a certificate can have %d names at most",
+            return fed_fail(err, FED_EINVAL,
+                            "a certificate can have %d names at most; give fewer with --add-host",
                             FEDSERVER_CERTIFICATE_HOSTS);
         }
         hosts[k] = *more;
@@ -162,7 +169,7 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
     hosts[count] = NULL;
     return count > 0
                ? FED_OK
-               : fed_fail(err, FED_EINVAL, "server.pem has no names: say one with --add-host");
+               : fed_fail(err, FED_EINVAL, "server.pem has no names: give one with --add-host");
 }
 
 static fed_status issue(const char *directory, const char *const *hosts, int64_t now_s,
@@ -217,7 +224,8 @@ fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem 
                     "together");
 }
 
-/* The first bytes of one of a certificate's key ids. 0: it can't be read. */
+/* Read the first 8 bytes of the key id that `get` returns for a certificate. 0: it can't be
+ * read. */
 static uint64_t read_id(const char *pem,
                         int (*get)(gnutls_x509_crt_t cert, void *id, size_t *size, unsigned *)) {
     const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
@@ -247,7 +255,7 @@ uint64_t fedserver_ca_id_at(const char *directory) {
                : 0;
 }
 
-/* Which CA issues, and is there another one beside it? */
+/* Find the CA that issues, and whether ca.pem has another one beside it. */
 static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
                           fed_error *err) {
     fed_pem bundle, key = {.text = ""};
@@ -263,7 +271,7 @@ static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_c
     return FED_OK;
 }
 
-/* ca.pem is written first. Until ca.key is written, the old key's certificate is in ca.pem, and
+/* Write ca.pem first. Until ca.key is written, ca.pem still has the certificate of the old key, and
  * the old CA issues. */
 static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
                            fed_error *err) {
@@ -282,8 +290,8 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
                         "drop-old-ca",
                         directory);
     }
-    /* The CA's name tells it from others: if two CAs had one name, some software would not find the
-     * right one. */
+    /* The name of each CA is different: if two CAs had the same name, some software would not find
+     * the right one. */
     uint8_t digest[FED_SHA256_SIZE];
     char hex[17], name[64];
     FED_TRY(fed_key_new(&key, err));
@@ -306,12 +314,12 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
     FED_TRY(read_ca(directory, &issuer, &change, err));
     FED_TRY(fedserver_pem_read(directory, "server.pem", &leaf, err));
     if (!change.open) {
-        return fed_fail(err, FED_ESTATE, "%s/ca.pem has no old CA", directory);
+        return fed_fail(err, FED_ESTATE, "%s/ca.pem has no old CA to drop", directory);
     }
     if (read_id(leaf.text, gnutls_x509_crt_get_authority_key_id) != fedserver_ca_id(issuer.text)) {
         return fed_fail(err, FED_ESTATE,
-                        "server.pem is still of the old CA: first fedserver cert renew, and "
-                        "SIGHUP");
+                        "the old CA has signed server.pem: first run fedserver cert renew, and "
+                        "send SIGHUP");
     }
     return fedserver_pem_write(directory, "ca.pem", issuer.text, 0644, err);
 }

@@ -1,4 +1,5 @@
-/* The certificates in a coordinator's directory, and which CA has signed what. */
+/* Reads, checks and writes the certificates in a coordinator's directory, and finds which CA has
+ * signed them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CERTIFICATES_H
 #define FEDSERVER_CERTIFICATES_H
@@ -11,26 +12,27 @@
 /** Read a file of the directory: a key, or certificates. */
 fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *pem,
                               fed_error *err) FED_CHECKED;
-/** Replace such a file. */
+/** Replace a file of the directory. */
 fed_status fedserver_pem_write(const char *directory, const char *name, const char *text,
                                unsigned mode, fed_error *err) FED_CHECKED;
 
-/** Until when the first certificate of a file of the directory is good, Unix time. 0: it can't be
+/** When the first certificate of a file of the directory expires, Unix time. 0: it can't be
  * read. */
 int64_t fedserver_certificate_expires_s(const char *directory, const char *file);
 
-/** Which of the bundle's certificates (ca.pem) belongs to the key (ca.key)? FED_EINVAL: none. */
+/** Find the certificate of the bundle (ca.pem) that belongs to the key (ca.key). FED_EINVAL: there
+ * is none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) FED_CHECKED;
 
-/** An id of the first CA in that text: the first 8 bytes of its key's id. The certificates that
- * it has signed bear the id, too. 0: the CA has none. */
+/** The id of the first CA in that text: the first 8 bytes of its subject key id. Certificates that
+ * the CA has signed name the same id. 0: the CA has none. */
 uint64_t fedserver_ca_id(const char *pem);
 
 /** The id of the first CA in the directory's ca.pem. 0: the file can't be read. */
 uint64_t fedserver_ca_id_at(const char *directory);
 
-/** fedserver_ca_look, for the devices of that store. */
+/** fedserver_ca_look for a directory, and the devices of that store. */
 fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *store, void *db,
                                 int64_t now_ms, fedserver_ca_change *change,
                                 fed_error *err) FED_CHECKED;

@@ -1,4 +1,5 @@
-/* The devices in memory: pages of seats, a hash table over them, and two kinds of lists. */
+/* Keeps the devices in memory: pages of devices, hash tables to find them, and two kinds of
+ * lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/device_table.h"
 
@@ -9,11 +10,12 @@
 enum { PAGE = 256, FIRST_SLOTS = 16, NEIGHBOURS = 1024 };
 
 struct fedserver_device_entry {
-    fedserver_device device; /* the first member: a device's address is its seat's */
+    /* must be the first member: entry_of converts a device's address to its entry's */
+    fedserver_device device;
     fedserver_device_entry *older, *newer;
     fedserver_device_entry *unsaved_next;
-    bool checked_in; /* is in the list of those that checked in lately */
-    bool unsaved;    /* is in a list of unsaved devices */
+    bool checked_in; /* the device is in the list of those that checked in lately */
+    bool unsaved;    /* the device is in a list of unsaved devices */
 };
 
 static fedserver_device_entry *entry_of(fedserver_device *device) {
@@ -35,17 +37,18 @@ void fedserver_devices_free(fedserver_devices *devices) {
     *devices = (fedserver_devices){0};
 }
 
-/* -- found by their fingerprints -- */
+/* -- finding devices by their fingerprints -- */
 
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k) {
     return &devices->pages[k / PAGE][k % PAGE].device;
 }
 
-/* The slot of that fingerprint, or the empty slot where it belongs. The part has slots. */
+/* Find the slot of that fingerprint, or the empty slot where it belongs. The table must have
+ * slots. */
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;
-    uint64_t hash; /* a fingerprint is a SHA-256 already: any bytes of it are a good hash */
+    uint64_t hash; /* a fingerprint is a SHA-256, so any bytes of it are a good hash */
     memcpy(&hash, fingerprint, sizeof hash);
     uint32_t slot = (uint32_t)(hash >> 8) & mask;
     while (part->slots[slot] != 0 &&
@@ -63,7 +66,8 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
     return index == 0 ? NULL : fedserver_devices_at(devices, index - 1);
 }
 
-/* Make sure that the part stays at most half full with one more. Old fingerprints drop out. */
+/* Make room for one more device, so that the table stays at most half full. Slots of old
+ * fingerprints are dropped. */
 static fed_status part_grow(const fedserver_devices *devices, fedserver_devices_part *part) {
     if (2 * (part->used + 1) <= part->slot_count) {
         return FED_OK;
@@ -116,8 +120,8 @@ fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_dev
     return FED_OK;
 }
 
-/* The old fingerprint's slot stays, so that searches go on after it; a search finds no device
- * there. */
+/* The slot of the old fingerprint is kept, because searches for other devices must go on after it.
+ * The old fingerprint itself is not found there any more. */
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) {
     const fedserver_devices_part *old = &devices->parts[device->fingerprint[0]];
@@ -128,7 +132,7 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
     return FED_OK;
 }
 
-/* -- those that checked in lately -- */
+/* -- the list of devices that checked in lately -- */
 
 static void unlink_entry(fedserver_devices *devices, fedserver_device_entry *entry) {
     if (!entry->checked_in) {
@@ -144,9 +148,8 @@ void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *
                                   int64_t now_ms) {
     fedserver_device_entry *entry = entry_of(device);
     unlink_entry(devices, entry);
-    /* If the wall clock was set back, check-ins of a time that is still to come happened just now:
-     * so the list stays in the order of its times, and nobody stands in it for longer than the
-     * others. */
+    /* If the wall clock was set back, some check-ins have times in the future: set them to now. So
+     * the list stays in the order of its times, and no device stays in it longer than others. */
     for (fedserver_device_entry *later = devices->newest;
          later != NULL && later->device.checkin_ms > now_ms; later = later->older) {
         later->device.checkin_ms = now_ms;
@@ -173,7 +176,7 @@ fedserver_device *fedserver_devices_newer(const fedserver_device *device) {
     return device_of(((const fedserver_device_entry *)(const void *)device)->newer);
 }
 
-/* -- those whose rows are older than they are -- */
+/* -- lists of devices that differ from their rows in the store -- */
 
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device) {
     fedserver_device_entry *entry = entry_of(device);

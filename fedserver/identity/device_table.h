@@ -1,4 +1,5 @@
-/* The devices in memory: those that have come since the start, or have a lease that stands. */
+/* The devices in memory: those that have sent a request since the start, or have a lease that has
+ * not ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_TABLE_H
 #define FEDSERVER_DEVICE_TABLE_H
@@ -9,66 +10,72 @@
 #include "fed/error.h"
 #include "fedserver/stores/store.h"
 
-/** The hash table is many small ones, so that none takes long to grow. Unsaved devices stand in
- * lists by their ids: rows of neighbours lie in the same pages of a store. */
+/** Devices are found by many small hash tables, so that none takes long to grow. Unsaved devices
+ * are in lists by their ids: the rows of devices with neighbouring ids lie on the same pages of a
+ * store. */
 enum { FEDSERVER_DEVICES_PARTS = 256, FEDSERVER_DEVICES_LISTS = 1024 };
 
-/** A device and its neighbours in the lists. */
+/** A device, and its neighbours in the lists below. */
 typedef struct fedserver_device_entry fedserver_device_entry;
 
-/** A hash table of index + 1; 0: empty. The first byte of a fingerprint chooses the part. */
+/** One hash table: a slot has a device's index + 1, and 0 is an empty slot. The first byte of a
+ * fingerprint chooses the table. */
 typedef struct fedserver_devices_part {
     uint32_t *slots;
-    uint32_t slot_count, used; /* used: old fingerprints too */
+    uint32_t slot_count, used; /* used: slots that are not empty, also of old fingerprints */
 } fedserver_devices_part;
 
-/** Devices, found by their fingerprints in constant time. A device never moves, and leaves only
- * with the whole table. Zeros are an empty table. */
+/** Devices, found by their fingerprints in constant time. A device never moves, and is freed only
+ * with the whole table. An empty table is all zeros. */
 typedef struct fedserver_devices {
     fedserver_device_entry **pages;
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
     fedserver_device_entry *oldest,
-        *newest;     /* of those that checked in lately, by their last check-in */
-    uint64_t lately; /* how many they are */
+        /* ends of the list of devices that checked in lately, in the order of their last
+         * check-in */
+        *newest;
+    uint64_t lately; /* number of devices in that list */
     fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
-    int64_t change; /* the newest change of an identity that was looked at; 0: none */
+    /* number of the newest change of a device's identity that was taken over from the store; 0:
+     * none */
+    int64_t change;
 } fedserver_devices;
 
 void fedserver_devices_free(fedserver_devices *devices);
 
-/** Take a device in. *added, which may be NULL: where it stays until fedserver_devices_free. */
+/** Add a copy of a device. *added, which may be NULL: its place until fedserver_devices_free. */
 fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device,
                                  fedserver_device **added) FED_CHECKED;
-/** NULL: the device is not in memory. */
+/** Find a device; NULL: it is not in memory. */
 fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
                                          const uint8_t fingerprint[FED_SHA256_SIZE]);
 /** The k-th of `count` devices, in the order in which they were added. */
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k);
 
-/** Make a device of the table known by this fingerprint, and no longer by its old one. */
+/** Give a device of the table another fingerprint. It is not found by its old one any more. */
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 
-/* -- those that checked in lately -- */
+/* -- the list of devices that checked in lately -- */
 
-/** The device checks in: it is the newest of the list from now on. Sets its checkin_ms. The list's
- * times never fall, also where now_ms does: later ones become now_ms. */
+/** Put the device at the end of the list, as the newest, and set its checkin_ms. The list's times
+ * never fall, even if the clock was set back: times later than now_ms become now_ms. */
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms);
 /** Take the device out of the list. Sets its checkin_ms to 0. */
 void fedserver_devices_left(fedserver_devices *devices, fedserver_device *device);
-/** The device whose last check-in is the longest ago; NULL: nobody is in the list. */
+/** The device whose last check-in is the longest ago; NULL: the list is empty. */
 fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices);
-/** The next one after that device; NULL: it is the newest. */
+/** The next newer device of the list; NULL: that device is the newest. */
 fedserver_device *fedserver_devices_newer(const fedserver_device *device);
 
-/* -- those whose rows are older than they are -- */
+/* -- lists of devices that differ from their rows in the store -- */
 
-/** The device differs from its row. Sets `unsaved`. */
+/** Note that the device differs from its row in the store. Sets `unsaved`. */
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device);
-/** Take a device out of a list, 0 to FEDSERVER_DEVICES_LISTS - 1. Its row may have been written
- * since: then `unsaved` is false. NULL: the list is empty. */
+/** Take a device out of a list of unsaved devices, 0 to FEDSERVER_DEVICES_LISTS - 1. If its row was
+ * written since, its `unsaved` is false. NULL: the list is empty. */
 fedserver_device *fedserver_devices_next_unsaved(fedserver_devices *devices, size_t list);
 
 #endif

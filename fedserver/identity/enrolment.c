@@ -1,4 +1,4 @@
-/* Tokens in, certificates out. */
+/* Enrols devices by their tokens, and renews their certificates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/enrolment.h"
 
@@ -14,7 +14,8 @@ enum { HOUR_S = 3600 };
 
 /* -- tokens -- */
 
-/* The store is asked for the hash, so its comparisons leak nothing of use about a token. */
+/* Find out whether the token may be used. The store compares only its hash, so the time of the
+ * comparison tells nothing useful about a token. */
 static fed_status token_state(const fedserver_auth *auth, const char *token, int64_t now_ms,
                               uint8_t hash[FED_SHA256_SIZE], fedserver_token *known,
                               fedserver_enrolment *outcome, fed_error *err) {
@@ -41,7 +42,7 @@ static fed_status token_state(const fedserver_auth *auth, const char *token, int
 
 /* -- enrolment and renewal -- */
 
-/* Read the request's text, and find whose key it names. The device's faults are in *outcome. */
+/* Read the request's text, and the fingerprint of its key. Faults of the device are in *outcome. */
 static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
                                uint8_t fingerprint[FED_SHA256_SIZE], fedserver_enrolment *outcome,
                                fed_error *why) {
@@ -58,7 +59,7 @@ static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
     return FED_OK;
 }
 
-/* If there is no such device: FED_OK, and device->id is 0. */
+/* Find the device with that fingerprint. If there is none, return FED_OK with device->id 0. */
 static fed_status find_device(const fedserver_auth *auth,
                               const uint8_t fingerprint[FED_SHA256_SIZE], fedserver_device *device,
                               fed_error *err) {
@@ -69,7 +70,7 @@ static fed_status find_device(const fedserver_auth *auth,
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Sign. The name in a certificate is for people: a device is known by its key. */
+/* Issue a certificate. Its name is only for people: a device is known by its key. */
 static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t now_ms,
                         fedserver_issued *issued, fedserver_enrolment *outcome, fed_error *why,
                         fed_error *err) {
@@ -78,7 +79,7 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
     fed_hex(issued->device.fingerprint, 8, hex);
     snprintf(name, sizeof name, "device-%s", hex);
     int64_t now = now_ms / 1000;
-    /* how far a device's clock may be slow */
+    /* the certificate is valid from this many seconds ago, because a device's clock may be slow */
     int64_t behind = auth->life_s < HOUR_S ? auth->life_s : HOUR_S;
     fed_cert_options options = {.purpose = FED_CERT_CLIENT,
                                 .common_name = name,
@@ -105,7 +106,7 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
     fedserver_device *device = &issued->device;
     fed_pem csr;
     FED_TRY(token_state(auth, applicant->token, now_ms, hash, &known, outcome, err));
-    /* before signing: a stranger's request costs no signature */
+    /* Refuse before anything is signed, so that a request without a valid token costs little. */
     if (*outcome != FEDSERVER_ENROLLED) {
         return FED_OK;
     }

@@ -1,4 +1,4 @@
-/* Which devices may talk to the coordinator: one-time tokens, enrolment, renewal. */
+/* Decides which devices may talk to the coordinator: one-time tokens, enrolment, renewal. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ENROLMENT_H
 #define FEDSERVER_ENROLMENT_H
@@ -11,7 +11,7 @@
 #include "fedserver/identity/device_table.h"
 #include "fedserver/stores/store.h"
 
-/** The result of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
+/** The result of an enrolment or a renewal. Faults of the device are results, not errors. */
 typedef enum fedserver_enrolment {
     FEDSERVER_ENROLLED = 0,
     FEDSERVER_TOKEN_MISSING,
@@ -27,13 +27,13 @@ typedef enum fedserver_enrolment {
     FEDSERVER_DEVICE_EXPIRED  /* renewal: the last certificate has expired */
 } fedserver_enrolment;
 
-/** What enrolment works with. */
+/** The store, devices and keys that enrolment works with. */
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
-    fedserver_devices *devices; /* those in memory; NULL: this process has none */
+    fedserver_devices *devices; /* the devices in memory; NULL: this process keeps none */
     const fed_pem *ca_key, *ca_cert;
-    int64_t life_s; /* life of a certificate */
+    int64_t life_s; /* how many seconds a certificate is valid */
 } fedserver_auth;
 
 /** An issued certificate, and its device. */
@@ -42,7 +42,7 @@ typedef struct fedserver_issued {
     fedserver_device device;
 } fedserver_issued;
 
-/** What a device sends in order to enrol; none of it is trusted. */
+/** What a device sends to enrol; nothing of it is trusted. */
 typedef struct fedserver_applicant {
     const char *token;      /* NULL: none */
     const char *name;       /* the name that the device gives itself; NULL: none */
@@ -52,19 +52,19 @@ typedef struct fedserver_applicant {
 
 /**
  * Issue a device's certificate for a token and a certificate request. If the token has a name for
- * the device, that name is used, else the name that the device gives itself. On ENROLLED the token
- * is used up, the device is stored and *issued is filled in. Otherwise nothing has changed, and
- * *why says in a sentence what was wrong with the request.
+ * the device, that name is used, else the name that the device gives itself. With the outcome
+ * FEDSERVER_ENROLLED the token is used up, the device is stored, and *issued is set. Otherwise
+ * nothing has changed, and *why says what was wrong with the request.
  */
 fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
                            fed_error *why, fed_error *err) FED_CHECKED;
 
 /**
- * Issue a newer certificate for the key of an enrolled device. A request signed with that key comes
- * from the device: nothing else is asked for, and the certificate is useless without the key. The
- * device keeps its lease and its counted updates. Its old certificate is valid until its own end,
- * so after a lost answer the device only asks again.
+ * Issue a newer certificate for the key of an enrolled device. The request is signed with that
+ * key, so it comes from the device, and no other proof is needed. The device keeps its lease and
+ * its counted updates. Its old certificate stays valid until it expires, so after a lost answer
+ * the device can ask again.
  */
 fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, size_t len,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,

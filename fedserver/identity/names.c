@@ -1,4 +1,4 @@
-/* Names of devices, as they and operators give them. */
+/* Checks names of devices, which come from the devices or from operators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/names.h"
 
@@ -13,7 +13,8 @@ void fedserver_text_take(char *dst, size_t cap, const char *src) {
     memcpy(dst, src, len);
     dst[len] = '\0';
     fed_utf8_clean(dst);
-    for (char *c = dst; (c = strchr(c, '"')) != NULL;) { /* names stand in quotes */
+    for (char *c = dst; (c = strchr(c, '"')) != NULL;) {
+        /* a double quote becomes a single one, because names are shown between double quotes */
         *c = '\'';
     }
 }
@@ -23,7 +24,7 @@ fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fe
     return strcmp(clean, name) == 0
                ? FED_OK
                : fed_fail(err, FED_EINVAL,
-                          "the name \"%s\" is not at most %d bytes of printable UTF-8 without "
-                          "quotes",
+                          "the name \"%s\" is not valid: give at most %d bytes of printable UTF-8 "
+                          "without quotes",
                           clean, FEDSERVER_NAME - 1);
 }

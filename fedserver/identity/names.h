@@ -1,4 +1,4 @@
-/* Names of devices, as they and operators give them. */
+/* Checks names of devices, which come from the devices or from operators. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NAMES_H
 #define FEDSERVER_NAMES_H
@@ -6,10 +6,11 @@
 #include "fed/error.h"
 #include "fedserver/stores/store.h"
 
-/** Copy as much of src as dst has room for, in whole characters, fit to be shown between quotes. */
+/** Copy as much of src as dst has room for, in whole characters. Unprintable characters and double
+ * quotes are replaced, so that the text can be shown between quotes. */
 void fedserver_text_take(char *dst, size_t cap, const char *src);
 
-/** Take a name that an operator gives. FED_EINVAL: the name is too long or not printable. */
+/** Copy a name that an operator gives. FED_EINVAL: the name is too long or not printable. */
 fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
                                 fed_error *err) FED_CHECKED;
 

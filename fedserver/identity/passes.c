@@ -1,4 +1,4 @@
-/* Tokens as text, and the passes that people and programs show instead of a certificate. */
+/* Makes tokens, and finds the passes that people and programs show instead of a certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/passes.h"
 
@@ -10,7 +10,7 @@ fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
     uint8_t bytes[32];
     const fed_status status = fed_random(bytes, sizeof bytes);
     if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
+        return fed_fail(err, status, "the system gives no random bytes for a token");
     }
     /* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

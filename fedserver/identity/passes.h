@@ -1,4 +1,4 @@
-/* Tokens as text, and the passes that people and programs show instead of a certificate. */
+/* Makes tokens, and finds the passes that people and programs show instead of a certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PASSES_H
 #define FEDSERVER_PASSES_H
@@ -10,16 +10,15 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/stores/store.h"
 
-/*
- * A token is 43 characters, of which the store keeps the SHA-256. With one a device enrols; another
- * is a pass: a link is good once and becomes a session, which the browser keeps as a cookie. A
- * reader's pass is a bearer token for programs such as Prometheus.
- */
+/* A token is 43 characters; the store keeps only its SHA-256. There are two uses. A device enrols
+ * with an enrolment token. A pass allows its holder to read the page: a link is used once and
+ * becomes a session, which the browser keeps as a cookie; a reader's pass is a bearer token for
+ * programs such as Prometheus. */
 
-/** A new random token as text. */
+/** Make a new random token as text. */
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
-/** The hash by which the store knows a token. */
+/** Compute the hash by which the store knows a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
 /** Make a pass and store it. */
@@ -27,11 +26,11 @@ fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver
                                int64_t expires_ms, char token[FEDSERVER_TOKEN],
                                fed_error *err) FED_CHECKED;
 
-/** Find the pass of that token. If there is none, the pass is empty: its end is long past. */
+/** Find the pass of that token. If there is none, *pass is all zeros, so it has expired. */
 fed_status fedserver_pass_find(const fedserver_store *store, void *db, const char *token,
                                fedserver_pass *pass, fed_error *err) FED_CHECKED;
 
-/** *holds: the pass is of that kind, and valid at now_ms. */
+/** *holds = whether that token is an unused pass of that kind that is valid at now_ms. */
 fed_status fedserver_pass_holds(const fedserver_store *store, void *db, const char *token,
                                 fedserver_pass_kind kind, int64_t now_ms, bool *holds,
                                 fed_error *err) FED_CHECKED;

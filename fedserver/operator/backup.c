@@ -1,4 +1,4 @@
-/* Back a coordinator up while it serves, and restore it. */
+/* Copies a coordinator while it serves, and restores it from the copy. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +23,8 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
-/* S7: as init does, the store comes last and appears whole. */
+/* Copy the store last, as fedserver_init does, so that an incomplete copy is no coordinator (S7 in
+ * docs/durability.md). */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
     const fedserver_store_choice choice = {.store = server->store};
     fedserver_store_choice present;
@@ -47,7 +48,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
     fedserver_path(server->directory, "front.pem", front, sizeof front);
-    if (access(front, F_OK) == 0) { /* the front's own certificate: the operator gave it one */
+    if (access(front, F_OK) == 0) { /* the front has a certificate of its own, from the operator */
         FED_TRY(copy_file(server->directory, directory, "front.key", 0600, err));
         FED_TRY(copy_file(server->directory, directory, "front.pem", 0644, err));
     }
@@ -56,7 +57,8 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
 }
 
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {
-    static const fedserver_routing no_requests = {0}; /* it answers none */
+    /* a coordinator that is only copied answers no requests */
+    static const fedserver_routing no_requests = {0};
     fedserver *server;
     FED_TRY(fedserver_open_with(backup, NULL, &no_requests, NULL, &server, err));
     fed_status status = fedserver_backup(server, directory, err);

@@ -1,4 +1,5 @@
-/* fedserver check: do the stored data keep the rules of docs/durability.md? Changes nothing. */
+/* The command check: checks whether the stored data keep the rules of docs/durability.md. Changes
+ * nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,26 +28,28 @@ typedef struct checking {
     fedserver_task task; /* the task that is checked now */
     uint64_t id;         /* the task's number */
     fed_arch arch;       /* the task's model, once it is parsed */
-    uint32_t version;    /* the model's version */
-    uint32_t last;       /* version or number of the walk's last delta or round */
+    uint32_t version;    /* version of the task's model */
+    uint32_t last; /* version of the last delta, or number of the last round, that was visited */
     size_t deltas, keyframes, rounds, open_rounds;
-    bool closing; /* the open round closes */
+    bool closing; /* the open round is being closed */
 
     size_t running;
-    size_t updates, all_updates; /* of this task's open round; of all tasks' rounds */
+    /* number of updates: of this task's open round; of all open rounds */
+    size_t updates, all_updates;
     size_t running_updates;
-    /* since when the running task that started last runs; until when any other may have run */
+    /* When the running task that started last has started; the latest time at which another task
+     * may have run. */
     int64_t running_started_ms, others_until_ms;
-    /* for each device the newest update's lease: of all open rounds; of those of running tasks */
+    /* the lease of each device's newest update: in all open rounds; in those of running tasks */
     fedserver_marks leases, running_leases;
 } checking;
 
 #define CHECKED(...) fedserver_check_note(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
 #define FOUND(...)   fedserver_check_note(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
 
-/* -- a task's model and deltas -- */
+/* -- checking a task's model and deltas -- */
 
-/* Could the task's codec of deltas have made this envelope? */
+/* Could the codec of the round's phase (codec_down) have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
                                  size_t len, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(&c->task, round);
@@ -94,7 +97,7 @@ static fed_status check_deltas(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* A keyframe and the deltas after it must give the next keyframe, or the model. */
+/* Check that a keyframe and the deltas after it give the next keyframe, or the model. */
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
@@ -116,7 +119,7 @@ static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe
                                                      : fed_fail(err, status, "%s", why.text);
 }
 
-/* Newest first. */
+/* Check the keyframes from the newest to the oldest. */
 static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) {
     const fedserver *s = c->server;
     fedserver_keyframe next = {.version = c->version, .digest = digest}, keyframe;
@@ -127,7 +130,7 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
         fed_error absent = {0};
         status =
             s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
-        if (status == FED_ENOTFOUND) { /* the last delta was the oldest one */
+        if (status == FED_ENOTFOUND) { /* there is no older keyframe */
             return FED_OK;
         }
         status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
@@ -139,14 +142,14 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
     return status;
 }
 
-/* -- a task's rounds -- */
+/* -- checking a task's rounds -- */
 
-/* Round k makes version k. Newest first. */
+/* Round k makes version k. The rounds are visited from the newest to the oldest. */
 static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     checking *c = user;
     bool open = row->committed_ms == 0;
-    bool newest = c->rounds == c->open_rounds; /* of the committed ones */
+    bool newest = c->rounds == c->open_rounds; /* this is the newest committed round */
     c->open_rounds += open;
     c->closing = c->closing || (open && row->closing_ms != 0);
     if (c->rounds > 0 && row->number + 1 != c->last) {
@@ -166,7 +169,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     fedserver *s = c->server;
     const fedserver_task_state state = c->task.state;
     const bool runs = state == FEDSERVER_TASK_RUNNING;
-    /* paused, it may have begun */
+    /* a paused or queued task may have an open round already */
     const bool waits = state == FEDSERVER_TASK_QUEUED || state == FEDSERVER_TASK_PAUSED;
     c->rounds = c->open_rounds = 0;
     c->closing = false;
@@ -174,16 +177,16 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
     if ((c->open_rounds != (runs ? 1 : 0) && !(waits && c->open_rounds == 1)) || c->last != 1) {
         FOUND("S5: task %" PRIu64
-              " is %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
+              " is %s; of its rounds, from round %u on, %zu are open" FEDSERVER_RESTORE,
               c->id, fedserver_task_state_name(state), c->last, c->open_rounds);
     }
     return FED_OK;
 }
 
-/* -- the updates of an open round -- */
+/* -- checking the updates of an open round -- */
 
 static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
-    /* asynchronous: while a round closes, updates come for the next one */
+    /* in asynchronous rounds, updates for the next round come while a round is being closed */
     const bool next = c->closing && c->task.rules.staleness > 0 && row->round == c->version + 2;
     return row->task == c->id && (row->round == c->version + 1 || next) &&
            head->task == row->task && head->lease == row->lease && head->round <= row->round &&
@@ -218,8 +221,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-/* The checked task may have an open round. The store's own check reports a damaged body; here it
- * is no second finding. */
+/* Check the updates of the task's open round, if it has one. The store's own check reports a
+ * damaged body, so it is not reported again here. */
 static fed_status check_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
     fed_error why = {0};
@@ -246,7 +249,7 @@ static fed_status check_updates(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- tasks -- */
+/* -- checking each task -- */
 
 static fed_status open_task(checking *c, fed_error *err) {
     c->id = c->task.wire.id;
@@ -267,7 +270,8 @@ static fed_status check_rows(checking *c, fed_error *err) {
     if (status == FED_ENOTFOUND && c->task.state == FEDSERVER_TASK_CANCELLED) {
         return FED_OK;
     }
-    if (status == FED_ENOTFOUND || status == FED_EFORMAT) { /* a damaged one says what to do */
+    if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
+        /* if the model is damaged, why.text says already what to do */
         FOUND("D5: %s%s", why.text, status == FED_ENOTFOUND ? FEDSERVER_RESTORE : "");
         return FED_OK;
     }
@@ -289,7 +293,8 @@ static fed_status check_rows(checking *c, fed_error *err) {
     FED_TRY(check_keyframes(c, row.digest, err));
     FED_TRY(check_rounds(c, err));
     FED_TRY(check_updates(c, err));
-    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu older "
+    CHECKED("D5, S5: checked task %" PRIu64
+            ": model of version %u, its digest, %zu deltas, %zu older "
             "versions, %zu rounds",
             c->id, c->version, c->deltas, c->keyframes, c->rounds);
     return FED_OK;
@@ -301,8 +306,7 @@ static fed_status check_task(checking *c, fed_error *err) {
     if (status == FED_OK) {
         status = check_rows(c, err);
     } else {
-        FOUND("task %" PRIu64 " makes no sense to this release: %s" FEDSERVER_RESTORE, c->id,
-              why.text);
+        FOUND("this release can't read task %" PRIu64 ": %s" FEDSERVER_RESTORE, c->id, why.text);
         status = FED_OK;
     }
     fed_arch_free(&c->arch);
@@ -312,14 +316,14 @@ static fed_status check_task(checking *c, fed_error *err) {
 static fed_status check_tasks(checking *c, fed_error *err) {
     fedserver *s = c->server;
     fed_status status = FED_OK;
-    for (uint64_t id = 1; status == FED_OK; id++) { /* numbers without a gap */
+    for (uint64_t id = 1; status == FED_OK; id++) { /* the tasks' numbers have no gap */
         fed_error absent = {0};
         status = s->store->task_find(s->db, FEDSERVER_PICK_ID, id, &c->task, &absent);
         if (status == FED_ENOTFOUND) {
             break;
         }
         if (status == FED_EFORMAT || status == FED_EVERSION) {
-            FOUND("task %" PRIu64 " makes no sense to this release: %s" FEDSERVER_RESTORE, id,
+            FOUND("this release can't read task %" PRIu64 ": %s" FEDSERVER_RESTORE, id,
                   absent.text);
             status = FED_OK;
             continue;
@@ -329,11 +333,11 @@ static fed_status check_tasks(checking *c, fed_error *err) {
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
-/* -- all updates -- */
+/* -- checking the updates of all tasks -- */
 
 static fed_status check_leases(checking *c, fed_error *err) {
-    /* If another task has run since this one began, the device may have reported to that one later,
-     * in a round that is committed. */
+    /* If another task has run since the running task began, the device may have reported to the
+     * other task later, in a round that is committed. */
     const bool alone = c->running == 1 && c->others_until_ms <= c->running_started_ms;
     for (size_t k = 0; k < c->leases.count; k++) {
         const int64_t id = c->leases.items[k].device;
@@ -380,18 +384,18 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
               count - c->all_updates);
     }
     FED_TRY(check_leases(c, err));
-    CHECKED("D1, D2, S2, S3: %zu updates of open rounds: head, lease, device, values",
+    CHECKED("D1, D2, S2, S3: checked head, lease, device and values of %zu updates of open rounds",
             c->all_updates);
     return FED_OK;
 }
 
-/* -- keys and certificates -- */
+/* -- checking keys and certificates -- */
 
 static bool may_read(checking *c, const char *path) {
     const bool anothers = access(path, R_OK) != 0 && errno == EACCES;
     if (anothers) {
         fedserver_check_note(c->checker, FEDSERVER_NOTED,
-                             "S7: %s is another user's, and was not checked", path);
+                             "S7: this user may not read %s, so it was not checked", path);
     }
     return !anothers;
 }
@@ -410,7 +414,8 @@ static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     return read;
 }
 
-/* bundle: any of the file's certificates may be the key's, not the first one only. */
+/* Check that a key belongs to a certificate. bundle: the certificate may be any of the file's, not
+ * only the first one. */
 static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
     fed_pem cert, key;
     fed_error why = {0};
@@ -459,22 +464,23 @@ static void check_front_pair(checking *c) {
     if (fedserver_certificate_fits(cert, key, &why) != FED_OK) {
         FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
     }
-    CHECKED("S7: the front's own certificate, and its key");
+    CHECKED("S7: checked the front's own certificate and its key");
 }
 
 static void check_keys(checking *c) {
     note_readers(c, "ca.key", 0077);
-    note_readers(c, "server.key", 0037); /* two units may share the key by their group */
+    /* the group may read it: two services may share the key */
+    note_readers(c, "server.key", 0037);
     note_readers(c, "front.key", 0037);
     check_pair(c, "ca.pem", "ca.key", true);
     check_pair(c, "server.pem", "server.key", false);
-    CHECKED("S7: the CA's and the server's certificate, and their keys");
+    CHECKED("S7: checked the CA's and the server's certificate, and their keys");
     check_front_pair(c);
 }
 
-/* -- all of it -- */
+/* -- the whole check -- */
 
-/* Load the rows as a restart does. */
+/* Load the rows as a restart does, and compare the counts. */
 static void check_start(checking *c) {
     fedserver *s = c->server;
     size_t received = 0;
@@ -486,8 +492,8 @@ static void check_start(checking *c) {
     for (size_t k = 0; k < s->rounds.task_count; k++) {
         const fedserver_training *t = s->rounds.tasks[k];
         received += t->round.received + t->round.ahead;
-        /* an edge aggregator's slots are set when it starts: the row has those with which the task
-         * began */
+        /* An edge aggregator gets its slots when it starts; its task's row has those of when the
+         * task began, so they are not compared. */
         if (t->round.leased > t->task.rules.cohort && t->task.rules.upstream[0] == '\0') {
             FOUND("S4: round %u of task %" PRIu64 " has %u of %u slots taken" FEDSERVER_RESTORE,
                   t->round.number, t->task.wire.id, t->round.leased, t->task.rules.cohort);

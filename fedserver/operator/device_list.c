@@ -1,4 +1,4 @@
-/* Devices as people see them: the operator's functions about devices. */
+/* The operator's functions about devices: list, revoke, rename. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "fedserver/server.h"
 
 typedef struct listing {
-    const fedserver_rounds *rounds; /* what the devices do in the open rounds */
+    const fedserver_rounds *rounds; /* the open rounds, which tell what the devices do */
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
-    const char *prefix; /* length of the prefixes of fingerprints in the list */
+    const char *prefix; /* only devices whose fingerprints begin with this are listed */
     size_t count;
-    int64_t id; /* of the last one listed */
+    int64_t id; /* id of the last device that was listed */
 } listing;
 
 static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
@@ -48,7 +48,7 @@ static fed_status list_devices(const fedserver *server, listing *l, fed_error *e
     fedserver_rounds view = {0};
     fed_status status = FED_OK;
     l->rounds = &server->rounds;
-    if (!server->serving) { /* the command line */
+    if (!server->serving) { /* this process is a command, which has no rounds in memory */
         l->rounds = &view;
         status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
     }
@@ -72,12 +72,13 @@ static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-/* The one device whose fingerprint begins with the prefix. */
+/* Find the only device whose fingerprint begins with the prefix. */
 static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
                                  fedserver_entry *entry, int64_t *id, fed_error *err) {
     enum { PREFIX_MIN = 8 };
     if (strlen(prefix) < PREFIX_MIN) {
-        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a fingerprint",
+        return fed_fail(err, FED_EINVAL,
+                        "\"%s\" is too short: give at least the first %d digits of a fingerprint",
                         prefix, PREFIX_MIN);
     }
     listing found = {.now_ms = now_ms, .visit = keep_entry, .user = entry, .prefix = prefix};

@@ -1,5 +1,5 @@
-/* An edge aggregator's rounds: opened with upstream's versions, closed into one change, committed
- * with the version that upstream made of it. */
+/* Runs an edge aggregator's rounds: opens them with upstream's versions, closes each into one
+ * change, and commits it with the version that upstream made of the change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/edge.h"
 
@@ -19,11 +19,11 @@
  * state says what the round is:
  *
  *     running   the round is open
- *     paused    the round is closed, if the record names it: its updates lie in the store, a
+ *     paused    if the record names the round, it is closed: its updates are in the store, a
  *               device's update is refused as late, and a check-in waits
  *
- * A round that nobody took up yet is closed again, with the same updates. A round that was taken up
- * is only ever committed.
+ * As long as the device has not stored a closed round's change, the round is closed again, with
+ * the same updates. Once the change is stored, the round can only be committed.
  */
 enum { MOST = 1000000, LEAST_DEADLINE_MS = 1000 };
 
@@ -34,7 +34,7 @@ struct fedserver_edge {
     fedserver_edge_record record;
 };
 
-/* The rules with their defaults. */
+/* Fill in the defaults of the rules, and check them. */
 static fed_status take_rules(const fedserver_edge_rules *given, fedserver_edge_rules *rules,
                              fed_error *err) {
     rules->cohort = given->cohort > 0 ? given->cohort : MOST;
@@ -42,10 +42,11 @@ static fed_status take_rules(const fedserver_edge_rules *given, fedserver_edge_r
     rules->minimum = given->minimum > 0 ? given->minimum : 1;
     return rules->minimum <= rules->goal && rules->goal <= rules->cohort
                ? FED_OK
-               : fed_fail(err, FED_EINVAL,
-                          "a round of %u slots can't close with %u updates, at least %u: say "
-                          "minimum <= goal <= cohort",
-                          rules->cohort, rules->goal, rules->minimum);
+               : fed_fail(
+                     err, FED_EINVAL,
+                     "a round of %u slots can't have a goal of %u updates and a minimum of %u: "
+                     "choose minimum <= goal <= cohort",
+                     rules->cohort, rules->goal, rules->minimum);
 }
 
 fed_status fedserver_edge_open(fedserver *server, const char *state,
@@ -76,7 +77,7 @@ void fedserver_edge_close(fedserver_edge *edge) {
     free(edge);
 }
 
-/* The edge aggregator's task in memory; NULL: it is not there. */
+/* The edge aggregator's task; NULL: it is not in memory. */
 static fedserver_training *training(const fedserver_edge *edge) {
     return fedserver_rounds_task(&edge->server->rounds, edge->record.task);
 }
@@ -85,21 +86,22 @@ static fed_status remember(const fedserver_edge *edge, fed_error *err) {
     return fedserver_edge_record_write(edge->state, &edge->record, err);
 }
 
-/* -- the edge aggregator's task -- */
+/* -- making and finding the edge aggregator's task -- */
 
 static const char NAME[] = "upstream's task ";
 
-/* The task that devices of the edge aggregator are told: upstream's, in rounds that only the edge
+/* Make the task for the edge aggregator's devices: upstream's task, in rounds that only the edge
  * aggregator ends. */
 static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms) {
     const int64_t lease_ms = offer->lease_ms;
     fedserver_task task = {
         .wire = *offer->task,
-        .codec_down = "float32", /* not used: versions are given, and travel as patches */
+        /* not used: versions come from upstream, and devices get them as patches */
+        .codec_down = "float32",
         .strategy = "fedavg",
         .device_share = 0.5,
-        .priority = 5, /* the preset */
+        .priority = 5, /* the default priority of a task */
         .rules = {.rounds = MOST,
                   .cohort = edge->rules.cohort,
                   .goal = edge->rules.goal,
@@ -120,7 +122,7 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* Find the task that the record names for this task of upstream's. *found: it is there, and not
+/* Find the edge aggregator's task for upstream's task of that number. *found: it exists, and is not
  * over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
@@ -138,7 +140,8 @@ static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedse
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* The numbers of the edge aggregator's tasks that are not over. Their names say what they are. */
+/* Numbers of the edge aggregator's tasks that are not over. They are known by their names, which
+ * begin with NAME. */
 typedef struct leftovers {
     uint64_t ids[16];
     size_t count;
@@ -156,8 +159,8 @@ static fed_status note_leftover(void *user, const fedserver_task_entry *entry, f
     return FED_OK;
 }
 
-/* A crash between the task's commit and the record leaves a task that no device knows yet. The next
- * turn cancels it. */
+/* Add a task for upstream's task. After a crash between the commit of the task and the write of the
+ * record, no device knows the task yet, and the next call cancels it. */
 static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
@@ -166,8 +169,8 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
         return fed_fail(err, FED_EDECLINED, "the edge aggregator has no room for the task: %s",
                         why.text);
     }
-    /* A device that gets another task drops what it still owes to the one before; so does a
-     * edge aggregator. */
+    /* A device that gets another task drops what it owes to the task before. An edge aggregator
+     * does the same, and cancels its earlier tasks. */
     leftovers l = {.count = 0};
     FED_TRY(fedserver_task_each(edge->server, now_ms, note_leftover, &l, err));
     for (size_t k = 0; k < l.count; k++) {
@@ -194,7 +197,7 @@ static fed_status put_state(const fedserver_edge *edge, const fedserver_task *ta
     return edge->server->store->task_put(edge->server->db, &changed, 1U << task->state, err);
 }
 
-/* Bring a paused task into memory, and let it run: part of a transaction. */
+/* Bring a paused task into memory, and let it run. The caller commits. */
 static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, int64_t now_ms,
                        fed_error *err) {
     fedserver_task queued = *task;
@@ -204,7 +207,7 @@ static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, i
     return fedserver_training_start(&edge->server->rounds, &queued, now_ms, err);
 }
 
-/* Let go of the running task: part of a transaction. */
+/* Pause the running task. The caller commits. */
 static fed_status let_go(const fedserver_edge *edge, fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
     FED_TRY(put_state(edge, &training(edge)->task, FEDSERVER_TASK_PAUSED, err));
@@ -217,7 +220,8 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* The samples of the updates. A device whose contribution was lowered weighs as little upstream. */
+/* The number of samples to tell upstream. If a device's contribution was lowered here, its samples
+ * count less upstream, too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -233,7 +237,8 @@ static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *we
     return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
-/* Make the change of the round in memory, and note under which number it goes up. */
+/* Compute the round's change into offer->values, and record the number of the training that takes
+ * it. */
 static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer, fed_error *err) {
     fedserver_training *t = training(edge);
     fedserver_edge_record *r = &edge->record;
@@ -241,7 +246,8 @@ static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
     FED_TRY(t->intake->combine(&edge->server->rounds, t, &weights, offer->values, err));
     r->closed_version =
-        r->open_round == t->round.number ? r->open_version : offer->version; /* else not known */
+        /* if the record does not name the open round, its version is not known */
+        r->open_round == t->round.number ? r->open_version : offer->version;
     r->closed_round = t->round.number;
     r->closed_number = offer->number;
     r->closed_updates = t->sum.updates;
@@ -255,8 +261,8 @@ static void hand_over(const fedserver_edge *edge, fedserver_edge_change *change)
         .ready = true, .samples = edge->record.closed_samples, .loss = edge->record.closed_loss};
 }
 
-/* The record is written before the round closes. After a crash in between the round is open, and
- * its number has not been used. */
+/* Close the round, and hand over its change. The record is written first: after a crash in between,
+ * the round is still open, and no training has taken its change. */
 static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *offer,
                               fedserver_edge_change *change, fed_error *err) {
     fed_status status = sum_up(edge, offer, err);
@@ -272,7 +278,7 @@ static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *
     return FED_OK;
 }
 
-/* Commit the round in memory with upstream's version. The next one trains that version. */
+/* Commit the round with upstream's newest version, which the next round trains. */
 static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                        fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
@@ -285,23 +291,23 @@ static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, 
     return remember(edge, err);
 }
 
-/* -- a turn -- */
+/* -- what one fedserver_edge_poll does -- */
 
 static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                             fedserver_edge_change *change, fed_error *err) {
     const fedserver_round *round = &training(edge)->round;
     const fedserver_edge_record *r = &edge->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    /* The operator may have started the edge aggregator with other rules. */
+    /* The operator may have started the edge aggregator with other rules than before: use the
+     * present ones. */
     fedserver_round_rules *rules = &training(edge)->task.rules;
     rules->cohort = edge->rules.cohort;
     rules->goal = edge->rules.goal;
     rules->minimum = edge->rules.minimum;
     if (r->closed_round == round->number && r->closed_number < offer->number) {
         fed_logf(edge->server->log, FED_LOG_WARN,
-                 "a person resumed the edge aggregator's task; its round %u went upstream already, "
-                 "so the "
-                 "task is paused again until the next version comes",
+                 "the edge aggregator's task was resumed, but its round %u has gone upstream "
+                 "already; the task is paused again until the next version comes",
                  round->number);
         return fedserver_finish(edge->server, let_go(edge, err), err);
     }
@@ -329,10 +335,12 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     uint32_t open = 0;
     FED_TRY(server->store->round_each(server->db, task->wire.id, 1, find_open, &open, err));
     if (open == 0 || r->closed_round != open) {
-        return FED_OK; /* a person has paused the task */
+        return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        memset(offer->values, 0, offer->size * sizeof *offer->values); /* upstream refused it */
+        /* upstream has refused the change, which is in the device's residual: send no further
+         * change */
+        memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;
     }
@@ -340,11 +348,13 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     return taken_up ? take(edge, offer, now_ms, err) : close_round(edge, offer, change, err);
 }
 
-/* A step that fails is undone in the store only: the memory is ahead of it. The process is about to
- * end, and no batch that comes meanwhile may promise anything (S18). */
+/* Mark the server as broken after an error. The store undoes the failed step, but the memory has
+ * changed already. The process is about to end, and no later batch of requests may be committed
+ * (S18 in docs/durability.md). */
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
-    if (status != FED_OK && status != FED_EDECLINED) { /* that has changed nothing */
+    if (status != FED_OK && status != FED_EDECLINED) {
+        /* after FED_EDECLINED nothing has changed */
         server->store->rollback(server->db);
         server->broken = true;
     }
@@ -366,7 +376,7 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
     if (is_in_memory(edge)) {
         return tend_open(edge, offer, now_ms, change, err);
     }
-    edge->server->rounds.queue_changed = true; /* the task starts with the next batch */
+    edge->server->rounds.queue_changed = true; /* the next fedserver_begin starts the task */
     return FED_OK;
 }
 
@@ -393,7 +403,8 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
         return FED_OK;
     }
     if (training(edge)->arch.layout.size != size) {
-        return fed_fail(err, FED_EFORMAT, "upstream's last model has %zu values, not %zu", size,
+        return fed_fail(err, FED_EFORMAT,
+                        "the last model of upstream's task has %zu values, not %zu", size,
                         training(edge)->arch.layout.size);
     }
     fed_status status =

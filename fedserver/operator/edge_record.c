@@ -1,4 +1,5 @@
-/* The file that says which round of an edge aggregator went up under which number. */
+/* Reads and writes the file that says which round of an edge aggregator was sent upstream as which
+ * training. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/edge_record.h"
 

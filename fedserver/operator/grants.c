@@ -1,4 +1,5 @@
-/* Tokens and passes, for the command line: who may enrol, and as what; who may read the page. */
+/* The operator's functions about tokens and passes: who may enrol, and in which role; who may read
+ * the page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -46,14 +47,14 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
     return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
 }
 
-/* -- the list -- */
+/* -- listing and withdrawing tokens -- */
 
 typedef struct token_listing {
     fedserver_token_entry_visit visit;
     void *user;
-    const char *prefix; /* of the ids that are listed */
+    const char *prefix; /* only tokens whose ids begin with this are listed */
     size_t count;
-    uint8_t hash[FED_SHA256_SIZE]; /* of the last one listed */
+    uint8_t hash[FED_SHA256_SIZE]; /* hash of the last token that was listed */
 } token_listing;
 
 static fed_status list_token(void *user, const uint8_t *hash, const fedserver_token *token,
@@ -91,8 +92,9 @@ fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const cha
                                     fedserver_token_entry *entry, fed_error *err) {
     token_listing found = {.visit = keep_token, .user = entry, .prefix = id};
     if (strlen(id) < ID_MIN) {
-        return fed_fail(err, FED_EINVAL, "\"%s\": at least the first %d digits of a token's id", id,
-                        ID_MIN);
+        return fed_fail(err, FED_EINVAL,
+                        "\"%s\" is too short: give at least the first %d digits of a token's id",
+                        id, ID_MIN);
     }
     FED_TRY(server->store->token_each(server->db, list_token, &found, err));
     if (found.count != 1 || entry->used_ms != 0 || entry->withdrawn_ms != 0) {

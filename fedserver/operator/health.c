@@ -1,4 +1,4 @@
-/* Does somebody serve a coordinator's directory, and does it answer? For health checks. */
+/* Checks whether a process serves a coordinator's directory, and answers. For health checks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 
@@ -6,16 +6,17 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* The rounds' process answers this question with what it reads from the store: an answer proves
- * that its loop turns and that its disk can be read. */
+/* The rounds' process reads the store to answer this path. So an answer proves that its loop runs
+ * and that its disk can be read. */
 static const char question[] = "/v1/status";
 
-/* Ask until there is an answer; the relay gives up after its own patience. */
+/* Ask until there is an answer. The relay stops waiting after ten seconds. */
 static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();
     fedserver_request request = {.path = question};
-    unsigned alone = 0; /* times in a row without a connection: the second one was refused */
+    /* how many times in a row there was no connection; at the second time nobody serves */
+    unsigned alone = 0;
     for (;;) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         request.waited_ms = now_ms - start_ms;
@@ -37,7 +38,8 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
                             "`fedserver init` made",
                             directory);
         }
-        (void)poll(&readable, 1, (int)response->hold_ms); /* without a descriptor it only waits */
+        /* without a descriptor, poll only waits */
+        (void)poll(&readable, 1, (int)response->hold_ms);
         (void)fedserver_relay_receive(relay);
     }
 }

@@ -1,4 +1,4 @@
-/* Make a coordinator's directory: its CA, its server certificate, an empty store. */
+/* Makes a coordinator's directory: its CA, its server certificate, an empty store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024, NAME_SIZE = 64 /* of a file of the directory, at most */ };
+/* the longest name of a file in the directory, in bytes */
+enum { PATH_SIZE = 1024, NAME_SIZE = 64 };
 
 static const int64_t year_s = INT64_C(31557600);
 
@@ -42,7 +43,9 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fedserver_store_choice choice;
     FED_TRY(fedserver_store_parse(options != NULL ? options->store : NULL, &choice, err));
     if (strlen(directory) + NAME_SIZE > PATH_SIZE) {
-        return fed_fail(err, FED_EINVAL, "the directory's path is too long");
+        return fed_fail(
+            err, FED_EINVAL,
+            "the path of the coordinator's directory is too long: choose a shorter one");
     }
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
@@ -56,6 +59,7 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
     FED_TRY(fedserver_store_write(directory, &choice, err));
-    /* S7: the store comes last; a directory with a store is a complete coordinator */
+    /* Make the store last: a directory with a store is then a complete coordinator (S7 in
+     * docs/durability.md). */
     return choice.store->create(directory, choice.where, err);
 }

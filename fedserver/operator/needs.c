@@ -1,4 +1,4 @@
-/* What a task needs of the machine, estimated from the size of its model. */
+/* Estimates what a task needs of the machine from the size of its model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/needs.h"
 
@@ -14,13 +14,13 @@
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/object_cache.h"
 
-/* How many vectors of the model's size the coordinator keeps for: */
+/* Sizes on disk, in vectors as large as the model: */
 enum {
-    /* model and residual; two keyframes; deltas, up to two models' worth */
+    /* the model and its residual; two keyframes; deltas of up to twice the model's size */
     DISK_VECTORS = 2 + 2 + 2,
-    /* a commit's journal: model and residual, a keyframe, a delta */
+    /* the database's journal of a commit: the model and its residual, a keyframe, a delta */
     JOURNAL_VECTORS = 2 + 1 + 1,
-    /* where caches have downloads: sealed ones, and the one that is being sealed */
+    /* if caches serve downloads: the sealed files for them, and the one that is being made */
     SEALED_VECTORS = FEDSERVER_OBJECT_CACHE_SNAPSHOTS + 1
 };
 
@@ -35,7 +35,7 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     const uint64_t vector = arch.layout.size * sizeof(float);
     const uint64_t state =
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
-    uint64_t update = 0; /* the largest of all phases */
+    uint64_t update = 0; /* bytes of the largest update of all phases */
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         fedcodec codec;
@@ -59,7 +59,7 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     return FED_OK;
 }
 
-/* 0: the system does not say. */
+/* Free bytes on the directory's disk; 0: the system does not say. */
 static uint64_t free_bytes(const char *directory) {
     struct statvfs disk;
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;

@@ -1,26 +1,26 @@
-/* How much disk and memory a task takes: estimated before it is queued. */
+/* Estimates how much disk and memory a task takes, before it is queued. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_NEEDS_H
 #define FEDSERVER_NEEDS_H
 
 #include "fedserver/server.h"
 
-/** Estimate what a task takes while it runs. The model's part of the disk is its size after some
- * rounds; updates are as large as their codec can make them. */
+/** Estimate what a task takes while it runs. The disk for the model is what it takes after some
+ * rounds; updates count with the largest size that their codec can make. */
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) FED_CHECKED;
 
-/** The memory that this coordinator's tasks may take together, as the process that serves was told;
- * 0: no limit, or no process has served yet. */
+/** The memory that all running tasks may take together, as the process that serves was told; 0: no
+ * limit, or no process has served yet. */
 fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes,
                                   fed_error *err) FED_CHECKED;
 
-/** FED_ERANGE: the task takes more memory than all tasks together may take. */
+/** Can the task ever run? FED_ERANGE: it takes more memory than all tasks together may take. */
 fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *needs,
                                fed_error *err) FED_CHECKED;
 
-/** FED_ERANGE: the model takes more than the store's row_limit (0: none). FED_ENOSPC: the
- * directory's free space is too small for the model's part. */
+/** Can the task's model be stored? FED_ERANGE: it takes more than the store's row_limit (0: no
+ * limit). FED_ENOSPC: the directory's free space is too small for the model and its versions. */
 fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
                                  const char *directory, fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,5 @@
-/* What the coordinator remembers without storing it: written for a process that continues its
- * run. */
+/* Writes and reads what the coordinator remembers without storing it, for a process that continues
+ * its run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/remembered.h"
 
@@ -8,15 +8,15 @@
 #include "fedserver/rounds/roster.h"
 #include "fedserver/server.h"
 
-/* This head is written as it lies in memory. The fingerprints of the devices in memory follow, then
- * those that checked in lately, and the tasks. */
+/* The first bytes, written as they are in memory. Behind them come the fingerprints of all devices
+ * in memory, the devices that checked in lately, and the tasks. */
 typedef struct remembered {
     uint64_t epoch, active, devices, lately, tasks, served;
     int64_t woken_ms, active_ms;
     bool wake_due;
 } remembered;
 
-/* Likewise; the task's downloads follow. */
+/* A task's bytes, written as they are in memory. Behind them come the task's downloads. */
 typedef struct remembered_task {
     uint64_t id, served;
     int64_t lease_ends_ms;
@@ -31,7 +31,8 @@ typedef struct seen {
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     const fedserver_rounds *rounds = &server->rounds;
     remembered m;
-    memset(&m, 0, sizeof m); /* the gaps too, so that the same state gives the same bytes */
+    /* clears the padding, too, so that the same state gives the same bytes */
+    memset(&m, 0, sizeof m);
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
     m.devices = server->rounds.devices.count, m.lately = server->rounds.devices.lately;
     m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,
@@ -59,8 +60,9 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-/* A draw over many devices picks them by their places in memory. So they get the places that they
- * had; the start has read those with a lease first. */
+/* Read the order of the devices in memory. Slots are drawn among many devices by their places in
+ * memory, so the devices must get the places that they had. The start of the process has put
+ * devices with a lease first. */
 static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
                               fed_error *err) {
     fedserver_devices places = {.change = rounds->devices.change};
@@ -82,7 +84,7 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
         fedserver_devices_free(&places);
         return status;
     }
-    /* The devices have moved to another table. */
+    /* The leases must point to the devices in the new table. */
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_lease_list *list = &rounds->tasks[k]->leases;
         for (size_t i = 0; i < list->count; i++) {
@@ -134,6 +136,6 @@ fed_status fedserver_remembered_read(fedserver *server, fed_reader *r, fed_error
     why.status = status;
     return status == FED_OK
                ? FED_OK
-               : fed_fail(err, status, "what a coordinator remembered can't be taken up: %s",
+               : fed_fail(err, status, "the remembered state of a coordinator can't be read: %s",
                           fed_error_text(&why));
 }

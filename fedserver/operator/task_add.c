@@ -1,4 +1,4 @@
-/* A task from its file into the queue. */
+/* Reads a task from its file, checks it, and puts it into the queue. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/task_add.h"
 
@@ -20,7 +20,8 @@ fed_status fedserver_task_fits(const fedserver *server, const fedserver_task *ta
 static fed_status write_task(fedserver *server, fedserver_task *task, float *values, size_t size,
                              fed_error *err) {
     FED_TRY(server->store->task_add(server->db, task, err));
-    /* The first version. A large one lies in a file of its own, as those will that follow. */
+    /* Store the first version. A large version is stored as a blob in a file of its own, like the
+     * versions that follow. */
     const fedserver_store *store = server->store;
     const fedserver_model_row row = {.digest = fed_digest(values, size),
                                      .values = values,

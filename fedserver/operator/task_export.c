@@ -1,5 +1,4 @@
-/* A task's results, for the command line and for programs: its model as a file, its rounds, and
- * what devices reported of their own. */
+/* Gives out a task's results: its model as a file, its rounds, and the devices' custom metrics. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,7 @@
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
 
-/* The task of that id; for 0 the task that runs, or else the one that ran last. */
+/* Find the task of that id. For 0 it is the task that runs, or else the one that ran last. */
 static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
     const fedserver_store *store = server->store;
     if (id != 0) {
@@ -28,9 +27,12 @@ static fed_status save_model(const fedserver_task *task, const fedserver_model_r
     snprintf(version, sizeof version, "%u", row->version);
     const char *metadata[] = {"task",    task->name, "model", task->wire.model,
                               "version", version,    NULL};
-    fed_status status = row->size == arch.layout.size
-                            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
-                            : fed_fail(err, FED_EFORMAT, "the stored model is damaged");
+    fed_status status =
+        row->size == arch.layout.size
+            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
+            : fed_fail(
+                  err, FED_EFORMAT,
+                  "the stored model of the task is damaged: restore a backup (fedserver restore)");
     fed_arch_free(&arch);
     return status;
 }
@@ -41,8 +43,10 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
     fedserver_model_row row;
     fed_status status = pick_task(server, task, &found, err);
     if (status == FED_ENOTFOUND) {
-        return task == 0 ? fed_fail(err, status, "no task has started yet")
-                         : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
+        return task == 0
+                   ? fed_fail(err, status, "no task has started yet, so there is no model to write")
+                   : fed_fail(err, status, "there is no task %llu; `fedserver tasks` lists them",
+                              (unsigned long long)task);
     }
     FED_TRY(status);
     if (found.state == FEDSERVER_TASK_CANCELLED) {
@@ -84,12 +88,13 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     fedserver_task found;
     history h = {.visit = visit, .user = user};
     FED_TRY(pick_task(server, task, &found, err));
-    const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
+    /* the row of the open round may come first and is not reported, so ask for one row more */
+    const bool open = found.state != FEDSERVER_TASK_FINISHED;
     most += open && most < UINT32_MAX;
     return server->store->round_each(server->db, found.wire.id, most, report_round, &h, err);
 }
 
-/* Collects the rows of one round and one kind of devices. */
+/* Collects the metrics of one round: those of its updates, or those of the evaluators. */
 typedef struct collection {
     fedserver_own_visit visit;
     void *user;

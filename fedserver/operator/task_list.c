@@ -1,5 +1,5 @@
-/* The list of tasks, and what a person can do to a task. A command writes the store; the process
- * that serves follows (queue.c). */
+/* Lists tasks, and changes them for a person. A command only writes the store; the process that
+ * serves then reads it (rounds/queue.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
-/* Adds to each entry why its task waits. */
+/* What `explain` needs to add to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;
-    uint64_t limit, used; /* memory: of all tasks; of those that run */
+    /* bytes of memory: that all tasks may take together; that the running ones take */
+    uint64_t limit, used;
     fedserver_task_visit visit;
     void *user;
 } explaining;
@@ -66,9 +67,9 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* -- the queue -- */
+/* -- places in the queue -- */
 
-/* The tasks that may still run, in order. */
+/* The tasks that are not over, in the order of the list. */
 typedef struct order {
     struct {
         uint64_t id;
@@ -92,7 +93,8 @@ static fed_status append(void *user, const fedserver_task_entry *entry, fed_erro
     return FED_OK;
 }
 
-/* Number all of them anew. `id` comes after `position` - 1 others of the queue. */
+/* Give all tasks of the list new places, so that task `id` comes after `position` - 1 other queued
+ * tasks. */
 static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
                            fed_error *err) {
     uint64_t next = 1;
@@ -121,7 +123,7 @@ static fed_status place(fedserver *server, uint64_t id, uint32_t position, fed_e
     return status;
 }
 
-/* For the operator's log. */
+/* Write the change to the audit log. */
 static fed_status note(fedserver *server, int64_t now_ms, const fedserver_task *task,
                        const char *verb, fed_error *err) {
     char event[24];
@@ -145,9 +147,9 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
     return fedserver_finish(server, status, err);
 }
 
-/* -- cancel, pause, resume -- */
+/* -- cancelling, pausing and resuming -- */
 
-/* The states that allow a change, the state after it, and the words of the messages. */
+/* For each change: the states that allow it, the state after it, and its word in messages. */
 static const struct {
     const char *verb;
     unsigned from;
@@ -185,14 +187,14 @@ static fed_status change(fedserver *server, int64_t now_ms, fedserver_task *task
     return deed == FEDSERVER_RESUME ? place(server, task->wire.id, 1, err) : FED_OK;
 }
 
-/* No process serves: then this process returns the space. */
+/* Delete the cancelled task's data, if no other process serves the coordinator. */
 static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     if (server->serving) {
         return FED_OK;
     }
     fed_error taken = {0};
     fed_status status = server->store->lock(server->db, &taken);
-    if (status != FED_OK) { /* the process that serves does it */
+    if (status != FED_OK) { /* the process that serves deletes them */
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }
     return fedserver_queue_tidy(&server->rounds, err);

@@ -1,4 +1,4 @@
-/* The sentence that tells an operator what a round waits for, and `fedserver status`. */
+/* Writes the sentence that tells what a round waits for, and the text of `fedserver status`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/waiting.h"
 
@@ -13,7 +13,8 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* Put the device among the `count` first ones, in the order of enrolment; the last may drop out. */
+/* Insert a device into the list of the first ones by enrolment, which has `count` devices so far;
+ * the last device may drop out. */
 static void keep_first(const fedserver_device *first[FEDSERVER_WAITING_NAMES], uint32_t count,
                        const fedserver_device *device) {
     uint32_t k = count < FEDSERVER_WAITING_NAMES ? count : FEDSERVER_WAITING_NAMES;
@@ -53,9 +54,9 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
     waiting->free = taken < t->task.rules.cohort ? t->task.rules.cohort - taken : 0;
 }
 
-/* -- the sentence -- */
+/* -- writing what a round waits for -- */
 
-/* A text that grows until its room is used up. */
+/* A text to which words are appended; what does not fit into cap bytes is cut off. */
 typedef struct sentence {
     char *dst;
     size_t cap, len;
@@ -85,7 +86,7 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* " from 7 devices (1f2e..., ... and 2 more) and 3 free slots" */
+/* Append, for example, " from 7 devices (1f2e..., ... and 2 more) and 3 free slots". */
 static void say_whom(sentence *s, const fedserver_waiting *w) {
     if (w->out > 0) {
         say(s, " from %u device%s (", w->out, plural(w->out));
@@ -103,7 +104,7 @@ static void say_whom(sentence *s, const fedserver_waiting *w) {
     }
 }
 
-/* What happens at the deadline, or what must happen after it. */
+/* Append what happens at the round's deadline, or what must happen after it. */
 static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -133,7 +134,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
         say_time(s, round->closing_ms);
         return;
     }
-    /* an edge aggregator may have got another goal than the task's row has */
+    /* an edge aggregator may have been started with another goal than its task's row has */
     const uint32_t missing = round->received < rules->goal ? rules->goal - round->received : 0;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,
@@ -163,7 +164,7 @@ void fedserver_waiting_report(const fedserver_training *t, const fedserver_waiti
     }
 }
 
-/* -- the command line asks -- */
+/* -- the text of `fedserver status` -- */
 
 static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     if (task->phase_count == 0) {
@@ -191,10 +192,10 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-/* What the list of tasks adds: why devices declined, and why a task waits. */
+/* For say_running: where to append what the list of tasks says, and counts of the tasks. */
 typedef struct summary {
     sentence *s;
-    const fedserver_rounds *view; /* the running tasks */
+    const fedserver_rounds *view; /* the running tasks and their rounds */
     int64_t now_ms;
     uint32_t running, queued, paused;
 } summary;
@@ -226,7 +227,8 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
     return FED_OK;
 }
 
-/* No task runs: speak of the first one of the queue, or of the last one. *queued: it is queued. */
+/* No task runs: append the state of the first queued task or, if there is none, of the task that
+ * finished last. *queued: the task is queued. */
 static fed_status say_idle(fedserver *server, sentence *s, bool *queued, fed_error *err) {
     fedserver_task task;
     fed_error absent = {0};

@@ -1,4 +1,4 @@
-/* What an open round waits for: which devices, until when, and what happens then. */
+/* Finds what an open round waits for: which devices, until when, and what happens then. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WAITING_H
 #define FEDSERVER_WAITING_H
@@ -8,16 +8,17 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* A device's name for people: the first digits of its fingerprint, as `fedserver revoke` takes
- * them. */
+/* Limits of `names` below: how many devices are named, and how many digits of its fingerprint name
+ * a device. `fedserver revoke` accepts that many digits. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {
     uint32_t out;  /* devices that have a lease and have not reported */
     uint32_t free; /* slots that no device has */
-    /* names of the first of those devices, in the order of enrolment */
+    /* fingerprints' first digits of the first FEDSERVER_WAITING_NAMES devices in `out`, in the
+     * order of enrolment */
     char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
-    int64_t lease_ends_ms; /* when the first of their leases ends */
+    int64_t lease_ends_ms; /* when the first lease of the devices in `out` ends */
     uint32_t declined;     /* devices that said that they can't serve the task */
 } fedserver_waiting;
 
@@ -25,7 +26,7 @@ typedef struct fedserver_waiting {
 void fedserver_waiting_find(const fedserver_training *training, int64_t now_ms,
                             fedserver_waiting *waiting);
 
-/** Write it as a sentence that follows "waiting for", cut where it is longer than cap. */
+/** Write *waiting as a sentence that follows "waiting for", cut to cap bytes. */
 void fedserver_waiting_report(const fedserver_training *training, const fedserver_waiting *waiting,
                               int64_t now_ms, char *dst, size_t cap);
 

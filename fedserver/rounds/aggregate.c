@@ -44,19 +44,22 @@ void fedserver_sum_clear(fedserver_sum *sum) {
 
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) {
-    assert(sum->decoded != NULL && values->layout->size == sum->size); /* D3 */
+    /* D3 in docs/durability.md: the values have the model's shape. */
+    assert(sum->decoded != NULL && values->layout->size == sum->size);
     FED_TRY(fedcodec_message_decode(values, sum->decoded, err));
     fedserver_strategy_update(&sum->strategy, sum->decoded, sum->trained);
     return FED_OK;
 }
 
-/* As fedcodec_message_fold, but changes the values before it adds them. */
+/* As fedcodec_message_fold, but the strategy's additions change the values before they are
+ * added. */
 static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
     for (size_t i = 0; i < sum->size; i++) {
         if (!(fabsf(sum->decoded[i]) <= FEDCODEC_FOLD_LIMIT)) {
-            return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
+            return fed_fail(err, FED_ERANGE,
+                            "the update has a value of magnitude %g; the sum takes up to %g",
                             (double)fabsf(sum->decoded[i]), (double)FEDCODEC_FOLD_LIMIT);
         }
     }
@@ -69,7 +72,8 @@ static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *value
 
 static fed_status fold(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                        fed_error *err) {
-    assert(weight > 0 && weight < FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    /* D3 in docs/durability.md: the integer sum can't overflow. */
+    assert(weight > 0 && weight < FEDCODEC_FOLD_WEIGHT);
     if (sum->acc == NULL) {
         return FED_OK;
     }
@@ -99,7 +103,8 @@ void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contri
     assert(sum->updates < sum->cap);
     sum->contributions[sum->updates++] = *contribution;
     fedserver_device_counts_add(&sum->counts, contribution->device);
-    assert(sum->counts.used <= sum->updates); /* S3: who is in the tally has an update */
+    /* S3 in docs/durability.md: each counted device has an update. */
+    assert(sum->counts.used <= sum->updates);
     sum->samples += contribution->samples;
     sum->weight += contribution->weight;
     sum->bytes += contribution->bytes;
@@ -107,7 +112,8 @@ void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contri
 
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_contribution contribution, fed_error *err) {
-    assert(values->layout->size == sum->size); /* D4: no value is left out */
+    /* D4 in docs/durability.md: every value of the update is added. */
+    assert(values->layout->size == sum->size);
     FED_TRY(fedserver_sum_reserve(sum, err));
     FED_TRY(fedcodec_message_norm(values, &contribution.norm, err));
     contribution.counted = fedserver_strategy_norm(&sum->strategy, contribution.norm);
@@ -124,9 +130,11 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weigh
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
     }
-    assert(!weights->as_claimed || weights->weight == sum->weight); /* D3: it divides this sum */
+    /* D3 in docs/durability.md: the weight is the divisor of this sum. */
+    assert(!weights->as_claimed || weights->weight == sum->weight);
     *refold = !weights->as_claimed && sum->acc != NULL;
-    assert(weights->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    /* D3 in docs/durability.md: the integer sum can't overflow. */
+    assert(weights->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
     sum->weight = weights->weight;
     if (*refold) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
@@ -136,15 +144,18 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weigh
 
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) {
-    /* D2: each stored update counts once, and no other update counts */
+    /* D2 in docs/durability.md: each stored update counts once, and no other update counts. */
     assert(number < sum->updates);
     const uint32_t count = sum->contributions[number].count;
-    assert(count <= sum->contributions[number].share); /* D3: the divisor bounds what is added */
+    /* D3 in docs/durability.md: an update is added at most as often as its share of the
+     * divisor. */
+    assert(count <= sum->contributions[number].share);
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
-    assert(sum->weight > 0 && sum->acc != NULL); /* D3: it is settled */
+    /* D3 in docs/durability.md: the sum is settled. */
+    assert(sum->weight > 0 && sum->acc != NULL);
     double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
     for (size_t i = 0; i < sum->size; i++) {
         mean[i] = (float)((double)sum->acc[i] / scale);

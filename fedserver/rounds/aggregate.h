@@ -1,4 +1,5 @@
-/* The sum of a round's updates: exact integers, so that no order and no restart changes a bit. */
+/* The sum of a round's updates. It is kept in integers, so its bits depend neither on the order of
+ * the updates nor on restarts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_AGGREGATE_H
 #define FEDSERVER_AGGREGATE_H
@@ -14,18 +15,21 @@
 #include "fedserver/strategies/strategy.h"
 
 typedef struct fedserver_sum {
-    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once,
-     * and the sum only counts them */
+    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once, and
+     * the sum keeps only their claims */
     int64_t *acc;
-    float *decoded; /* [size]: one update's values. NULL: the sum takes them from the message */
+    /* [size]: room for one update's decoded values. NULL: values are added straight from the
+     * message */
+    float *decoded;
     size_t size, trained;
     fedserver_strategy strategy;
     fedserver_contribution *contributions; /* [updates], in the order of arrival */
     uint32_t updates, cap;
-    fedserver_device_counts counts; /* how many of the claims are each device's */
+    fedserver_device_counts counts; /* number of each device's updates among the contributions */
     uint64_t samples;
-    /* sum of the claims' weights. From FEDCODEC_FOLD_WEIGHT on, acc is no longer the sum, and the
-     * commit folds all updates again. After fedserver_sum_settle: the divisor of acc */
+    /* sum of the claims' weights. Once it reaches FEDCODEC_FOLD_WEIGHT, updates are no longer
+     * added to acc, and the commit folds all of them again. After fedserver_sum_settle: the
+     * divisor of acc */
     uint64_t weight;
     uint64_t bytes; /* bytes of all updates' bodies */
 } fedserver_sum;
@@ -36,31 +40,31 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
-/** Add an update's values and its claim, and set the norms in the claim. An error leaves the sum
- * as it was. FED_ERANGE: a value is too large for the sum. FED_ENOMEM. */
+/** Add an update's values, and note its claim with the values' norms. After an error the sum is
+ * unchanged. FED_ERANGE: a value is too large for the sum. FED_ENOMEM: out of memory. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_contribution contribution, fed_error *err) FED_CHECKED;
 
-/** The two halves of fedserver_sum_add, for updates whose values the sum does not add: make room
- * for another claim; then note the claim, whose norms are set. */
+/** fedserver_sum_add without the values, in two steps: make room for another claim, then note the
+ * claim, whose norms the caller has set. */
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
 void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution);
 
-/** Settle what each update counts for, after all updates of the round have arrived (at least
- * one). If the counts differ from the claims and the strategy works from a sum, *refold is set and
- * the sum is 0. Then call fedserver_sum_refold with each update's values, in the order of arrival.
- */
+/** Settle what each update counts for, after all updates of the round have arrived (at least one).
+ * most: the largest share of one device (rounds/weights.h). If the counts differ from the claims
+ * and the strategy works from a sum, *refold is set and acc is 0. Then call fedserver_sum_refold
+ * with each update's values, in the order of arrival. */
 fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weights *weights,
                                 bool *refold, fed_error *err) FED_CHECKED;
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Only for a settled sum that has
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Only for a settled sum with
  * `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** sum->decoded = an update's values, changed as the strategy's additions say. The same message
- * gives the same bits. Only for a sum that has `decoded`. */
+/** Decode an update's values into sum->decoded, and apply the strategy's additions to them. The
+ * same message gives the same bits. Only for a sum with `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

@@ -7,7 +7,8 @@
 static uint64_t hash(const fedserver_offer *offer, int64_t device) {
     uint64_t words[2] = {offer->task, (uint64_t)device};
     uint8_t bytes[sizeof words];
-    for (size_t k = 0; k < sizeof bytes; k++) { /* the same on every machine */
+    /* little-endian, so that the hash is the same on every machine */
+    for (size_t k = 0; k < sizeof bytes; k++) {
         bytes[k] = (uint8_t)(words[k / 8] >> (8 * (k % 8)));
     }
     return fed_digest_bytes(bytes, sizeof bytes);

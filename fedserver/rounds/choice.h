@@ -1,4 +1,5 @@
-/* Which of several tasks gets a device. Pure. */
+/* Decides which of several tasks gets a device that checks in. Its functions have no side
+ * effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CHOICE_H
 #define FEDSERVER_CHOICE_H
@@ -6,28 +7,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What a task has for a device that checks in. A larger number is the better answer. */
+/** What a task can offer to a device that checks in. A larger number is the better offer. */
 typedef enum fedserver_place {
     FEDSERVER_PLACE_UNWANTED = 0, /* the task does not want the device */
     FEDSERVER_PLACE_REPORTED = 1, /* the device has reported in this round */
     FEDSERVER_PLACE_FULL = 2,     /* every slot is taken, or the round closes */
     FEDSERVER_PLACE_EARLY = 3,    /* a slot is free, and the cohort admits the device later */
     FEDSERVER_PLACE_FREE = 4,     /* the device may have a slot now */
-    FEDSERVER_PLACE_LEASED = 5    /* the device has a lease that stands */
+    FEDSERVER_PLACE_LEASED = 5    /* the device has a valid lease */
 } fedserver_place;
 
 typedef struct fedserver_offer {
     fedserver_place place;
     uint64_t task;
     uint32_t priority; /* the larger number comes first */
-    uint64_t served;   /* counts up with each lease of any task; 0: the task had no lease yet */
-    int64_t admits_ms; /* EARLY: when the cohort admits the device */
+    /* number of the task's last lease among the leases of all tasks; 0: it had none yet */
+    uint64_t served;
+    /* for FEDSERVER_PLACE_EARLY: when the cohort admits the device, in Unix milliseconds */
+    int64_t admits_ms;
 } fedserver_offer;
 
 /**
- * Does the device get `a` before `b`? The better place comes first, and of two EARLY ones the
- * earlier. Then the larger priority, then the task that was served least recently. If all of these
- * are equal, a hash of task and device decides: so equal tasks share new devices evenly.
+ * Is offer `a` to be preferred to `b`? The better place comes first. Of two EARLY offers the one
+ * that admits the device earlier comes first. Then the larger priority decides, then the task that
+ * was served least recently. If all of these are equal, a hash of task and device decides, so
+ * equal tasks share new devices evenly.
  */
 bool fedserver_offer_before(const fedserver_offer *a, const fedserver_offer *b, int64_t device);
 

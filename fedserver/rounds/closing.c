@@ -13,24 +13,26 @@
 #include "fedserver/rounds/stored.h"
 #include "fedserver/task/phases.h"
 
-/* A shorter delta lies in its row: a file of its own would cost more. */
+/* A delta of at most so many bytes lies in its row, because a blob would cost more. */
 enum { DELTA_IN_ROW = 65536 };
 
 struct fedserver_closing {
-    /* What was taken from the training, and what both only read: task, layout, old values. Until
-     * the thread has ended, only the thread touches the members up to `made`. */
+    /* A copy of the training. It owns the sum, state and residual; task, layout and old values are
+     * shared, and both sides only read them. While the thread runs, only the thread may touch the
+     * members down to `made`. */
     fedserver_training t;
-    fedserver_rounds rounds; /* store, handle and directory; nothing else */
-    bool keeps_old;          /* the old version is to be kept whole */
-    bool wanted[2];          /* snapshots, by kind: as values, as a patch */
+    fedserver_rounds rounds; /* what the thread needs to open the store; the other members are 0 */
+    bool keeps_old;          /* the old version is to be stored as a keyframe */
+    bool wanted[2];          /* which of `kinds` of snapshots to make */
     fedserver_closed made;
-    fedserver_closing *before; /* the closing of the round before, which may still tidy up */
-    fedserver_versions old;    /* the version before, to be freed */
+    /* closing of the previous round, which may still be freeing its old version */
+    fedserver_closing *before;
+    fedserver_versions old; /* the previous version, to be freed */
 
     bool apart;   /* a thread makes the version */
-    bool started; /* the thread was started, and was not joined yet */
+    bool started; /* the thread was started, and not joined yet */
     pthread_t thread;
-    int bell; /* the thread rings it when it has ended */
+    int bell; /* the thread writes to this descriptor at its end, which wakes the event loop */
     atomic_bool ended, stop;
     fed_status status;
     fed_error err;
@@ -52,14 +54,16 @@ fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
 fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *t,
                                    fed_error *err) {
     assert(t->closing == NULL && t->round.phase == FEDSERVER_ROUND_CLOSING);
-    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
-    assert(t->versions.version + 1 == t->round.number); /* S5: round k goes on from version k - 1 */
+    /* S4 in docs/durability.md: the sum has exactly the stored updates. */
+    assert(t->sum.updates == t->round.received);
+    /* S5 in docs/durability.md: round k starts from version k - 1. */
+    assert(t->versions.version + 1 == t->round.number);
     const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
     bool keeps_old = false;
     FED_TRY(fedserver_old_versions_due(&archive, &t->versions, &keeps_old, err));
     fedserver_closing *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a round that closes");
+        return fed_fail(err, FED_ENOMEM, "out of memory to close a round");
     }
     c->t = *t;
     c->keeps_old = keeps_old;
@@ -73,10 +77,11 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
     t->own = (fedserver_own_table){.count = 0};
     t->state = NULL;
     t->versions.residual = NULL;
-    if (t->round.ahead > 0) { /* after a restart */
+    if (t->round.ahead > 0) { /* after a restart: updates of the next round are in the store */
         FED_TRY(fedserver_stored_load(rounds, t, fedserver_round_counting(&t->round), err));
     }
-    assert(t->sum.updates == t->round.ahead); /* S4, of the next round */
+    /* S4 in docs/durability.md: the new sum has exactly the next round's updates. */
+    assert(t->sum.updates == t->round.ahead);
     return FED_OK;
 }
 
@@ -86,13 +91,14 @@ bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_tra
 
 /* -- make -- */
 
-/* The thread ends early where nobody waits for its result any more. */
+/* Fail where the closing was stopped, so that the thread ends early. */
 static fed_status go_on(const fedserver_closing *c, fed_error *err) {
-    return atomic_load(&c->stop) ? fed_fail(err, FED_ESTATE, "the task has ended meanwhile")
-                                 : FED_OK;
+    return atomic_load(&c->stop)
+               ? fed_fail(err, FED_ESTATE, "the task ended while its round closed")
+               : FED_OK;
 }
 
-/* The new version is the last one plus what the strategy makes of `change`. */
+/* Make the new version: the last version plus what the strategy makes of `change`. */
 static fed_status make_version(fedserver_closing *c, float *change, fed_error *err) {
     fedserver_training *t = &c->t;
     fedcodec codec_down;
@@ -107,16 +113,17 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
                                            &c->made.version, err)
                 : fedserver_versions_next(&t->versions, &codec_down, t->task.wire.small_tensor,
                                           change, t->versions.residual, &c->made.version, err));
-    t->versions.residual = NULL; /* the new version has it */
+    t->versions.residual = NULL; /* the new version owns it now */
     (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);
     c->made.state = t->state;
     c->made.state_len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
-    assert(c->made.version.version == t->round.number); /* S5: round k makes version k */
+    /* S5 in docs/durability.md: round k makes version k. */
+    assert(c->made.version.version == t->round.number);
     return FED_OK;
 }
 
 fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
-    /* D3: a version comes of updates or is given, and is made once */
+    /* D3 in docs/durability.md: a version is made of updates or is given, and is made once. */
     assert((c->t.sum.updates > 0 || c->t.given != NULL) && c->made.version.values == NULL);
     float *change = calloc(c->t.arch.layout.size, sizeof *change);
     if (change == NULL) {
@@ -127,11 +134,11 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     c->made.bytes = c->t.sum.bytes;
     c->made.own = c->t.own;
     fed_status status = FED_OK;
-    if (c->t.sum.updates > 0) { /* a version that is given needs none */
+    if (c->t.sum.updates > 0) { /* a version that is given may have no updates */
         status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
-        fedserver_sum_free(&c->t.sum); /* its memory is as much as two models */
+        fedserver_sum_free(&c->t.sum); /* the sum takes as much memory as two models */
     }
     if (status == FED_OK) {
         status = make_version(c, change, err);
@@ -142,10 +149,11 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
 
 /* -- keep -- */
 
-/* Put bytes, and say under which digest. */
+/* Store bytes as a blob, and set *digest to its name. */
 static fed_status put(const fedserver_closing *c, const void *bytes, size_t len, uint64_t *digest,
                       fed_error *err) {
-    assert(c->apart && !c->made.kept); /* S9: files are put before rows name them */
+    /* S9 in docs/durability.md: blobs are stored before rows name them. */
+    assert(c->apart && !c->made.kept);
     FED_TRY(go_on(c, err));
     *digest = fed_digest_bytes(bytes, len);
     return c->rounds.store->blob_put(c->rounds.db, c->t.task.wire.id, *digest, bytes, len, err);
@@ -161,7 +169,8 @@ static fed_status keep(fedserver_closing *c, fed_error *err) {
         made->old_kept = true;
     }
     FED_TRY(put(c, made->version.values, bytes, &digest, err));
-    assert(digest == made->version.digest); /* C5: what a device compares names the file, too */
+    /* C5 in docs/durability.md: the digest that devices compare also names the blob. */
+    assert(digest == made->version.digest);
     FED_TRY(put(c, made->version.residual, bytes, &made->residual_digest, err));
     if (made->state_len > 0) {
         FED_TRY(put(c, made->state, made->state_len, &made->state_digest, err));
@@ -176,8 +185,8 @@ static fed_status keep(fedserver_closing *c, fed_error *err) {
     return FED_OK;
 }
 
-/* A snapshot costs as much time as a version. Devices that come without a model would wait for it,
- * and everybody with them. */
+/* Make the snapshots that devices will ask for. One takes as long as a version. Made later, in the
+ * event loop, it would keep all devices waiting. */
 static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
     for (size_t k = 0; k < 2; k++) {
         FED_TRY(go_on(c, err));
@@ -191,7 +200,7 @@ static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
 
 /* -- the thread -- */
 
-/* A handle of the thread's own. A process that no longer leads gets none. */
+/* Open a handle of the store for the thread. It fails in a process that no longer leads. */
 static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_error *err) {
     FED_TRY(rounds->store->open(rounds->directory, rounds->where, db, err));
     const fed_status status =
@@ -204,7 +213,7 @@ static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_erro
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
-    fedserver_closing_drop(c->before); /* its files are gone before new ones come */
+    fedserver_closing_drop(c->before); /* its files are deleted before new ones are written */
     c->before = NULL;
     FED_TRY(open_store(&c->rounds, &c->rounds.db, err));
     fed_status status = fedserver_closing_make(&c->rounds, c, err);
@@ -223,7 +232,7 @@ static void *run(void *user) {
     const uint64_t once = 1;
     c->status = work(c, &c->err);
     atomic_store(&c->ended, true);
-    /* if the bell can't be rung, the next tick looks */
+    /* if the write fails, the next tick of the event loop finds that the thread has ended */
     const ssize_t rung = write(c->bell, &once, sizeof once);
     (void)rung;
     return NULL;
@@ -233,7 +242,8 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
         return;
     }
-    assert(!rounds->store->writing(rounds->db)); /* S5: the round's set is stored as settled */
+    /* S5 in docs/durability.md: it is stored that the round closes. */
+    assert(!rounds->store->writing(rounds->db));
     c->rounds = (fedserver_rounds){.store = rounds->store,
                                    .directory = rounds->directory,
                                    .where = rounds->where,
@@ -243,8 +253,8 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     c->started = fed_thread_start(&c->thread, run, c);
     if (!c->started) {
         fed_logf(rounds->log, FED_LOG_WARN,
-                 "task %llu: the system gives no thread that closes round %u; the next batch asks "
-                 "again",
+                 "task %llu: can't start the thread that closes round %u; the next batch tries "
+                 "again (allow more threads: ulimit -u, TasksMax)",
                  (unsigned long long)c->t.task.wire.id, c->t.round.number);
     }
 }
@@ -255,7 +265,8 @@ bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error 
     }
     (void)pthread_join(c->thread, NULL);
     c->started = false;
-    assert(c->status != FED_OK || c->made.kept); /* S9: its bytes are committed */
+    /* S9 in docs/durability.md: the version's blobs are committed. */
+    assert(c->status != FED_OK || c->made.kept);
     *status = c->status;
     if (c->status != FED_OK) {
         (void)fed_fail(err, c->status, "%s", c->err.text);
@@ -269,8 +280,8 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-/* Memory of many megabytes takes milliseconds to free, and files take longer. Where deleting
- * fails, the next closing does it. */
+/* The thread that frees the old version and its files, both of which take too long for the event
+ * loop. Where deleting fails, the next closing does it. */
 static void *tidy(void *user) {
     fedserver_closing *c = user;
     const fedserver_store *store = c->rounds.store;
@@ -285,7 +296,7 @@ static void *tidy(void *user) {
 }
 
 void fedserver_closing_tidy(fedserver_closing *c) {
-    assert(c->apart); /* S9: only then it has files to delete */
+    assert(c->apart); /* S9 in docs/durability.md: only a version made by a thread has files. */
     if (!c->started) {
         c->started = fed_thread_start(&c->thread, tidy, c);
     }
@@ -293,7 +304,8 @@ void fedserver_closing_tidy(fedserver_closing *c) {
 
 void fedserver_closing_take(fedserver_training *t) {
     fedserver_closing *c = t->closing;
-    assert(!c->started && c->made.version.version == t->versions.version + 1); /* D5 */
+    /* D5 in docs/durability.md: the new version follows the old one. */
+    assert(!c->started && c->made.version.version == t->versions.version + 1);
     t->state = c->t.state;
     c->t.state = NULL;
     c->old = t->versions;
@@ -304,7 +316,7 @@ void fedserver_closing_take(fedserver_training *t) {
             fedserver_downloads_add(&t->downloads, &c->made.snapshots[k]);
         }
     }
-    if (t->sum.size == 0) { /* no update has come meanwhile */
+    if (t->sum.size == 0) { /* no update has arrived meanwhile */
         fedserver_sum_clear(&c->t.sum);
         t->sum = c->t.sum;
         c->t.sum = (fedserver_sum){0};

@@ -1,4 +1,5 @@
-/* A round that closes: from its settled set of updates to the next version, beside all else. */
+/* Closes a round: makes the next version from its settled set of updates, in a thread of its own
+ * where the model is large. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLOSING_H
 #define FEDSERVER_CLOSING_H
@@ -6,75 +7,80 @@
 #include "fedserver/rounds/rounds.h"
 
 /*
- * A closing takes three steps:
+ * The steps of a closing:
  *
- *     fedserver_closing_begin     takes what the round has: sum, residual, the strategy's state
- *     fedserver_closing_make      makes the next version beside the old one, and keeps it as blobs
+ *     fedserver_closing_begin     takes sum, residual and strategy's state from the training
+ *     fedserver_closing_make      makes the next version beside the old one
  *     fedserver_closing_take      gives all of it back to the training
  *     fedserver_closing_tidy      frees the old version and deletes its files
  *
  * A small version is made at once, in the thread and the transaction that settled the round. Its
- * bytes go into rows. A large one is made by a thread of its own, with a handle of its own on the
- * store, once the transaction is committed that settled the round (fedserver_closing_start). Until
- * the thread hands the version over, it owns what `begin` took. The old version stays with the
- * training: both only read it. If the process ends before the rows name the new version, the next
- * one finds the round closing, and makes the same version again, to the bit (D3).
+ * bytes go into rows. A large version is made by a thread of its own, with its own handle of the
+ * store, after the commit of the transaction that settled the round (fedserver_closing_start). That
+ * thread also stores the version's bytes as blobs, and owns what `begin` took until it ends. The
+ * old version stays with the training: both only read it. If the process ends before the rows name
+ * the new version, the next process finds the round closing, and makes the same version again, to
+ * the bit (D3 in docs/durability.md).
  *
- * Memory: the values once more, and what any commit needs. Asynchronous: a second sum, as soon as
- * an update comes for the next round.
+ * Memory: the model's values once more, and what any commit needs. In asynchronous tasks also a
+ * second sum, as soon as an update arrives for the next round.
  */
 
-/** What a closing has made. Valid until fedserver_closing_take has handed it over. */
+/** The results of a closing. Valid until fedserver_closing_take. */
 typedef struct fedserver_closed {
     fedserver_weights weights;
-    fedserver_own_table own;    /* what the round's updates report of their own */
-    uint32_t updates;           /* of the round */
-    uint64_t samples, bytes;    /* of the updates */
-    fedserver_versions version; /* the next one */
-    size_t part_len;            /* of its delta */
-    /* The store has its values, residual and state as blobs. */
+    fedserver_own_table own;    /* custom metrics of the round's updates, summed up */
+    uint32_t updates;           /* number of the round's updates */
+    uint64_t samples, bytes;    /* sums over the round's updates */
+    fedserver_versions version; /* the next version */
+    size_t part_len;            /* bytes of the delta to the next version */
+    /* The store has the version's values, residual and strategy's state as blobs. */
     bool kept;
     uint64_t residual_digest, state_digest;
-    const float *state; /* the strategy's after this version; NULL: it has none */
-    size_t state_len;   /* bytes */
-    bool part_kept;     /* and the delta */
+    const float *state; /* the strategy's state after this version; NULL: it has none */
+    size_t state_len;   /* bytes of state */
+    bool part_kept;     /* the store has the delta as a blob */
     bool old_kept;      /* the store has the values of the version before as a blob */
-    /* snapshots that devices are going to ask for, as they have asked for those of the version
+    /* snapshots of this version. Those kinds are made that devices asked for of the version
      * before */
     fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
 } fedserver_closed;
 
-/** Take the round's settled set. The round closes; its sum is complete.
- * Owner: training->closing, until fedserver_closing_take or fedserver_closing_drop. */
+/** Begin to close the round: its phase is CLOSING, and its sum is complete. Owner of the closing:
+ * training->closing, until fedserver_closing_take or fedserver_closing_drop. */
 fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 
-/** Make the version in a thread of its own? */
+/** Is the model so large that a thread of its own is to make the version? */
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *training);
 
-/** Make the version now, in this thread and with this handle of the store. */
+/** Make the version now, in the calling thread and with `rounds`' handle of the store. */
 fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *closing,
                                   fed_error *err) FED_CHECKED;
 
-/** Start the thread, unless it was started before. What the round's transaction wrote is committed.
- * Where the system gives no thread, this is logged, and to be called again. */
+/** Start the thread, unless it was started before. Call it after the commit of the transaction
+ * that settled the round. Where the system can't start a thread, this is logged, and the caller
+ * has to call again. */
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
-/** Has the thread ended? *status and *err are its result. False: it has not, or never started. */
+/** Has the thread ended? Then *status and *err are its result. False: it has not ended, or was
+ * never started. */
 bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_error *err);
 
-/** What was made, after success. */
+/** The results of a closing that succeeded. */
 fedserver_closed *fedserver_closing_result(fedserver_closing *closing);
 
-/** The version is stored: the training gets it in place of the old one, and its sum, empty.
- * What a thread has made, a thread frees: training->tidying has the old version. */
+/** Give the new version, and an empty sum, to the training, after the version's rows were written.
+ * Where a thread has made the version, training->tidying keeps the old version for
+ * fedserver_closing_tidy. */
 void fedserver_closing_take(fedserver_training *training);
 
-/** Start the thread that frees the old version, and deletes the blobs that no row names any more.
- * What the round's transaction wrote is committed. Should it not start, the next closing frees. */
+/** Start a thread that frees the old version, and deletes the blobs that no row names any more.
+ * Call it after the commit of the round. Should the thread not start, the next closing frees the
+ * old version. */
 void fedserver_closing_tidy(fedserver_closing *closing);
 
-/** The stored versions of the task. */
+/** Access to the task's stored versions. */
 fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
                                            const fedserver_training *training);
 

@@ -10,8 +10,8 @@
 
 enum { STEPS = 64 };
 
-/* The samples by which a device is drawn, limited to what an update may weigh: the coordinator has
- * only the device's word for them. */
+/* The samples by which a device is drawn. They are limited, as an update's weight is, because the
+ * device alone says how many it has. */
 static double samples_of(const fedserver_cohort *cohort, const fedserver_candidate *candidate) {
     const uint32_t most = 1 << 20;
     return candidate->samples == 0     ? cohort->samples
@@ -76,11 +76,12 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
         find_longest_ago(cohort, candidates, count, each, slots);
-        /* The candidates whose last round is earlier need no threshold: they are fewer than the
-         * slots. */
+        /* The candidates whose last round is before longest_ago are fewer than the slots, so all
+         * of them are admitted at once. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
-    assert(cohort->start > 0 && cohort->start <= 1); /* D6: the threshold reaches everybody */
+    /* D6 in docs/durability.md: the threshold reaches every device. */
+    assert(cohort->start > 0 && cohort->start <= 1);
 }
 
 /* A random number in (0, 1), with 53 random bits. */
@@ -99,7 +100,7 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
     if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
         return u;
     }
-    /* the candidate's round may be newer than the cohort's */
+    /* the candidate may have taken part in a later round than the one that was drawn for */
     const uint32_t last_round =
         candidate->last_round < cohort->round ? candidate->last_round : cohort->round;
     if (last_round < cohort->longest_ago) {
@@ -123,6 +124,7 @@ int64_t fedserver_cohort_admits_ms(const fedserver_cohort *cohort,
         return cohort->opened_ms;
     }
     double step = ceil(STEPS * (1.0 - log(priority) / log(cohort->start)));
-    assert(step >= 0 && step <= STEPS); /* D6: nobody waits for longer than the window */
+    /* D6 in docs/durability.md: no device waits longer than the window. */
+    assert(step >= 0 && step <= STEPS);
     return cohort->opened_ms + (int64_t)(step * (double)cohort->window_ms / STEPS);
 }

@@ -1,4 +1,4 @@
-/* Which devices get the slots of a round. Pure. */
+/* Decides which devices get the slots of a round. Its functions have no side effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COHORT_H
 #define FEDSERVER_COHORT_H
@@ -9,17 +9,17 @@
 #include "fedserver/stores/store.h"
 
 /*
- * The coordinator can't call a device: each device asks at a time of its own. So slots are not
- * handed out from a list. When slots become free, each device has a priority in [0, 1): a hash of
- * the task's seed, the drawing and the device. The cohort admits the device once a threshold has
- * reached that priority. The threshold starts a little below slots / candidates and grows to 1 over
- * a window. So a chosen device that stays away keeps its slot from others for a short time only. If
- * there are slots for all candidates, all are admitted at once.
+ * The coordinator can't call a device: each device checks in at a time of its own. So slots are
+ * not handed out from a list. When slots become free, each device has a priority in [0, 1): a hash
+ * of the task's seed, the drawing and the device. The cohort admits a device once a threshold has
+ * reached the device's priority. The threshold starts a little below slots / candidates and grows
+ * to 1 over a window. So a device that was drawn and stays away blocks its slot for a short time
+ * only. If there are slots for all candidates, all are admitted at once.
  */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
-    /* round and drawing name the drawing; another drawing gives other priorities */
+    /* name the drawing; each drawing gives other priorities */
     uint32_t round, drawing;
     int64_t opened_ms; /* when the slots became free */
     int64_t window_ms; /* after this time all devices are admitted */
@@ -27,29 +27,31 @@ typedef struct fedserver_cohort {
     double start; /* the threshold's first value; 1: all devices are admitted */
     /* mean samples of the candidates with known samples; 1: no candidate's samples are known */
     double samples;
-    /* round robin: the slots go to devices whose last round is this one or an earlier one */
+    /* for round robin: slots go to devices whose last round is at most this number */
     uint32_t longest_ago;
-    double before; /* the fraction of candidates whose last round is earlier */
-    double behind; /* the fraction of candidates whose last round is this one or earlier */
+    double before; /* the fraction of candidates whose last round is before longest_ago */
+    double behind; /* the fraction of candidates whose last round is longest_ago or before */
 } fedserver_cohort;
 
 /** A device that could take a slot. */
 typedef struct fedserver_candidate {
     int64_t device;
-    uint32_t samples;    /* 0: unknown, and the mean counts instead */
+    uint32_t samples;    /* 0: unknown, and the mean of the others is used instead */
     uint32_t last_round; /* the last round in which the device took part; 0: none */
 } fedserver_candidate;
 
 /**
- * Draw: slots have become free for these candidates, which were seen lately. The caller sets the
- * fields before `start`.
+ * Draw the devices for slots that have become free. The candidates are devices that checked in
+ * lately. The caller sets the cohort's fields before `start`.
  *
  * each         how many devices a candidate stands for: 1, or more if the candidates are a sample
  *
+ * The selection decides the order:
+ *
  * uniform      every candidate has the same chance
- * weighted     in proportion to its samples, without replacement: 1 - (u^(1/samples))^mean, u the
- *              hash, is in [0, 1) and orders as u^(1/samples) does (Efraimidis and Spirakis,
- *              "Weighted random sampling with a reservoir", 2006)
+ * weighted     in proportion to its samples, without replacement. With u the hash, the priority is
+ *              1 - (u^(1/samples))^mean: it is in [0, 1) and orders as u^(1/samples) does
+ *              (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006)
  * round robin  the candidate that took part longest ago comes first; equals are drawn as in uniform
  */
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,

@@ -1,4 +1,5 @@
-/* Folds a round's updates again where their shares want it, and makes one change of all. */
+/* Folds a round's updates again where they count for less than they claim, and makes one change of
+ * the model from them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/combine.h"
 
@@ -9,15 +10,15 @@
 
 typedef struct refolding {
     fedserver_sum *sum;
-    uint32_t number; /* number of the next update */
+    uint32_t number; /* index of the next update */
 } refolding;
 
 static fed_status refold_stored(void *user, const fedserver_update_row *row,
                                 const fedserver_update *update, fed_error *err) {
     refolding *r = user;
     const uint32_t number = r->number++;
-    (void)row; /* only the assertion uses row */
-    /* S4: the store has them in the order of their claims */
+    (void)row; /* only the assertion uses `row` */
+    /* S4 in docs/durability.md: the store returns updates in the order of the contributions. */
     assert(number < r->sum->updates && r->sum->contributions[number].device == row->device);
     return fedserver_sum_refold(r->sum, number, &update->values, err);
 }
@@ -29,12 +30,13 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_training *t,
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, weights, &refold, err));
     if (refold) {
         FED_TRY(fedserver_stored_each(rounds, t, t->round.number, refold_stored, &r, err));
-        assert(r.number == t->sum.updates); /* D1: none of them is missing */
+        /* D1 in docs/durability.md: no counted update is missing. */
+        assert(r.number == t->sum.updates);
     }
     return FED_OK;
 }
 
-/* Collects the rows of a strategy that needs all updates at once. */
+/* Collects a round's updates as rows, for a strategy that needs all updates at once. */
 typedef struct gathering {
     const fedserver_training *training;
     const fedserver_drift *drift;
@@ -50,14 +52,15 @@ static fed_status gather_stored(void *user, const fedserver_update_row *row,
     return fedserver_rows_add(&g->rows, row->device, update->head.lease, t->sum.decoded, err);
 }
 
-/* change = what the strategy makes of all updates of the round. */
+/* Set `change` to what the strategy makes of all updates of the round. */
 static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training *t,
                               const fedserver_drift *drift, float *change, fed_error *err) {
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
     fed_status status = fedserver_stored_each(rounds, t, t->round.number, gather_stored, &g, err);
     if (status == FED_OK) {
-        assert(g.rows.count == t->sum.updates); /* D1: none of them is missing */
+        /* D1 in docs/durability.md: no counted update is missing. */
+        assert(g.rows.count == t->sum.updates);
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;
         status = half->vtable->combine(half->param, &g.rows, change, err);

@@ -15,13 +15,14 @@ typedef struct fedserver_counters {
         updates_stale, updates_cloned;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
     uint64_t declines;
-    uint64_t cache_downloads; /* answers that named a cache in place of the bytes */
+    uint64_t cache_downloads; /* answers to downloads that redirected to a cache */
     uint64_t cache_download_bytes;
-    uint64_t assignments[4]; /* by fed_action; a request that was held counts at its answer */
+    /* check-ins by their answer (fed_action), counted when the answer is given */
+    uint64_t assignments[4];
 } fedserver_counters;
 
-/** Upper bounds in seconds, ascending: rounds in round_times[k] took at most bounds[k]. Rounds
- * in the last element took longer. */
+/** Upper bounds in seconds, ascending. A round in round_times[k] took at most
+ * fedserver_round_bounds[k]; one in the last element took longer. */
 extern const double fedserver_round_bounds[FEDSERVER_ROUND_TIMES - 1];
 
 /** Count a committed round, and the time that the round took. */

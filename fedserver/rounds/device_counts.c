@@ -18,10 +18,11 @@ void fedserver_device_counts_clear(fedserver_device_counts *counts) {
     }
 }
 
-/* The device's slot, or the free one where it belongs. slot_count is a power of two. */
+/* Find the device's slot, or the free slot for it. slot_count is a power of two. */
 static fedserver_device_counts_slot *find(const fedserver_device_counts *counts, int64_t device) {
     const size_t mask = counts->slot_count - 1;
-    assert(counts->used < counts->slot_count); /* D6: a free slot ends the search */
+    /* D6 in docs/durability.md: a free slot ends the search. */
+    assert(counts->used < counts->slot_count);
     size_t k = (size_t)((uint64_t)device * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
     while (counts->slots[k].count != 0 && counts->slots[k].device != device) {
         k = (k + 1) & mask;

@@ -1,4 +1,4 @@
-/* How many updates of a round each device has. */
+/* Counts each device's updates in a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_COUNTS_H
 #define FEDSERVER_DEVICE_COUNTS_H
@@ -13,21 +13,21 @@ typedef struct fedserver_device_counts_slot {
     uint32_t count; /* 0: the slot is free */
 } fedserver_device_counts_slot;
 
-/** A hash table that is half full at most. Zeros are an empty one. */
+/** A hash table that is at most half full. A table of zeros is empty. */
 typedef struct fedserver_device_counts {
     fedserver_device_counts_slot *slots;
     size_t slot_count, used;
 } fedserver_device_counts;
 
 void fedserver_device_counts_free(fedserver_device_counts *counts);
-/** Empty it, and keep its memory. */
+/** Remove all devices, and keep the memory. */
 void fedserver_device_counts_clear(fedserver_device_counts *counts);
 
 /** Make room for one more device. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_device_counts_reserve(fedserver_device_counts *counts) FED_CHECKED;
-/** The device has one more. There is room. */
+/** Add one update of the device. fedserver_device_counts_reserve was called before. */
 void fedserver_device_counts_add(fedserver_device_counts *counts, int64_t device);
-/** How many the device has. In constant time. */
+/** The number of the device's updates. Takes constant time. */
 uint32_t fedserver_device_counts_of(const fedserver_device_counts *counts, int64_t device);
 
 #endif

@@ -1,4 +1,4 @@
-/* What devices have said of a task: who has declined it, and who measured which version. */
+/* Remembers which devices declined a task, and which version each evaluator measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_marks.h"
 

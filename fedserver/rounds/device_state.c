@@ -1,4 +1,4 @@
-/* Says in one word, for people, what a device does. */
+/* Names a device's state in one word, for lists that people read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_state.h"
 
@@ -17,7 +17,8 @@ const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserv
     if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
         return "cloned";
     }
-    /* in a process that does not serve, a round may be open after its deadline */
+    /* In a process that does not serve, nobody closes a round, so it may be open after its
+     * deadline. */
     if (t != NULL && fedserver_lease_stands(t, device, now_ms) &&
         now_ms < fedserver_lease_deadline(t, device)) {
         return "training";

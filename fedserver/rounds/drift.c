@@ -24,7 +24,8 @@ uint32_t fedserver_drift_reach(const fedserver_training *t) {
 static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
     for (uint32_t k = 0; k < t->sum.updates; k++) {
         const uint32_t age = t->round.number - t->sum.contributions[k].round;
-        assert(age <= t->task.rules.staleness); /* S4: what an age weighs */
+        /* S4 in docs/durability.md: no update is older than the task allows. */
+        assert(age <= t->task.rules.staleness);
         drift->weight[age] += t->sum.contributions[k].count;
         drift->oldest = age > drift->oldest ? age : drift->oldest;
     }
@@ -48,7 +49,8 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     fed_part part;
     fed_reader_init(&reader, bytes, len);
     if (fed_part_read(&reader, &part) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "delta %u is damaged" FEDSERVER_RESTORE, version);
+        return fed_fail(err, FED_EFORMAT,
+                        "the stored delta to version %u is damaged" FEDSERVER_RESTORE, version);
     }
     FED_TRY(fedcodec_envelope_decode(part.envelope, (size_t)part.envelope_len, &t->arch.layout,
                                      w->delta, err));
@@ -57,7 +59,8 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     return FED_OK;
 }
 
-/* A delta that an earlier release of the program has deleted counts as no movement. */
+/* Set drift->moved from the stored deltas. A delta that an earlier release of the program has
+ * deleted counts as no movement. */
 static fed_status find_moved(fedserver_rounds *rounds, const fedserver_training *t,
                              fedserver_drift *drift, fed_error *err) {
     const uint32_t newest = t->versions.version;

@@ -1,4 +1,4 @@
-/* Takes updates apart, chooses their form, and counts them. */
+/* Parses updates, chooses their form, and adds them to a round's sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/intake.h"
 
@@ -40,7 +40,7 @@ fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_lay
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         uint64_t bytes;
-        fedcodec codec_down; /* a build may lack a codec of either direction */
+        fedcodec codec_down; /* parsed because this build may lack the codec of downloads, too */
         FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
         FED_TRY(intake->most_bytes(task, layout, &phase, &bytes, err));
         *most = bytes > *most ? bytes : *most;
@@ -60,7 +60,7 @@ fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_upda
     if (fed_own_metrics_read(&r, &read.own) != FED_OK) {
         return fed_fail(
             why, FED_EFORMAT,
-            "neither custom metrics nor an envelope follow the head: " FEDSERVER_OWN_RULE);
+            "neither custom metrics nor an envelope follow the update's head: " FEDSERVER_OWN_RULE);
     }
     read.envelope_len = fed_reader_left(&r);
     read.envelope = fed_read_bytes(&r, read.envelope_len);
@@ -71,7 +71,8 @@ fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_upda
 fed_status fedserver_intake_count(fedserver_training *t, uint32_t round,
                                   const fedserver_update *update, int64_t device, fed_error *err) {
     const fed_update *head = &update->head;
-    /* D3, S3: it is of this task, and of the round in which it counts or an earlier one */
+    /* D3, S3 in docs/durability.md: the update belongs to this task, and to the round in which it
+     * counts or an earlier one. */
     assert(head->task == t->task.wire.id && head->round <= round && head->samples > 0);
     const uint32_t weight = fedserver_round_weight(&t->task.rules, round, head->round);
     const fedserver_contribution contribution = {.device = device,

@@ -1,4 +1,4 @@
-/* What an update is, from its bytes to what it changes in the model. */
+/* Reads, checks and counts updates, and combines a round's updates into a change of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_INTAKE_H
 #define FEDSERVER_INTAKE_H
@@ -16,17 +16,17 @@
 /*
  * The steps for an update that arrives:
  *
- *     fedserver_intake_read(body, len, &update, &why);             its head, its custom metrics
- *     intake->open(task, layout, &update, &why);                   its values: checked once
+ *     fedserver_intake_read(body, len, &update, &why);             parses head and custom metrics
+ *     intake->open(task, layout, &update, &why);                   checks all values
  *     fedserver_intake_count(training, round, &update, device, err);
  *     intake->drop(&update);
  *
  * When the round commits, intake->combine makes one change of the model from all updates of the
- * round. What lies behind an update's head has a form, of which intakes.def has a table: a task
- * chooses one. All forms have the same head, so that leases and rounds know none of them.
+ * round. What follows an update's head has one of the forms that intakes.def lists. The task
+ * decides which. All forms have the same head, so leases and rounds do not depend on the form.
  */
 
-/** An update: the body of POST /v1/update, taken apart. */
+/** An update: the parsed body of POST /v1/update. */
 typedef struct fedserver_update {
     fed_update head;
     fed_own_metrics own;
@@ -34,35 +34,36 @@ typedef struct fedserver_update {
     size_t body_len;
     const uint8_t *envelope; /* points into the body */
     size_t envelope_len;
-    fedcodec_message values; /* plain: valid after open */
+    fedcodec_message values; /* for the form `plain`: valid after open */
 } fedserver_update;
 
-/** A form of updates. */
+/** The functions of one form of updates. */
 struct fedserver_intake {
     const char *name;
 
-    /** Have the updates of that task this form? NULL only in the last line of intakes.def, whose
-     * form all other tasks have. */
+    /** Do the task's updates have this form? NULL only in the last form of intakes.def, which all
+     * other tasks have. */
     bool (*takes)(const fedserver_task *task);
 
-    /** The largest size in bytes of what lies behind an update's head and its custom metrics, in a
-     * phase of the task. */
+    /** Set *most to the largest size in bytes of what follows an update's head and custom metrics,
+     * in a phase of the task. */
     fed_status (*most_bytes)(const fedserver_task *task, const fed_layout *layout,
                              const fedserver_phase *phase, uint64_t *most,
                              fed_error *err) FED_CHECKED;
 
     /**
-     * Check every byte against the task and its model, and open the values. End with drop; after
-     * an error there is nothing to drop. *why is a text for the device.
+     * Check every byte against the task and its model, and open the values. Call drop afterwards,
+     * but not after an error. *why is a text for the device.
      *
      * FED_ERANGE: a value or the loss is too large to be counted. Any other error: the bytes do
-     * not belong to the codec of the update's round.
+     * not fit the codec of the update's round.
      */
     fed_status (*open)(const fedserver_task *task, const fed_layout *layout,
                        fedserver_update *update, fed_error *why) FED_CHECKED;
     void (*drop)(fedserver_update *update);
 
-    /** Add an open update to the round's sum, with its claim. An error leaves the sum as it was. */
+    /** Add an open update to the round's sum, with its claim. After an error the sum is
+     * unchanged. */
     fed_status (*add)(fedserver_sum *sum, const fedserver_update *update,
                       const fedserver_contribution *contribution, fed_error *err) FED_CHECKED;
 
@@ -70,7 +71,8 @@ struct fedserver_intake {
      * Settle what each update counts for, and combine the updates as the task's strategy says. All
      * updates of the open round must have arrived, at least one.
      *
-     * change  float32[layout->size]: the mean of the updates, or what the strategy makes of all
+     * change float32[layout->size]: the mean of the updates, or what a strategy that needs all
+     * updates at once makes of them
      */
     fed_status (*combine)(fedserver_rounds *rounds, fedserver_training *training,
                           fedserver_weights *weights, float *change, fed_error *err) FED_CHECKED;
@@ -79,26 +81,24 @@ struct fedserver_intake {
 /** The form of the task's updates. */
 const fedserver_intake *fedserver_intake_of(const fedserver_task *task);
 
-/** The coordinator takes a loss of a larger magnitude for an error of the device. */
+/** An update with a loss of a larger magnitude is refused as the device's error. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** Bytes of an update's head without custom metrics: no body is shorter. */
+/** The bytes of an update's head without custom metrics. Every body has at least so many. */
 size_t fedserver_intake_head_bytes(void);
 
-/** The largest size in bytes of a body, over all phases of the task. The limit covers earlier
- * phases too, so that a late update gets an answer. */
+/** The largest size in bytes of an update's body, over all phases of the task. Earlier phases
+ * count too, because a late update of an earlier phase must be read before it can be answered. */
 fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_layout *layout,
                                        uint64_t *most, fed_error *err) FED_CHECKED;
 
-/** Take a body apart. FED_EFORMAT: it has no head, or custom metrics that are not allowed, and *why
- * is a text for the device. Nothing else is checked. */
+/** Parse a body's head and custom metrics. FED_EFORMAT: the head is damaged, or the custom metrics
+ * are not allowed; *why is a text for the device. Nothing else is checked. */
 fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
                                  fed_error *why) FED_CHECKED;
 
-/** Add an open update to the sum of the training's updates, and its custom metrics to theirs, in
- * memory.
- *
- * round: the one in which the update counts   device: the id of the device's row */
+/** Add an open update to the training's sum, and its custom metrics to the training's, in memory
+ * only. round: the round in which the update counts. device: the id of the device's row. */
 fed_status fedserver_intake_count(fedserver_training *training, uint32_t round,
                                   const fedserver_update *update, int64_t device,
                                   fed_error *err) FED_CHECKED;

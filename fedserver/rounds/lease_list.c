@@ -24,6 +24,7 @@ fed_status fedserver_lease_list_reserve(fedserver_lease_list *list) {
 
 void fedserver_lease_list_add(fedserver_lease_list *list, fedserver_device *device) {
     assert(list->count < list->cap);
-    assert(device->lease != 0 && device->lease != device->counted_lease); /* S3: it can count */
+    /* S3 in docs/durability.md: the lease's update was not counted yet. */
+    assert(device->lease != 0 && device->lease != device->counted_lease);
     list->items[list->count++] = (fedserver_listed_lease){device, device->lease};
 }

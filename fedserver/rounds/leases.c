@@ -1,4 +1,5 @@
-/* Leases: which device holds a slot of the open round, which gets one, and when a slot is free. */
+/* Leases: which device holds a slot of the open round, which device gets a slot, and when a slot
+ * becomes free. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 
@@ -13,14 +14,13 @@
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/roster.h"
 
-/* The least time between two wakings. All waiting devices ask again when slots become free, so
- * the coordinator does not wake them more often. */
+/* Waiting devices are woken at most once in this time, because all of them then ask again. */
 enum { WAKE_SPACING_MS = 100 };
-/* The window is the deadline / WINDOW_PART, at most WINDOW_MOST_MS. After the window the cohort
- * admits all devices to slots that drawn devices have not taken. */
+/* The window during which drawn devices are preferred lasts the deadline / WINDOW_PART, at most
+ * WINDOW_MOST_MS. After it the cohort admits all devices to the slots that are left. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
-/* A draw looks at so many devices at most. Of a share p of them it finds p +- sqrt(p / LOOKED_AT):
- * 50 % +- 1 %, or 1 % +- 0.2 %. */
+/* A draw looks at most at so many devices. It estimates a share p of all devices to within sqrt(p
+ * / LOOKED_AT): 50 % +- 1 %, or 1 % +- 0.2 %. */
 enum { LOOKED_AT = 4096 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -56,8 +56,8 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
-/* Keep the leases that stand in the list, and set when to look at them again. Returns how many
- * stand. */
+/* Remove from the list the leases that have ended, and set when to look at it again. Returns how
+ * many remain. */
 static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     fedserver_lease_list *list = &t->leases;
     const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
@@ -69,7 +69,8 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
             continue;
         }
         if (!fedserver_lease_stands(t, device, now_ms)) {
-            device->lease_deadline_ms = 0; /* it stays ended even if the wall clock is set back */
+            /* so the lease stays ended if the wall clock is set back */
+            device->lease_deadline_ms = 0;
             continue;
         }
         list->items[kept++] = list->items[k];
@@ -83,16 +84,18 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     return (uint32_t)kept;
 }
 
-/* Make room in the list for a lease that is about to be given. */
+/* Make room in the list for a new lease. */
 static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *err) {
-    const int64_t look_ms = t->lease_ends_ms; /* others still have to count the slots */
+    /* fedserver_leases_advance must still see that leases have ended */
+    const int64_t look_ms = t->lease_ends_ms;
     if (t->leases.count == t->leases.cap) {
-        (void)sift_leases(t, now_ms); /* else the list would grow with each attempt */
+        /* drops ended leases, so that the list does not grow with each attempt */
+        (void)sift_leases(t, now_ms);
         t->lease_ends_ms = look_ms;
     }
     return fedserver_lease_list_reserve(&t->leases) == FED_OK
                ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "out of memory for a lease");
+               : fed_fail(err, FED_ENOMEM, "out of memory for the leases of a task");
 }
 
 typedef struct leases_reading {
@@ -100,8 +103,8 @@ typedef struct leases_reading {
     fedserver_training *training;
 } leases_reading;
 
-/* A device in memory is newer than its row. An asynchronous lease stands here whatever the time
- * is. */
+/* Take a device's lease from its row into the list. If the device is in memory, the memory is
+ * newer than the row. Time is ignored here, so an asynchronous lease may have ended already. */
 static fed_status read_lease(void *user, const fedserver_device *row, fed_error *err) {
     const leases_reading *reading = user;
     fedserver_training *t = reading->training;
@@ -111,7 +114,7 @@ static fed_status read_lease(void *user, const fedserver_device *row, fed_error 
         return FED_OK;
     }
     if (fedserver_lease_list_reserve(&t->leases) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the leases");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the leases of a task");
     }
     fedserver_lease_list_add(&t->leases, device);
     return FED_OK;
@@ -126,10 +129,10 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
                                         err);
 }
 
-/* This function does not know the time. So an asynchronous lease that has ended may count until the
- * next fedserver_leases_advance, although another device has the slot. An edge aggregator's cohort
- * may have been another one when leases were given: each of them is to be counted, since each will
- * end. */
+/* The time is not known here. So an asynchronous lease that has ended may be counted until the
+ * next fedserver_leases_advance, although another device has its slot; the cohort bounds the
+ * number. An edge aggregator's cohort may have been another one when leases were given, so in a
+ * synchronous round all leases are counted. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
     if (!asynchronous(t)) {
@@ -147,7 +150,7 @@ void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, i
     const uint32_t standing = sift_leases(t, now_ms);
     const uint32_t taken = asynchronous(t) ? standing : t->round.received + standing;
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
-    /* S10: each lease that stands has a slot */
+    /* S10 in docs/durability.md: each lease that holds has a slot. */
     assert(asynchronous(t) || t->round.leased >= taken);
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
@@ -196,27 +199,27 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
-/* Synchronous: the device has reported in this round, and does not take part again. */
+/* Synchronous: has the device reported in this round? Then it does not take part in it again. */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;
 }
 
-/* How many of the updates that count now are the device's. */
+/* The number of the device's updates in the present sum. */
 static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
     return fedserver_device_counts_of(&t->sum.counts, device->id);
 }
 
-/* Asynchronous: the device has reported its portion of this round, and other devices work on the
- * rest. In a round of few updates the portion is two updates: there is no other device to compare
- * with. */
+/* Asynchronous: has the device reported its portion of this round, while other devices work on the
+ * rest? The portion is device_share of the goal, but at least two updates, since a small round may
+ * have no other device. */
 static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
     const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
     return asynchronous(t) && t->round.leased > 0 && (double)updates_of(t, device) >= part;
 }
 
-/* Synchronous: the device has reported in this round, and had a lease of another task since. So its
- * row no longer tells. */
+/* Synchronous: has the device reported in this round, and had a lease of another task since? Then
+ * its row no longer shows the report, but the sum does. */
 static bool reported_before(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && !leased_for(t, device) && updates_of(t, device) > 0;
 }
@@ -226,9 +229,10 @@ static bool can_take(const fedserver_training *t, const fedserver_device *device
            !reported(t, device) && !fedserver_lease_stands(t, device, now_ms);
 }
 
-/* The devices that could take a slot: all, where at most LOOKED_AT checked in lately. Else chance
- * picks LOOKED_AT of the devices in memory; *each says for how many a candidate stands. Who gets a
- * slot does not depend on it: only how fast the cohort opens to all. */
+/* Find devices that could take a slot. Where at most LOOKED_AT devices checked in lately, all are
+ * looked at. Else LOOKED_AT devices in memory are picked at random, and *each is the number of
+ * devices that one stands for. The candidates do not decide who gets a slot, only how fast the
+ * cohort admits all devices. */
 static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_training *t,
                               int64_t now_ms, fedserver_candidate candidates[LOOKED_AT],
                               double *each) {
@@ -258,7 +262,7 @@ static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_tr
     return count;
 }
 
-/* Slots are free: draw the devices that may take them. */
+/* Draw the devices that may take the free slots. */
 static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     const fedserver_round_rules *rules = &t->task.rules;
     t->cohort = (fedserver_cohort){
@@ -271,7 +275,7 @@ static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms
         .start = 1,
     };
     fedserver_candidate *candidates = malloc(LOOKED_AT * sizeof *candidates);
-    if (candidates != NULL) { /* without memory, the devices that come first get the slots */
+    if (candidates != NULL) { /* without memory, slots go to the devices that check in first */
         double each;
         fedserver_lately_advance(rounds, now_ms);
         const size_t count = find_candidates(rounds, t, now_ms, candidates, &each);
@@ -288,7 +292,7 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     if (asynchronous(t) && t->round.number > 1) {
-        /* the number of free slots is the same, but there is a new model */
+        /* no slot has become free, but there is a new model */
         rounds->wake_due = true;
         return;
     }
@@ -315,7 +319,8 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 /* -- a device checks in -- */
 
-/* Make a random lease, so that a coordinator restored from a backup never gives a lease twice. */
+/* Make a lease's random number. It is random so that a coordinator restored from a backup never
+ * gives the same number twice. */
 static fed_status lease_name(uint64_t *lease) {
     uint64_t name = 0;
     while (name == 0) {
@@ -327,7 +332,7 @@ static fed_status lease_name(uint64_t *lease) {
 
 static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device,
                               const fedserver_device *leased, fed_error *err) {
-    /* S3: a lease that was counted is over, and a new one has a new name */
+    /* S3 in docs/durability.md: a counted lease is over, and a new lease has a new number. */
     assert(leased->lease != 0 && leased->lease != leased->counted_lease);
     *device = *leased;
     device->unsaved = false;
@@ -337,18 +342,20 @@ static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device
 static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
                              fedserver_device *device, int64_t now_ms, fed_error *err) {
     fedserver_device leased = *device;
-    assert(!fedserver_lease_stands(t, device, now_ms)); /* S3: a device has one lease */
-    assert(t->round.closing_ms == 0);                   /* S5: who closes gives none */
+    /* S3 in docs/durability.md: a device has one lease. */
+    assert(!fedserver_lease_stands(t, device, now_ms));
+    /* S5 in docs/durability.md: a round that closes gives no lease. */
+    assert(t->round.closing_ms == 0);
     fed_status status = lease_name(&leased.lease);
     if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
+        return fed_fail(err, status, "the system gives no random bytes for a lease's number");
     }
     leased.lease_task = t->task.wire.id;
     leased.lease_round = t->round.number;
     leased.lease_attempt = t->round.attempt;
     leased.lease_deadline_ms =
         asynchronous(t) ? now_ms + t->task.rules.deadline_ms : t->round.deadline_ms;
-    assert(leased.lease_deadline_ms != 0); /* S10: a lease ends, whatever dies */
+    assert(leased.lease_deadline_ms != 0); /* S10 in docs/durability.md: every lease ends. */
     if (asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
@@ -360,20 +367,22 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
     return FED_OK;
 }
 
-/* Give the device its lease again. Asynchronous: the model may be newer than the lease, and the
- * device trains the newest model. */
+/* Give the device its lease again. In an asynchronous task there may be a newer model since. The
+ * lease then gets the present round, since the device trains the newest model. */
 static fed_status give_again(fedserver_rounds *rounds, const fedserver_training *t,
                              fedserver_device *device, fed_error *err) {
     fedserver_device leased = *device;
     if (leased.lease_round == t->round.number) {
         return FED_OK;
     }
-    assert(asynchronous(t) && leased.lease_round < t->round.number); /* S3, D5: never back */
+    /* S3, D5 in docs/durability.md: a lease never gets an earlier round. */
+    assert(asynchronous(t) && leased.lease_round < t->round.number);
     leased.lease_round = t->round.number;
     return lease_store(rounds, device, &leased, err);
 }
 
-/* roams: the device has several slots, so it does not stay with a round until that is over. */
+/* The event of a check-in. roams: the device has several slots, so between its reports it may
+ * serve other tasks. */
 static fedserver_round_event checkin_event(fedserver_training *t, const fedserver_device *device,
                                            bool roams, int64_t now_ms, int64_t *admit_ms) {
     if (fedserver_lease_stands(t, device, now_ms)) {
@@ -393,7 +402,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-/* The event of a check-in, and how good the answer to it would be. */
+/* The event of a check-in. *offer tells how good the task's answer would be. */
 static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
                                      bool roams, int64_t now_ms, fedserver_offer *offer) {
     static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
@@ -405,7 +414,7 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     *offer = (fedserver_offer){
         .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
     const fedserver_round_event event = checkin_event(t, device, roams, now_ms, &offer->admits_ms);
-    /* while a round closes nobody gets a lease either */
+    /* no lease is given while a round closes */
     const bool full =
         t->round.phase == FEDSERVER_ROUND_FULL || t->round.phase == FEDSERVER_ROUND_CLOSING;
     offer->place = places[event];
@@ -421,7 +430,7 @@ bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
     return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
 }
 
-/* Has the device a free slot, so that it can take one more task? */
+/* Has the device a slot for one more task? */
 static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
                      const fedserver_device *device, int64_t now_ms) {
     unsigned kept = 0;
@@ -431,8 +440,9 @@ static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
     return kept < holds->slots;
 }
 
-/* What a device holds. One with a single slot stays with the round in which it has reported until
- * the round is over, whatever it says that it holds: else it could come back and report twice. */
+/* The tasks that a device holds. A device with a single slot that has reported in a round holds
+ * that round's task until the round is over, whatever its check-in lists. Else it could serve
+ * another task, come back and report twice. */
 static fed_checkin holdings_of(const fedserver_rounds *rounds, const fedserver_device *device,
                                const fed_checkin *said) {
     const fedserver_training *last = fedserver_rounds_task(rounds, device->lease_task);
@@ -443,7 +453,7 @@ static fed_checkin holdings_of(const fedserver_rounds *rounds, const fedserver_d
     return holds;
 }
 
-/* The task with the best offer. NULL: no task wants the device. */
+/* Choose the task with the best offer. NULL: no task wants the device. */
 static fedserver_training *choose(const fedserver_rounds *rounds, const fedserver_device *device,
                                   const fed_checkin *said, int64_t now_ms,
                                   fedserver_round_event *event, int64_t *admit_ms) {
@@ -496,10 +506,11 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
 
 /* -- a device declines -- */
 
-/* End the device's lease. A lease of task 0 stands in no round. */
+/* End the device's lease: lease_task 0 belongs to no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
-    assert(fedserver_lease_stands(t, device, now_ms)); /* S10: so it has a slot to free */
+    /* S10 in docs/durability.md: the lease holds a slot. */
+    assert(fedserver_lease_stands(t, device, now_ms));
     fedserver_device without = *device;
     without.lease_task = 0;
     without.lease_deadline_ms = 0;
@@ -554,7 +565,8 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     if (t == NULL) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
-    /* while a round closes, updates count in the next one, of which no device has a lease */
+    /* while a round closes, updates count in the next one, of which a synchronous task has given
+     * no lease */
     const uint32_t counting = fedserver_round_counting(&t->round);
     if (!asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;
@@ -563,7 +575,8 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
         head->round > device->lease_round) {
         return FEDSERVER_ON_UPDATE_UNKNOWN;
     }
-    assert(head->round <= counting); /* D3: a lease is of this round or an earlier one */
+    /* D3 in docs/durability.md: the update was trained in this round or an earlier one. */
+    assert(head->round <= counting);
     if (counting - head->round > t->task.rules.staleness) {
         return FEDSERVER_ON_UPDATE_STALE;
     }

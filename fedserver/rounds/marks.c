@@ -41,7 +41,8 @@ fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t v
         marks->items = items;
         marks->cap = cap;
     }
-    assert(at == marks->count || device < marks->items[at].device); /* S15: one mark a device */
+    /* S15 in docs/durability.md: a device has one mark. */
+    assert(at == marks->count || device < marks->items[at].device);
     memmove(marks->items + at + 1, marks->items + at, (marks->count - at) * sizeof *marks->items);
     marks->items[at] = (fedserver_mark){device, value};
     marks->count++;

@@ -1,4 +1,5 @@
-/* A number for each of some devices: when a device declined, which version a device measured. */
+/* A sorted list with one number for each of some devices, such as when a device declined or which
+ * version it measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_MARKS_H
 #define FEDSERVER_MARKS_H
@@ -13,7 +14,7 @@ typedef struct fedserver_mark {
     int64_t value;
 } fedserver_mark;
 
-/** The marks, in the order of the devices' ids. Zeros are an empty list. */
+/** The marks, in the order of the devices' ids. A list of zeros is empty. */
 typedef struct fedserver_marks {
     fedserver_mark *items;
     size_t count, cap;
@@ -21,8 +22,8 @@ typedef struct fedserver_marks {
 
 void fedserver_marks_free(fedserver_marks *marks);
 
-/** Set the device's value, which replaces an earlier one. A device with a larger id than all
- * others costs constant time. FED_ENOMEM: nothing has changed. */
+/** Set the device's value in place of an earlier one. For a device with the largest id so far this
+ * takes constant time. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value) FED_CHECKED;
 
 /** The device's value, or `none` if the device has no value. */

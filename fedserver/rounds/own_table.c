@@ -1,4 +1,4 @@
-/* Sums up what devices report by name: a mean that no value can push out of its range. */
+/* Sums up custom metrics by name. Their means can't overflow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/own_table.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name's row; NULL: the table is full. */
+/* Find or add the name's row; NULL: the table is full. */
 static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name) {
     uint32_t k = 0;
     while (k < table->count && strcmp(table->rows[k].name, name) < 0) {
@@ -19,7 +19,8 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
     if (table->count == FEDSERVER_OWN_NAMES) {
         return NULL;
     }
-    assert(table->count < FEDSERVER_OWN_NAMES); /* S4: a restart finds the same names */
+    /* S4 in docs/durability.md: there is room, so a restart gets the same names. */
+    assert(table->count < FEDSERVER_OWN_NAMES);
     memmove(row + 1, row, (table->count - k) * sizeof *row);
     *row = (fedserver_own_metric){.reports = 0};
     snprintf(row->name, sizeof row->name, "%s", name);
@@ -27,8 +28,9 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
     return row;
 }
 
-/* The weighted mean of two means. Its parts are smaller than the means, so it can't overflow, and
- * rounding can't push it beyond what was reported. */
+/* The weighted mean of two means. Each is multiplied by a fraction first, so the sum can't
+ * overflow. The result is bounded by the reported values, so rounding can't push it beyond
+ * them. */
 static double merged_mean(const fedserver_own_metric *a, const fedserver_own_metric *b) {
     const double all = (double)a->samples + (double)b->samples;
     const double mean = a->mean * ((double)a->samples / all) + b->mean * ((double)b->samples / all);

@@ -1,21 +1,24 @@
-/* When a device shall come back: a random time, later the more devices there are. Pure. */
+/* Computes when a device shall check in again: after a random time, which is longer the more
+ * devices there are. No side effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PACE_H
 #define FEDSERVER_PACE_H
 
 #include <stdint.h>
 
-/** A device that came within this time is "seen lately". The time is longer than any wait that
- * the coordinator tells a device. */
+/** A device that checked in within this time is "seen lately". The time is longer than any wait
+ * that a device is given. */
 #define FEDSERVER_PACE_LATELY_MS (INT64_C(20) * 60 * 1000)
 
 /**
- * The wait that a device is told, or the seconds of a Retry-After.
+ * The wait that a device is given, in milliseconds; also for the header Retry-After.
  *
- * least_ms  about how long nothing will happen: few devices come back after least_ms +-25 %
- * devices   how many were seen lately. Their waits are spread over 20 ms for each device, at most
- *           15 minutes: so up to 45,000 idle devices make at most 100 check-ins a second
- * random    any 32 bits
+ * least_ms: about how long nothing will happen. Few devices check in again after least_ms +- 25 %.
+ *
+ * devices: the number of devices seen lately. Their waits are spread over 20 ms for each device,
+ * at most 15 minutes. So up to 45,000 idle devices make at most 100 check-ins a second.
+ *
+ * random: any 32 bits.
  */
 uint32_t fedserver_pace_ms(uint32_t least_ms, uint64_t devices, uint32_t random);
 

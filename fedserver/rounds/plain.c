@@ -1,4 +1,4 @@
-/* Updates in plain: an envelope of the task's codec. */
+/* The form `plain` of updates: values in an envelope of the task's codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
@@ -18,9 +18,10 @@ static fed_status most_bytes(const fedserver_task *task, const fed_layout *layou
 
 static fed_status check_loss(const fed_update *head, fed_error *err) {
     if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
-        return fed_fail(err, FED_ERANGE,
-                        "a loss of %g; up to %g is plausible. Has the training diverged?",
-                        (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
+        return fed_fail(
+            err, FED_ERANGE,
+            "the update's loss is %g; up to %g is plausible: has its training diverged?",
+            (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
     }
     return FED_OK;
 }
@@ -28,7 +29,7 @@ static fed_status check_loss(const fed_update *head, fed_error *err) {
 static fed_status check_range(const fedserver_update *update, fed_error *why) {
     if (update->values.max_abs > FEDCODEC_FOLD_LIMIT) {
         return fed_fail(why, FED_ERANGE,
-                        "the update holds a value of magnitude %g; the sum can hold %g",
+                        "the update has a value of magnitude %g; the sum takes up to %g",
                         (double)update->values.max_abs, (double)FEDCODEC_FOLD_LIMIT);
     }
     return check_loss(&update->head, why);
@@ -54,7 +55,8 @@ static fed_status open_values(const fedserver_task *task, const fed_layout *layo
 
 static fed_status add(fedserver_sum *sum, const fedserver_update *update,
                       const fedserver_contribution *contribution, fed_error *err) {
-    assert(update->values.max_abs <= FEDCODEC_FOLD_LIMIT); /* D3: the sum can't overflow */
+    /* D3 in docs/durability.md: the integer sum can't overflow. */
+    assert(update->values.max_abs <= FEDCODEC_FOLD_LIMIT);
     return fedserver_sum_add(sum, &update->values, *contribution, err);
 }
 

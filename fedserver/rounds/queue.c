@@ -1,4 +1,5 @@
-/* Starts queued tasks as soon as they fit into memory, and ends what people have ended. */
+/* Starts queued tasks as soon as they fit into memory, and stops tasks that people have paused or
+ * cancelled. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/queue.h"
 
@@ -10,7 +11,7 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"
 
-/* The pause between two pieces of space given back. */
+/* The pause between two calls of the store's function shrink. */
 enum { SHRINK_PAUSE_MS = 5 };
 
 /* -- follow what people do -- */
@@ -43,7 +44,7 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
     }
 }
 
-/* A task that a person has cancelled or paused leaves the memory. *stays: it has not left. */
+/* Remove a task from memory if a person has cancelled or paused it. *stays: it was not removed. */
 static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, bool *stays,
                               fed_error *err) {
     fedserver_task now;
@@ -116,15 +117,16 @@ static fedserver_training *oldest_finished(const fedserver_rounds *rounds, size_
     return oldest;
 }
 
-/* Finished tasks stay in memory, so that their devices get the last model: FEDSERVER_FINISHED_KEPT
- * tasks, and fewer if a queued task of `need` bytes needs the memory. */
+/* Remove finished tasks from memory. FEDSERVER_FINISHED_KEPT of them stay, so that their devices
+ * get the last model, and fewer if a queued task of `need` bytes needs the memory. */
 static void drop_finished(fedserver_rounds *rounds, uint64_t need) {
     size_t count = 0;
     fedserver_training *oldest = oldest_finished(rounds, &count);
     while (count > FEDSERVER_FINISHED_KEPT ||
            (count > 0 &&
             !fedserver_memory_fits(rounds->memory_limit, fedserver_rounds_memory(rounds), need))) {
-        assert(!fedserver_training_runs(oldest)); /* D1: an open round keeps its sum */
+        /* D1 in docs/durability.md: no task with an open round is removed. */
+        assert(!fedserver_training_runs(oldest));
         fedserver_rounds_remove(rounds, oldest);
         oldest = oldest_finished(rounds, &count);
     }
@@ -139,7 +141,7 @@ static uint64_t memory_of_running(const fedserver_rounds *rounds) {
     return bytes;
 }
 
-/* Once for each task: the list of tasks repeats it. */
+/* Log why a task waits, once for each task. `fedserver tasks` shows the reason at any time. */
 static void say_that_it_waits(fedserver_rounds *rounds, const fedserver_task *task, uint64_t used,
                               uint64_t need) {
     char why[FEDSERVER_TASK_WAITS];
@@ -157,8 +159,9 @@ typedef struct starting {
     int64_t now_ms;
 } starting;
 
-/* A task that needs more than there is at all is passed over. Any other task that does not fit yet
- * stops the walk: smaller tasks behind it would keep it waiting for ever. */
+/* Start the task if it fits. A task that needs more than the whole limit is passed over. Any other
+ * task that does not fit yet ends the search, since smaller tasks behind it would otherwise keep
+ * it waiting for ever. */
 static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool *more,
                                    fed_error *err) {
     const starting *s = user;
@@ -172,7 +175,8 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
         *more = need > limit;
         return FED_OK;
     }
-    assert(task->state == FEDSERVER_TASK_QUEUED); /* S14 */
+    /* S14 in docs/durability.md: the store says that it is queued. */
+    assert(task->state == FEDSERVER_TASK_QUEUED);
     drop_finished(rounds, need);
     return fedserver_training_start(rounds, task, s->now_ms, err);
 }
@@ -187,7 +191,7 @@ static fed_status start_queued(fedserver_rounds *rounds, int64_t now_ms, fed_err
 
 /* -- space -- */
 
-/* Give back space, one piece at a time, in batches without a request. */
+/* Return some space of the store to the file system, in batches that have no request to answer. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
     if (!rounds->shrinks) {

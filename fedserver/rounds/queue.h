@@ -1,23 +1,25 @@
-/* The queue of tasks: a task leaves it as soon as it fits into memory beside the others. */
+/* The queue of tasks. A task starts as soon as it fits into memory beside the running ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_QUEUE_H
 #define FEDSERVER_QUEUE_H
 
 #include "fedserver/rounds/rounds.h"
 
-/** If a task was changed: take each one out of memory that a person has cancelled or paused, and
- * note whether there are paused ones. */
+/** If another process has changed a task: remove from memory the tasks that a person has cancelled
+ * or paused, and set rounds->paused. */
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Start the queued tasks that fit, in their order, and give space back to the file system.
- * *next_ms becomes earlier if the queue needs another look before that time. */
+/** Start the queued tasks that fit, in their order, and return free space of the store to the file
+ * system. *next_ms is lowered if this must be called again before that time. */
 fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                    fed_error *err) FED_CHECKED;
 
-/** Give back all the space that cancelled tasks have left. For a process that does not serve. */
+/** Delete what cancelled tasks have left, and return all free space to the file system. For a
+ * process that does not serve. */
 fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Has the task one of these states (1 << state)? One that is not there has none. */
+/** Is the task's state in the bit set `states` (1 << state)? False for a task that does not
+ * exist. */
 fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
                              fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,5 @@
-/* Keeps the devices in memory: reads them from the store, writes them back, names them for
- * people. */
+/* Keeps the devices in memory: reads them from the store, writes them back, and names them in
+ * logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
@@ -45,28 +45,29 @@ fed_status fedserver_device_fetch(fedserver_rounds *rounds,
                             : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Others may get the revoked device's slot. */
+/* Note that a device was revoked. Its slot is freed for other devices. */
 static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t revoked_ms) {
     char name[17];
     fed_hex(device->fingerprint, 8, name);
     fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
-    assert(revoked_ms != 0); /* S6: nobody takes a revocation back */
+    assert(revoked_ms != 0); /* S6 in docs/durability.md: a revocation is never undone. */
     device->revoked_ms = revoked_ms;
     fedserver_devices_left(&rounds->devices, device);
     for (size_t k = 0; k < rounds->task_count; k++) {
         rounds->tasks[k]->lease_ends_ms = 0;
     }
-    rounds->epoch++; /* the revoked device may be waiting */
+    rounds->epoch++; /* wakes the device if its check-in is held back, so that it is refused */
 }
 
 static fed_status take_change(void *user, const fedserver_device *row, fed_error *err) {
     fedserver_rounds *rounds = user;
     fedserver_device *known = fedserver_devices_find(&rounds->devices, row->fingerprint);
     (void)err;
-    assert(row->change >= rounds->devices.change); /* S6: no change is passed over */
+    /* S6 in docs/durability.md: changes come in their order. */
+    assert(row->change >= rounds->devices.change);
     rounds->devices.change = row->change;
     if (known == NULL) {
-        return FED_OK; /* its row is read when the device comes */
+        return FED_OK; /* its row is read at its first request */
     }
     if (known->revoked_ms != row->revoked_ms) {
         shut_out(rounds, known, row->revoked_ms);
@@ -101,12 +102,12 @@ void fedserver_device_computes(fedserver_device *device, const char *on) {
 
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) {
-    assert(device->id != 0); /* S13: its row was there before it */
+    assert(device->id != 0); /* S13 in docs/durability.md: the device was read from a row. */
     device->unsaved = false;
     return rounds->store->device_put(rounds->db, device, err);
 }
 
-/* Write rows of the list until `most` are written. *done: the list is empty. */
+/* Write changed rows of devices of one list until `most` are written. *done: the list is empty. */
 static fed_status save_list(fedserver_rounds *rounds, size_t list, int most, int *written,
                             bool *done, fed_error *err) {
     *done = false;
@@ -143,7 +144,7 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
     return FED_OK;
 }
 
-/* -- for people -- */
+/* -- names in logs -- */
 
 fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
                                    char said[FEDSERVER_DEVICE_SAID], fed_error *err) {

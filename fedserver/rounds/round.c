@@ -1,4 +1,4 @@
-/* The round's table: what each event means in each phase of a round, and what the event changes. */
+/* The table of a round's state machine: what each event causes in each phase of a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/round.h"
 
@@ -10,9 +10,9 @@
     [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full,       \
                               FEDSERVER_DO_##closing}
 
-/* The machine is total: an event that can't happen in a phase has a harmless answer all the
- * same. TICK's CLOSE, COMMITTED's OPEN and, of a round that closes, UPDATE_LEASED's COUNT depend on
- * numbers too: see decide(). */
+/* Every event has an action in every phase; it is harmless where the event can't happen. For three
+ * entries decide() also looks at numbers: CLOSE at TICK, OPEN at COMMITTED, and COUNT at
+ * UPDATE_LEASED while the round closes. */
 // clang-format off
 static const uint8_t table[FEDSERVER_ROUND_EVENTS][4] = {
     /*                    NONE            OPEN            FULL            CLOSING */
@@ -41,10 +41,11 @@ static bool asynchronous(const fedserver_round_rules *rules) {
     return rules->staleness > 0;
 }
 
-/* Is it time to close, or to abandon the attempt? */
+/* Decide whether to close the round, or to abandon the attempt. */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    const bool held = rules->upstream[0] != '\0'; /* the edge aggregator commits it */
+    /* only the edge aggregator commits such a round */
+    const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
     }
@@ -61,7 +62,8 @@ uint32_t fedserver_round_counting(const fedserver_round *round) {
     return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
 }
 
-/* May an update with a lease that stands count? While a round closes, only in a round to come. */
+/* May an update with a valid lease count? While a round closes, only if it can count in a next
+ * round. */
 static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
     return round->phase != FEDSERVER_ROUND_CLOSING ||
            (asynchronous(rules) && round->number < rules->rounds);
@@ -91,12 +93,15 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
-/* Asynchronous, resumed: leases and the round stay, and the deadline starts anew. */
+/* Open the next attempt. An asynchronous round only gets here when its task is resumed: its leases
+ * and updates stay, and the deadline starts anew. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
-    assert(round->closing_ms == 0); /* S5: the set of a round that closes is settled */
+    /* S5 in docs/durability.md: a round that closes never reopens. */
+    assert(round->closing_ms == 0);
     if (!asynchronous(rules)) {
-        assert(round->leased >= round->received); /* D1: what was counted keeps its slot */
+        /* D1 in docs/durability.md: counted updates keep their slots. */
+        assert(round->leased >= round->received);
         round->attempt++;
         round->leased = round->received;
     } else if (round->received > 0) {
@@ -104,9 +109,11 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
     }
 }
 
-/* Asynchronous: leases stand, and what was counted while the round before closed is in. */
+/* Open the next round. An asynchronous one keeps the leases, and gets the updates that were
+ * counted for it while the last round closed. */
 static void open_next(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
-    assert(asynchronous(rules) || round->ahead == 0); /* S5: it begins without an update */
+    /* S5 in docs/durability.md: a synchronous round begins without updates. */
+    assert(asynchronous(rules) || round->ahead == 0);
     *round = (fedserver_round){.number = round->number + 1,
                                .attempt = 1,
                                .leased = asynchronous(rules) ? round->leased : 0,
@@ -121,7 +128,8 @@ static void count(const fedserver_round_rules *rules, fedserver_round *round, in
     const bool closing = round->phase == FEDSERVER_ROUND_CLOSING;
     *(closing ? &round->ahead : &round->received) += 1;
     if (asynchronous(rules)) {
-        assert(round->leased > 0); /* S10: the update frees the slot of its own lease */
+        /* S10 in docs/durability.md: the update's lease has a slot to free. */
+        assert(round->leased > 0);
         round->leased--;
     }
     if (asynchronous(rules) && !closing) {
@@ -143,7 +151,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:
-        assert(round->leased > 0); /* S10: a slot is freed once */
+        assert(round->leased > 0); /* S10 in docs/durability.md: there is a slot to free. */
         round->leased--;
         break;
     case FEDSERVER_DO_LEASE:
@@ -166,21 +174,23 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     }
 }
 
-/* What holds after every step. */
+/* Check what must be true after every step. */
 static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
                        const fedserver_round *round, int64_t now_ms) {
     (void)rules, (void)before, (void)round, (void)now_ms; /* only assertions use them */
     const bool runs = round->phase != FEDSERVER_ROUND_NONE;
     const bool same = runs && round->number == before->number;
     (void)same;
-    /* D1: within a round no update is lost, and no attempt comes back */
+    /* D1 in docs/durability.md: within a round no update is lost, and no earlier attempt
+     * returns. */
     assert(!same || (round->received >= before->received && round->ahead >= before->ahead));
     assert(!same || round->attempt >= before->attempt);
-    /* D2: one event counts one update at most */
+    /* D2 in docs/durability.md: one event counts one update at most. */
     assert(!same || round->received + round->ahead <= before->received + before->ahead + 1);
-    /* D6, S10: no deadline is further away than the task allows */
+    /* D6, S10 in docs/durability.md: no deadline is further away than the task allows. */
     assert(round->deadline_ms <= now_ms + rules->deadline_ms);
-    /* S5: rounds follow one another; updates of the next one wait only while this one closes */
+    /* S5 in docs/durability.md: round numbers have no gap, and updates wait for the next round
+     * only while this one closes. */
     assert(!runs || same || round->number == before->number + 1);
     assert(round->ahead == 0 || (asynchronous(rules) && round->phase == FEDSERVER_ROUND_CLOSING));
 }
@@ -189,7 +199,7 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms) {
     assert(event < FEDSERVER_ROUND_EVENTS);
-    /* If the wall clock was set back, a deadline moves nearer again instead of out of reach. */
+    /* If the wall clock was set back, the deadline is lowered, so that it stays in reach. */
     if (round->deadline_ms > now_ms + rules->deadline_ms) {
         round->deadline_ms = now_ms + rules->deadline_ms;
     }
@@ -205,7 +215,7 @@ uint32_t fedserver_round_weight(const fedserver_round_rules *rules, uint32_t cou
     if (!asynchronous(rules)) {
         return 1;
     }
-    /* D3: the weight is a function of the two rounds */
+    /* D3 in docs/durability.md: the weight depends on the two rounds only. */
     assert(trained <= counting && counting - trained <= rules->staleness);
     return (uint32_t)lround(64.0 / sqrt(1.0 + (counting - trained)));
 }

@@ -1,4 +1,5 @@
-/* A round's state machine: pure, so that every case can be tested without a database or a clock. */
+/* A round's state machine. It uses neither a database nor a clock, so that every case can be
+ * tested. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUND_H
 #define FEDSERVER_ROUND_H
@@ -8,18 +9,19 @@
 #include "fedserver/task/task.h"
 
 /*
- * One machine for two kinds of tasks.
+ * One state machine serves two kinds of tasks.
  *
- * Synchronous (staleness 0): a round leases each slot once, and waits for `goal` updates or for the
- * deadline. An attempt that misses the minimum is abandoned, and its leases end.
+ * Synchronous (staleness 0): a round gives each slot to one device, and waits for `goal` updates
+ * or for the deadline. An attempt that misses the minimum is abandoned, and its leases end.
  *
  * Asynchronous (FedBuff): a slot is free again once its device has reported, or once its lease has
- * ended at a time of its own. Leases stand from round to round. No attempt is abandoned.
+ * ended, which each lease does at a time of its own. Leases go on from round to round. No attempt
+ * is abandoned.
  *
- * A round that has what it needs closes: its set of updates is settled, and the new version is made
- * from it, which may take a while. Meanwhile nobody gets a new lease. Synchronous: no lease stands,
- * and updates are refused as too late. Asynchronous: leases stand, and updates count in the next
- * round.
+ * A round that has what it needs closes: its set of updates is settled, and the new version is
+ * made from it, which may take a while. Meanwhile no new lease is given. Synchronous: all leases
+ * have ended, and updates are refused as too late. Asynchronous: leases go on, and updates count
+ * in the next round.
  */
 
 typedef enum fedserver_round_phase {
@@ -31,36 +33,38 @@ typedef enum fedserver_round_phase {
 
 typedef struct fedserver_round {
     fedserver_round_phase phase;
-    uint32_t number, attempt; /* number and attempt both count from 1 */
-    /* slots taken: leases of this attempt, and devices that have reported; asynchronous: leases
-     * that stand */
+    uint32_t number, attempt; /* both are numbered from 1 */
+    /* number of taken slots. Synchronous: leases of this attempt, and devices that have reported.
+     * Asynchronous: leases that still hold */
     uint32_t leased;
-    uint32_t received; /* updates counted, in all attempts */
-    uint32_t ahead;    /* closing, asynchronous: updates counted in the next round */
+    uint32_t received; /* number of updates counted, in all attempts */
+    /* asynchronous, while closing: number of updates counted for the next round */
+    uint32_t ahead;
     int64_t opened_ms;
-    int64_t deadline_ms; /* 0: the deadline does not run yet */
-    int64_t closing_ms;  /* since when the round closes; 0: it does not */
+    int64_t deadline_ms; /* 0: the deadline is not set yet */
+    int64_t closing_ms;  /* when the round began to close; 0: it does not close */
 } fedserver_round;
 
-/** What happened. The caller has looked up the lease of the device. A lease stands as long as an
- * update with it would count. */
+/** What happened. The caller has looked up the device's lease. A lease is valid ("stands") as long
+ * as an update with it would count. */
 typedef enum fedserver_round_event {
-    FEDSERVER_ON_START = 0,   /* a task starts with round 1 */
-    FEDSERVER_ON_RESUMED,     /* a task that was paused continues with its open round */
-    FEDSERVER_ON_TICK,        /* time has passed, or an update was counted */
-    FEDSERVER_ON_GIVEN,       /* another coordinator has made the version */
-    FEDSERVER_ON_COMMITTED,   /* the version of the round that closes is stored */
-    FEDSERVER_ON_LEASE_ENDED, /* a device with a slot was revoked; asynchronous: or was late */
-    FEDSERVER_ON_CHECKIN_NEW, /* check-in of a device without a lease that stands */
-    /* check-in of such a device before the cohort admits the device */
+    FEDSERVER_ON_START = 0, /* a task starts with round 1 */
+    FEDSERVER_ON_RESUMED,   /* a task that was paused continues with its open round */
+    FEDSERVER_ON_TICK,      /* time has passed, or an update was counted */
+    FEDSERVER_ON_GIVEN,     /* another coordinator has made this round's version */
+    FEDSERVER_ON_COMMITTED, /* the version of the round that closes is stored */
+    /* a device with a slot was revoked or gave it back, or its asynchronous lease ended */
+    FEDSERVER_ON_LEASE_ENDED,
+    FEDSERVER_ON_CHECKIN_NEW, /* check-in of a device without a valid lease */
+    /* check-in of a device without a lease, before the cohort admits it */
     FEDSERVER_ON_CHECKIN_EARLY,
     FEDSERVER_ON_CHECKIN_OTHER,  /* check-in of a device that the task does not want */
-    FEDSERVER_ON_CHECKIN_LEASED, /* check-in of a device whose lease stands */
+    FEDSERVER_ON_CHECKIN_LEASED, /* check-in of a device with a valid lease */
     /* synchronous: check-in of a device whose update counts in this round */
     FEDSERVER_ON_CHECKIN_REPORTED,
-    FEDSERVER_ON_UPDATE_LEASED,  /* an update with the lease that stands */
-    FEDSERVER_ON_UPDATE_EXPIRED, /* an update with a lease that no longer stands */
-    FEDSERVER_ON_UPDATE_STALE,   /* asynchronous: an update on too old a version */
+    FEDSERVER_ON_UPDATE_LEASED,  /* an update with the device's valid lease */
+    FEDSERVER_ON_UPDATE_EXPIRED, /* an update with a lease that is no longer valid */
+    FEDSERVER_ON_UPDATE_STALE,   /* asynchronous: an update trained on too old a version */
     FEDSERVER_ON_UPDATE_UNKNOWN, /* an update with a lease that the device does not have */
     FEDSERVER_ON_UPDATE_CLOSED,  /* an update of another task; synchronous: or of another round */
     FEDSERVER_ON_UPDATE_COUNTED, /* the update that was counted last, sent again */
@@ -72,22 +76,22 @@ typedef enum fedserver_round_event {
 /** What the caller must do. */
 typedef enum fedserver_round_action {
     FEDSERVER_DO_NOTHING = 0,
-    FEDSERVER_DO_OPEN, /* a round has opened: store it, and move the epoch */
-    /* an attempt has opened: store it, and move the epoch; earlier leases have ended */
+    FEDSERVER_DO_OPEN, /* a round has opened: store it, and wake waiting devices */
+    /* an attempt has opened, and earlier leases have ended: store it, and wake waiting devices */
     FEDSERVER_DO_REOPEN,
     FEDSERVER_DO_FREE,           /* a slot is free again */
-    FEDSERVER_DO_CLOSE,          /* store the round; make the version, then step with COMMITTED */
+    FEDSERVER_DO_CLOSE,          /* store the round, make the version, then step with COMMITTED */
     FEDSERVER_DO_FINISH,         /* the last round is over: finish the task */
-    FEDSERVER_DO_LEASE,          /* give a new lease; deadline_ms may run from now */
+    FEDSERVER_DO_LEASE,          /* give a new lease; the step may have set deadline_ms */
     FEDSERVER_DO_LEASE_AGAIN,    /* answer with the lease that the device has */
     FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs for the device */
     FEDSERVER_DO_WAIT_FULL,      /* answer WAIT: no slot is free */
     FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
-    /* store and fold the update, then step with TICK; deadline_ms may run from now */
+    /* store and fold the update, then step with TICK; the step may have set deadline_ms */
     FEDSERVER_DO_COUNT,
-    FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as to the first copy */
+    FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as the first time */
     FEDSERVER_DO_REFUSE_CLOSED,  /* the update never counts: its round or task is closed */
     FEDSERVER_DO_REFUSE_EXPIRED, /* the update never counts: its lease has ended */
     FEDSERVER_DO_REFUSE_STALE,   /* the update never counts: its model is too old */
@@ -96,23 +100,24 @@ typedef enum fedserver_round_action {
 } fedserver_round_action;
 
 /**
- * (state, event, now) gives state and action. If time has passed, step with TICK first: the other
- * events assume that the deadline is not over.
+ * Change the round's state for an event, and return what the caller must do. If time has passed,
+ * step with TICK first: the other events assume that the deadline has not passed.
  */
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms);
 
-/** The round in which an update counts now: the open one; while that closes, the next one. */
+/** The number of the round in which an update counts now: the open round, or while it closes the
+ * next one. */
 uint32_t fedserver_round_counting(const fedserver_round *round);
 
 /**
  * The weight of an update of round `trained` in the round `counting`, besides its samples.
  *
  * Synchronous: 1. Asynchronous: 64 / sqrt(1 + s), rounded to an integer. There s is the number of
- * versions since that round, counting - trained, and at most rules->staleness. Integers keep
- * the sum exact, whatever the order (D3). The mean is sum(weight * samples * update) / sum(weight *
- * samples).
+ * versions since that round, counting - trained, and at most rules->staleness. Integers keep the
+ * sum exact, whatever the order (D3 in docs/durability.md). The mean is
+ * sum(weight * samples * update) / sum(weight * samples).
  * Paper  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
  *        section 5; departs: the paper divides a sum of K equal updates by K
  */

@@ -1,4 +1,4 @@
-/* Functions on the state of the rounds that several files use. */
+/* Adds, finds and frees the tasks in memory, and stores their open rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/rounds.h"
 
@@ -8,7 +8,8 @@
 /* -- the tasks in memory -- */
 
 static void training_free(fedserver_training *training) {
-    fedserver_closing_drop(training->closing); /* it reads the versions, and the layout */
+    /* first, because its thread reads the versions and the layout */
+    fedserver_closing_drop(training->closing);
     fedserver_closing_drop(training->tidying);
     fedserver_lease_list_free(&training->leases);
     fedserver_marks_free(&training->declined);
@@ -50,7 +51,8 @@ void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *train
             rounds->tasks[kept++] = rounds->tasks[k];
         }
     }
-    assert(kept + 1 == rounds->task_count); /* S14: a task is in memory once */
+    /* S14 in docs/durability.md: a task is in memory once. */
+    assert(kept + 1 == rounds->task_count);
     rounds->task_count = kept;
     fedserver_object_cache_drop(&rounds->object_cache, rounds->directory, training->task.wire.id);
     training_free(training);
@@ -74,7 +76,7 @@ bool fedserver_rounds_busy(const fedserver_rounds *rounds) {
     return front != NULL && fedserver_training_runs(front);
 }
 
-/* Is `t`, which started after `other`, rather to be spoken of? */
+/* Is `t` to be shown rather than `other`, which started before it? */
 static bool in_front(const fedserver_training *t, const fedserver_training *other) {
     const bool runs = fedserver_training_runs(t);
     if (runs != fedserver_training_runs(other)) {
@@ -109,7 +111,8 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
 
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *t,
                                 fed_error *err) {
-    assert(t->round.number == t->versions.version + 1); /* S5: the open round makes the next one */
+    /* S5 in docs/durability.md: the open round makes the next version. */
+    assert(t->round.number == t->versions.version + 1);
     fedserver_round_row row = fedserver_round_row_of(t);
     return rounds->store->round_put(rounds->db, t->task.wire.id, &row, err);
 }

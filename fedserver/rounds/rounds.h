@@ -1,4 +1,4 @@
-/* The state of the rounds in memory: the tasks that run, their open rounds, and the devices. */
+/* The state of the rounds in memory: the running tasks, their open rounds, and the devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUNDS_H
 #define FEDSERVER_ROUNDS_H
@@ -29,11 +29,11 @@ typedef struct fedserver_intake fedserver_intake;
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
 
-/** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
- * the training is only good for fedserver_rounds_remove. NULL is fine. */
+/** End the closing without a result, and free it. Waits for its thread, which stops at its next
+ * step. Afterwards the training can only be passed to fedserver_rounds_remove. NULL is allowed. */
 void fedserver_closing_drop(fedserver_closing *closing);
 
-/** A task in memory: a task that runs, or one of those that finished last. */
+/** A task in memory: a running task, or one of those that finished last. */
 typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
@@ -42,94 +42,100 @@ typedef struct fedserver_training {
     fedserver_strategy strategy;
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
-    /* the sum of the updates that count now; size 0: none has come, and it has no memory yet */
+    /* the sum of the updates that count now; size 0: there is no update yet, and no memory for the
+     * sum */
     fedserver_sum sum;
-    fedserver_own_table own;     /* what its updates report of their own */
+    fedserver_own_table own;     /* custom metrics of the round's updates, summed up */
     fedserver_cohort cohort;     /* decides which devices may take the free slots */
-    fedserver_lease_list leases; /* each lease that stands is in it */
-    int64_t lease_ends_ms;       /* when to look at the leases again; 0: at once */
-    fedserver_marks declined;    /* when each device declined the task, in Unix milliseconds */
-    fedserver_marks measured;    /* the version that each evaluating device measured last */
-    uint64_t served;             /* rounds->served at the task's last lease; 0: it had none yet */
-    uint64_t memory_bytes;       /* what the task takes while it runs: rounds/task_memory.h */
+    fedserver_lease_list leases; /* has each lease that still holds */
+    /* when a lease may end next, in Unix milliseconds; 0: look at once */
+    int64_t lease_ends_ms;
+    fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
+    fedserver_marks measured; /* the version that each evaluating device measured last */
+    /* value of rounds->served at the task's last lease; 0: it had none yet */
+    uint64_t served;
+    uint64_t memory_bytes; /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
-    fedserver_downloads downloads; /* answers made from the versions */
-    /* [arch.layout.size]: the next version's values, in place of what the updates make; NULL. Set
-     * within fedserver_training_take only */
+    fedserver_downloads downloads; /* answers to downloads, made from the versions */
+    /* [arch.layout.size]: the next version's values, given by another coordinator. Only set within
+     * fedserver_training_take, else NULL */
     const float *given;
-    /* makes the next version; it has the state and the residual meanwhile. NULL: no round closes */
+    /* makes the next version, and owns the state and the residual meanwhile. NULL: no round
+     * closes */
     fedserver_closing *closing;
-    fedserver_closing *tidying; /* frees the version before; NULL: there is nothing to free */
+    fedserver_closing *tidying; /* frees the previous version; NULL: there is nothing to free */
 } fedserver_training;
 
 /*
- * All but the counters is a cache of the store. One function makes a change both in the store and
- * in the cache. If the store fails, the cache may be newer than the store. Then the owner of this
- * struct throws the struct away and loads a new one.
+ * All members but the counters cache what the store has. One function makes a change both in the
+ * store and in the cache. If the store fails, the cache may be newer than the store. Then the
+ * owner of this struct frees it and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* The owner of this struct sets the next eight. fedserver_rounds_free does not free them. */
+    /* The owner of this struct sets the next eight members. fedserver_rounds_free does not free
+     * them. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
-    const char
-        *directory;    /* the coordinator's: the store is opened there, temporary files lie there */
-    const char *where; /* of the store, as for its open */
-    uint64_t term;     /* threads write for that lead (serve_term of the store); 0: for none */
-    /* From so many values on, a thread makes a new version; 0: none ever does. Then it writes 1 to
-     * `bell` (8 bytes), and fedserver_training_advance is to be called. */
+    const char *directory; /* the coordinator's, with the store and temporary files */
+    const char *where;     /* the store's WHERE, for store->open */
+    uint64_t term;         /* the lead that threads write for (store->serve_term); 0: none */
+    /* A model with at least so many values gets its new versions from a thread; 0: no model does.
+     * At its end the thread writes 1 (8 bytes) to the descriptor `bell`, and then
+     * fedserver_training_advance must be called. */
     size_t apart_values;
     int bell;
 
     fedserver_devices devices;
-    /* [task_count], in the order in which they started. A task stays where it is until its end,
-     * since other structs point into it */
+    /* [task_count], in the order in which they started. A task keeps its address, since other
+     * structs point into it */
     fedserver_training **tasks;
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
     uint64_t served;       /* leases given since the start, over all tasks */
     fedserver_counters counters;
-    fedserver_object_cache object_cache; /* downloads that caches keep */
+    fedserver_object_cache object_cache; /* files of downloads that HTTP caches serve */
 
-    uint64_t epoch;    /* grows whenever waiting devices should ask again */
-    bool wake_due;     /* slots are free, and the epoch must move */
-    int64_t woken_ms;  /* when the epoch moved last */
+    uint64_t epoch;    /* raised whenever check-ins that are held back should be looked at again */
+    bool wake_due;     /* slots became free, and the epoch must be raised */
+    int64_t woken_ms;  /* when the epoch was raised last */
     uint64_t active;   /* number of devices seen lately */
     int64_t active_ms; /* when active was counted */
-    bool asked;        /* a request of the open batch waits for its answer */
+    bool asked;        /* the open batch has a request to answer */
 
-    bool queue_changed;  /* a task may be waiting to start */
-    uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
+    bool queue_changed; /* a task may be waiting to start */
+    /* for tasks up to this number the log already has the reason why they wait */
+    uint64_t said_waits;
     /* another process has changed a task: look at the tasks before the next batch */
     bool tasks_changed;
-    bool paused;  /* a task is paused, by a person or by its edge aggregator: not all tasks are over
-                   */
-    bool shrinks; /* the store may have space to give back */
-    /* of all tasks that have started: updates of those that are over may still come, too
-     * (update_limit.h) */
+    /* a task is paused, by a person or by its edge aggregator */
+    bool paused;
+    bool shrinks; /* the store may have free space to return */
+    /* the largest update_limit of all tasks that were ever started: updates of tasks that are over
+     * may still arrive (update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */
-    bool saving;      /* not all lists of unsaved devices are written */
-    size_t save_next; /* the list at which writing goes on */
+    bool saving;      /* devices are being written, and some lists of them are left */
+    size_t save_next; /* the list with which writing continues */
 } fedserver_rounds;
 
 /** Free the tasks in memory and the devices. */
 void fedserver_rounds_free(fedserver_rounds *rounds);
 
-/** Make room for a task in memory, behind the others. The task's fields are 0. */
+/** Add a task to those in memory, as the last one. All its members are 0. */
 fed_status fedserver_rounds_append(fedserver_rounds *rounds,
                                    fedserver_training **training) FED_CHECKED;
 
 /** Free the task's memory. */
 void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *training);
 
-/** The task of that number in memory. NULL: it is not in memory. */
+/** Find a task in memory by its number. NULL: it is not in memory. */
 fedserver_training *fedserver_rounds_task(const fedserver_rounds *rounds, uint64_t id);
 
-/** The task to speak of where no other is named: of the tasks that run, the one with the largest
- * priority, and of equals the one that started first. If no task runs, the task that finished last.
- * NULL: no task is in memory. */
+/** The task that a status shows where no task is named: of the running tasks the one with the
+ * largest priority, and among equals the one that started first. If no task runs, the task that
+ * finished last. NULL: no task is in memory. */
 fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds);
 
 bool fedserver_training_runs(const fedserver_training *training);
@@ -137,7 +143,7 @@ bool fedserver_training_runs(const fedserver_training *training);
 /** Does a task run? */
 bool fedserver_rounds_busy(const fedserver_rounds *rounds);
 
-/** The open round as the store keeps it. */
+/** Make the stored form of the open round. */
 fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 
 /** Store the task's open round as it is now. */

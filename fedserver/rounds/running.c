@@ -1,4 +1,4 @@
-/* Reads tasks into memory: those that run, and those that finished last. */
+/* Loads into memory the running tasks and those that finished last. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/running.h"
 
@@ -11,7 +11,7 @@
 
 /* -- the tasks that have one state -- */
 
-/* The numbers of the tasks that have one state, in their order. */
+/* The numbers of the tasks in one state, in the order of task_each. */
 typedef struct numbers {
     fedserver_task_state state;
     uint64_t *ids;
@@ -54,7 +54,7 @@ static fed_status load_running(void *user, const fedserver_task *task, bool *mor
     (void)more;
     FED_TRY(fedserver_training_open(rounds, task, &t, err));
     fed_logf(rounds->log, FED_LOG_INFO,
-             "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates are in",
+             "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates have arrived",
              (unsigned long long)task->wire.id, task->name, t->round.number, t->round.attempt,
              t->round.received, task->rules.goal);
     return FED_OK;
@@ -104,7 +104,8 @@ static fed_status view_task(void *user, const fedserver_task *task, bool *more, 
     if (fedserver_rounds_append(view, &t) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
     }
-    assert(task->state == FEDSERVER_TASK_RUNNING); /* S14: others have no leases to show */
+    /* S14 in docs/durability.md: only running tasks have leases. */
+    assert(task->state == FEDSERVER_TASK_RUNNING);
     t->task = *task;
     FED_TRY(fedserver_round_load(view, t, err));
     return FED_OK;

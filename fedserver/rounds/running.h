@@ -1,43 +1,44 @@
-/* The tasks in memory: those that run, and those that finished last. */
+/* Loads into memory the running tasks and those that finished last. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_RUNNING_H
 #define FEDSERVER_RUNNING_H
 
 #include "fedserver/rounds/rounds.h"
 
-/** How many finished tasks stay in memory, so that devices get their last models. */
+/** Number of finished tasks that stay in memory, so that devices can get their last models. */
 enum { FEDSERVER_FINISHED_KEPT = 4 };
 
-/** Bring the tasks that run and those that finished last into memory. Finished tasks that do not
- * fit into the memory for tasks are left out. Replaces what is in memory. */
+/** Load the running tasks and those that finished last, in place of what is in memory. Finished
+ * tasks are left out where they would exceed rounds->memory_limit. */
 fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Bytes that the tasks in memory take together. */
 uint64_t fedserver_rounds_memory(const fedserver_rounds *rounds);
 
-/** What was written is committed: fedserver_training_committed, for each task in memory. */
+/** Call fedserver_training_committed for each task in memory, after a commit. */
 void fedserver_rounds_committed(fedserver_rounds *rounds);
 
-/** Check deadline and goal of each task in memory: fedserver_training_advance. */
+/** Check deadline and goal of each task in memory, by fedserver_training_advance. */
 fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** For a process that does not serve: read the running tasks, their open rounds with their leases,
- * and who has declined them. *view has as much of each task as its round needs. log may be NULL.
- * Owner: fedserver_rounds_free, also after a failure. */
+/** Read the running tasks for a process that does not serve: their open rounds with leases, and
+ * which devices declined them. *view only has what this needs; the models are not loaded. log may
+ * be NULL. Owner: fedserver_rounds_free, also after a failure. */
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, fed_error *err) FED_CHECKED;
 
-/** Likewise, without those who have declined. */
+/** As fedserver_rounds_view, but does not read which devices declined. */
 fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,
                                     fedserver_rounds *view, fed_error *err) FED_CHECKED;
 
-/** Called with a task of the store. *more: go on with the next task; true at first. */
+/** Is called with a task of the store. *more is true at first; set it to false to skip the
+ * remaining tasks. */
 typedef fed_status (*fedserver_task_call)(void *user, const fedserver_task *task, bool *more,
                                           fed_error *err);
 
-/** Call `call` for each task that has the state, in the order of the list of tasks. `call` may
- * change the store. */
+/** Call `call` for each task in that state, in the order of task_each (store.h). `call` may change
+ * the store. */
 fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserver_task_state state,
                                 fedserver_task_call call, void *user, fed_error *err) FED_CHECKED;
 

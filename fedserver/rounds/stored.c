@@ -1,4 +1,4 @@
-/* Opens stored updates one after the other. */
+/* Reads, opens and visits stored updates one after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/stored.h"
 
@@ -15,12 +15,16 @@ static fed_status open_stored(const fedserver_training *t, const fedserver_updat
                               fed_error *err) {
     fed_error why = {0};
     if (fedserver_intake_read(body, len, update, NULL) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
+        return fed_fail(err, FED_EFORMAT,
+                        "the stored update of device %lld is damaged; restore the "
+                        "database from a backup",
                         (long long)row->device);
     }
     if (update->head.round > row->round ||
         row->round - update->head.round > t->task.rules.staleness) {
-        return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
+        return fed_fail(err, FED_EFORMAT,
+                        "the stored update of device %lld was trained in round %u, which does not "
+                        "count in its row's round; restore the database from a backup",
                         (long long)row->device, update->head.round);
     }
     const fed_status status = t->intake->open(&t->task, &t->arch.layout, update, &why);
@@ -34,7 +38,8 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
     const walk *w = user;
     fedserver_update update;
     FED_TRY(open_stored(w->training, row, body, len, &update, err));
-    assert(row->task == w->training->task.wire.id); /* S4: each task has its own updates */
+    /* S4 in docs/durability.md: the update is one of this task. */
+    assert(row->task == w->training->task.wire.id);
     const fed_status status = w->visit(w->user, row, &update, err);
     w->training->intake->drop(&update);
     return status;
@@ -54,6 +59,6 @@ static fed_status count_stored(void *user, const fedserver_update_row *row,
 
 fed_status fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                  uint32_t round, fed_error *err) {
-    assert(t->sum.updates == 0); /* D2: each stored update counts once */
+    assert(t->sum.updates == 0); /* D2 in docs/durability.md: each stored update counts once. */
     return fedserver_stored_each(rounds, t, round, count_stored, t, err);
 }

@@ -1,4 +1,5 @@
-/* Counts the vectors of the model's size that a task keeps, and compares them with the limit. */
+/* Counts a task's vectors, which are arrays of as many floats as the model has values, and
+ * compares their bytes with the limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/task_memory.h"
 
@@ -8,11 +9,11 @@
 #include "fedserver/rounds/intake.h"
 
 enum {
-    /* model and residual, the chain of deltas, downloads; a round's sum, with 8 bytes a value;
-     * and while the round closes the change, the decoded values, and the next version's values and
-     * delta, or the commit's journal */
+    /* In this order: model and residual (2), the chain of deltas (1), downloads (2), and a round's
+     * sum of 8 bytes a value (2). While the round closes: the change and the decoded values (2),
+     * and the next version's values and delta, or the commit's journal (2). */
     MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2,
-    /* asynchronous: the sum of the next round while one closes */
+    /* The sum of the next round while a round of an asynchronous task closes. */
     SECOND_SUM_VECTORS = 2
 };
 
@@ -43,13 +44,13 @@ void fedserver_memory_report(uint64_t limit, uint64_t used, uint64_t need, char 
     if (need > limit) {
         snprintf(dst, cap,
                  "it needs %.1f MB of memory, and all tasks together may take %.1f MB; start "
-                 "`fedserver run` with a larger --task-memory, or cancel it",
+                 "`fedserver run` with a larger --task-memory, or cancel the task",
                  (double)need / mb, (double)limit / mb);
         return;
     }
     snprintf(dst, cap,
              "it needs %.1f MB of memory, and of the %.1f MB for all tasks the running ones take "
-             "%.1f MB; it starts when one of them ends, is paused or is cancelled, or after "
+             "%.1f MB; it starts when a running task ends, is paused or is cancelled, or after "
              "`fedserver run` with a larger --task-memory",
              (double)need / mb, (double)limit / mb, (double)used / mb);
 }

@@ -1,4 +1,5 @@
-/* How much memory a task takes, and whether another one fits beside those that run. */
+/* Computes how much memory a task takes, and whether a further task fits beside the running
+ * ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_MEMORY_H
 #define FEDSERVER_TASK_MEMORY_H
@@ -10,8 +11,8 @@
 #include "fed/error.h"
 #include "fedserver/task/task.h"
 
-/** The memory that a task takes while it runs, in bytes: its vectors of the model's size, at the
- * time when they are most, and the largest update. Devices' rows and connections are not in it. */
+/** The memory that a task takes while it runs, in bytes: the most that its arrays of the model's
+ * size take at one time, and the largest update. Devices' rows and connections are not counted. */
 fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
                                fed_error *err) FED_CHECKED;
 
@@ -19,7 +20,8 @@ fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
  * `limit` bytes; 0: there is no limit. */
 bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need);
 
-/** Say why a task that does not fit waits, and what to do. cap: 320 is enough. */
+/** Write to dst[cap] why a task that does not fit waits, and what to do. A cap of 320 is
+ * enough. */
 void fedserver_memory_report(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* Runs a task from its start to its last round: each step changes the store and the cache
+/* Runs a task from its start to its last round. Each step changes the store and the memory
  * together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
@@ -24,12 +24,13 @@ static fed_status append_delta(void *user, uint32_t version, const uint8_t *part
                                fed_error *err) {
     fedserver_versions *versions = user;
     fed_status status = fedserver_versions_append(versions, version, part, len);
-    return status == FED_OK ? FED_OK
-                            : fed_fail(err, status, "delta %u can't be restored: %s", version,
-                                       fed_status_text(status));
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "the stored delta to version %u can't be used: %s", version,
+                          fed_status_text(status));
 }
 
-/* The strategy's state as it was saved with the model, or the state with which a task starts. */
+/* Take the strategy's state from the model's row, or make the state with which a task starts. */
 static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
                              fed_error *err) {
     size_t trained = fedserver_trained(&t->arch.layout);
@@ -52,7 +53,7 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
-/* Load the chain as it was: the last deltas that fit into the chain, at least the newest. */
+/* Load the chain of deltas: as many of the last deltas as fit into it, but at least the newest. */
 static fed_status load_chain(fedserver_rounds *rounds, uint64_t id, fedserver_versions *v,
                              fed_error *err) {
     uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
@@ -82,7 +83,9 @@ static fed_status load_versions(fedserver_rounds *rounds, fedserver_training *t,
     if (row.size != t->arch.layout.size) {
         free(row.values);
         free(row.residual);
-        return fed_fail(err, FED_EFORMAT, "task %llu: the stored model has %zu values, not %zu",
+        return fed_fail(err, FED_EFORMAT,
+                        "task %llu: the stored model has %zu values, not %zu; restore "
+                        "the database from a backup",
                         (unsigned long long)id, row.size, t->arch.layout.size);
     }
     fed_status status = fedserver_versions_init(&t->versions, &t->arch.layout, row.version,
@@ -132,11 +135,12 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
 }
 
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
-    /* the devices that will come are unknown yet: the first ones get the slots */
+    /* No device has checked in yet, so slots go to the devices that come first. */
     t->cohort.start = 1;
     FED_TRY(fedserver_round_load(rounds, t, err));
     FED_TRY(fedserver_stored_load(rounds, t, t->round.number, err));
-    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
+    /* S4 in docs/durability.md: the sum has exactly the stored updates. */
+    assert(t->sum.updates == t->round.received);
     return FED_OK;
 }
 
@@ -155,10 +159,11 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
-/* The layout is parsed where it stays, since other structs point to it. */
+/* Appends the training first, so that the layout is parsed at its final address, to which other
+ * structs point. */
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) {
-    /* S14: a task is in memory once */
+    /* S14 in docs/durability.md: a task is in memory once. */
     assert(fedserver_rounds_task(rounds, task->wire.id) == NULL);
     if (fedserver_rounds_append(rounds, opened) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
@@ -193,7 +198,8 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
-    assert(fedserver_training_runs(t)); /* D6: a task that runs has a round that can end */
+    /* D6 in docs/durability.md: a running task has an open round. */
+    assert(fedserver_training_runs(t));
     FED_TRY(fedserver_round_save(rounds, t, err));
     fedserver_slots_open(rounds, t, now_ms);
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
@@ -202,7 +208,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* Write the rows of the version that was made. *reach: the oldest version that is kept whole. */
+/* Write the rows of the new version. *reach: the oldest version that is kept whole. */
 static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                               const fedserver_closed *made, uint32_t *reach, fed_error *err) {
     const uint64_t id = t->task.wire.id;
@@ -211,9 +217,12 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
     uint64_t digest;
     size_t len;
     const uint8_t *part = fedserver_versions_part(next, &len, &digest);
-    assert(next->version == t->versions.version + 1);    /* D5: devices have the one before */
-    assert(made->state_len == 0 || made->state != NULL); /* S5: the state goes with the model */
-    assert(!made->part_kept || made->kept); /* S9: one thread has put all files, or none */
+    /* D5 in docs/durability.md: devices have the version before. */
+    assert(next->version == t->versions.version + 1);
+    /* S5 in docs/durability.md: the strategy's state is stored with the model. */
+    assert(made->state_len == 0 || made->state != NULL);
+    /* S9 in docs/durability.md: a thread has stored all blobs of the version, or none. */
+    assert(!made->part_kept || made->kept);
     t->versions.kept = t->versions.kept || made->old_kept;
     FED_TRY(fedserver_old_versions_keep(&archive, &t->versions, reach, err));
     const fedserver_model_row row = {.version = next->version,
@@ -231,7 +240,8 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                                     made->part_kept ? &digest : NULL, err);
 }
 
-/* Delete the deltas that neither devices nor late updates nor older versions need. */
+/* Delete the deltas that are no longer needed: not by the chain for devices, nor to correct late
+ * updates, nor to make older versions. */
 static fed_status prune_deltas(fedserver_rounds *rounds, const fedserver_training *t,
                                uint32_t reach, fed_error *err) {
     const uint32_t late = fedserver_drift_reach(t), oldest = t->versions.oldest;
@@ -240,37 +250,42 @@ static fed_status prune_deltas(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
-/* Finish the task, even if a person paused the task a moment ago. Nothing remains of a cancelled
- * task. */
+/* Store that the task is finished, even if a person paused it a moment ago. A task that was
+ * cancelled stays cancelled. */
 static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training *t,
                               fed_error *err) {
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
     fed_error absent = {0};
-    assert(t->task.state == FEDSERVER_TASK_FINISHED); /* S14: nobody else ends it so */
+    /* S14 in docs/durability.md: only this function stores the state finished. */
+    assert(t->task.state == FEDSERVER_TASK_FINISHED);
     fed_status status = rounds->store->task_put(rounds->db, &t->task, from, &absent);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* After a commit, open the next round or end the task. */
+/* After a round's commit, open the next round or finish the task. */
 static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                           fed_error *err) {
-    assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL); /* S5 */
+    /* S5 in docs/durability.md: the round is committed. */
+    assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL);
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
-        /* S4: what was counted meanwhile is the new round's */
+        /* S4 in docs/durability.md: the sum has the updates that were counted for the new round
+         * while the last one closed. */
         assert(t->sum.updates == t->round.received);
-        t->lease_ends_ms = 0; /* some leases may be too old now */
+        t->lease_ends_ms = 0; /* look at the leases at once: some may be too old now */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
         if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
-            fedserver_slots_freed(rounds, t, now_ms); /* some may be free since it began to close */
+            /* slots may have become free while the round closed */
+            fedserver_slots_freed(rounds, t, now_ms);
         }
         return fedserver_round_save(rounds, t, err);
     }
-    assert(t->versions.version == t->task.rules.rounds); /* S5: round k makes version k */
+    /* S5 in docs/durability.md: round k makes version k. */
+    assert(t->versions.version == t->task.rules.rounds);
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
@@ -281,7 +296,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     return finish_task(rounds, t, err);
 }
 
-/* Forget the leases that are over now that the round is, and the pieces of their updates. */
+/* Delete the leases that end with the round, and the pieces of their updates. */
 static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_training *t,
                                fed_error *err) {
     uint32_t next = t->round.number + 1;
@@ -291,7 +306,8 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
-/* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
+/* Log the devices whose updates count for less than they claimed, so that a person can find and
+ * revoke an unsound device. */
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
                                      uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
@@ -301,7 +317,7 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
         FED_TRY(fedserver_device_report(rounds, weights->heaviest, name, err));
         fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
-                 "`fedserver revoke` shuts it out if it is not sound",
+                 "if you do not trust it, exclude it with `fedserver revoke`",
                  round, name, 100 * weights->heaviest_share, percent);
     }
     if (weights->furthest_lowered) {
@@ -309,13 +325,13 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
         fed_logf(
             rounds->log, FED_LOG_WARN,
             "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
-            "moves the model; `fedserver revoke` shuts it out if it is not sound",
+            "moves the model; if you do not trust it, exclude it with `fedserver revoke`",
             round, name, weights->furthest_norm, percent);
     }
     return FED_OK;
 }
 
-/* Store what the round's updates report of their own. */
+/* Store the custom metrics of the round's updates. */
 static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                           const fedserver_own_table *own, fed_error *err) {
     if (own->dropped > 0) {
@@ -329,11 +345,12 @@ static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                                   FEDSERVER_OWN_OF_UPDATES, own->rows, own->count, err);
 }
 
-/* What remains of the round. */
+/* The round's row after its commit. */
 static fedserver_round_row summary(const fedserver_training *t, const fedserver_closed *made,
                                    int64_t now_ms) {
     const fedserver_weights *weights = &made->weights;
-    assert(made->updates == t->round.received); /* D1: the version has each counted update */
+    /* D1 in docs/durability.md: the version has each counted update. */
+    assert(made->updates == t->round.received);
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
     row.updates = made->updates;
@@ -349,10 +366,12 @@ static fedserver_round_row summary(const fedserver_training *t, const fedserver_
     return row;
 }
 
-/* S5: the version that was made, the round's summary and the next round are one transaction. */
+/* Store the new version, the round's summary and the next round in one transaction (S5 in
+ * docs/durability.md). */
 static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                                fed_error *err) {
-    assert(t->round.phase == FEDSERVER_ROUND_CLOSING); /* S5: its set of updates is settled */
+    /* S5 in docs/durability.md: the round's set of updates is settled. */
+    assert(t->round.phase == FEDSERVER_ROUND_CLOSING);
     const fedserver_closed *made = fedserver_closing_result(t->closing);
     const fedserver_weights weights = made->weights;
     const fedserver_round_row row = summary(t, made, now_ms);
@@ -376,7 +395,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
 
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,
                                    const float *values, bool last, int64_t now_ms, fed_error *err) {
-    assert(fedserver_training_runs(t)); /* S16: a change that was made has an open round */
+    assert(fedserver_training_runs(t)); /* S16 in docs/durability.md: the round is still open. */
     if (last) {
         t->task.rules.rounds = t->round.number;
     }
@@ -390,8 +409,8 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
     return status == FED_OK ? commit_round(rounds, t, now_ms, err) : status;
 }
 
-/* The round closes. Make the version and commit the round: at once, or once a thread has made the
- * version. After a restart the thread begins anew. */
+/* Make the version of the round that closes, and commit the round: at once, or once a thread has
+ * made the version. After a restart the thread begins anew. */
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
@@ -405,11 +424,11 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
     }
     FED_TRY(status);
     FED_TRY(commit_round(rounds, t, now_ms, err));
-    /* updates that came meanwhile may be all that the next round needs */
+    /* updates that arrived meanwhile may be all that the next round needs */
     return t->round.received > 0 ? fedserver_training_advance(rounds, t, now_ms, err) : FED_OK;
 }
 
-/* The round's set of updates is settled. A thread must find that stored. */
+/* Store that the round closes, before a thread makes its version. */
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     if (!fedserver_closing_apart(rounds, t)) {
         return FED_OK;
@@ -428,14 +447,15 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
     }
 }
 
-/* Open the next attempt, after an attempt that ended below the minimum. */
+/* Open the next attempt after one that missed the minimum of updates at its deadline. */
 static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
                          const fedserver_round *before, int64_t now_ms, fed_error *err) {
-    assert(t->round.received == before->received); /* D1: what is counted stays counted */
+    /* D1 in docs/durability.md: counted updates stay counted. */
+    assert(t->round.received == before->received);
     rounds->counters.attempts_abandoned++;
     fed_logf(rounds->log, FED_LOG_WARN,
              "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
-             "what is counted stays counted",
+             "counted updates stay counted",
              before->number, before->attempt, before->received, t->task.rules.minimum,
              before->leased);
     fedserver_slots_open(rounds, t, now_ms);
@@ -459,12 +479,12 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
     return FED_OK;
 }
 
-/* Asynchronous: the first update starts the round's deadline, and each update frees its device's
- * slot. */
+/* After an asynchronous update was counted: store the deadline that the first update of a round
+ * starts, and offer the slot that the update frees. */
 static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
                                      int64_t now_ms, fed_error *err) {
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
-        return FED_OK; /* the next round sees to both */
+        return FED_OK; /* move_on does both when the next round opens */
     }
     if (t->round.leased + 1 == t->task.rules.cohort) {
         fedserver_slots_freed(rounds, t, now_ms);
@@ -475,11 +495,13 @@ static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_trainin
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *t,
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) {
-    assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
-    assert(device->lease_task == t->task.wire.id && device->lease == update->head.lease); /* S3 */
+    /* D2 in docs/durability.md: a lease's update counts once. */
+    assert(device->counted_lease != update->head.lease);
+    /* S3 in docs/durability.md: the update belongs to the device's lease. */
+    assert(device->lease_task == t->task.wire.id && device->lease == update->head.lease);
     const uint32_t round = fedserver_round_counting(&t->round);
     FED_TRY(fedserver_intake_count(t, round, update, device->id, err));
-    /* S4: the step has counted it, too, in the round that the row names */
+    /* S4 in docs/durability.md: fedserver_round_step has counted the update in the same round. */
     assert(t->sum.updates == (round == t->round.number ? t->round.received : t->round.ahead));
     const fedserver_update_row row = {
         .task = t->task.wire.id, .round = round, .device = device->id, .lease = update->head.lease};

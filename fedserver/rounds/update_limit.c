@@ -1,4 +1,4 @@
-/* The limit of an update's bytes, over all tasks. */
+/* Computes the largest update over all tasks that were ever started. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/update_limit.h"
 
@@ -18,14 +18,15 @@ static fed_status note_started(void *user, const fedserver_task_entry *entry, fe
     }
     uint64_t *ids = realloc(s->ids, (s->count + 1) * sizeof *ids);
     if (ids == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the tasks");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");
     }
     s->ids = ids;
     s->ids[s->count++] = entry->id;
     return FED_OK;
 }
 
-/* A task that this release can't read hinders nobody here: if it runs, its load says so. */
+/* Raise the limit to the task's largest update. A task that this release can't read is skipped;
+ * where it runs, loading it fails. */
 static fed_status widen(fedserver_rounds *rounds, uint64_t id, fed_error *err) {
     fedserver_task task;
     fed_arch arch;

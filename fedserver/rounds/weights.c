@@ -1,4 +1,4 @@
-/* Settles the claims of a round. */
+/* Settles what the updates of a round count for, by the three rules of weights.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/weights.h"
 
@@ -8,11 +8,12 @@
 
 #include "fedcodec/codec.h"
 
-/* A device with all of its updates. */
+/* One device's updates together. */
 typedef struct party {
     int64_t device;
-    double weight, reach, norm; /* norm: norm of the device's longest update */
-    /* fractions from 0 to 1: kept of the weight (rule 1), then pulled of the reach (rule 2) */
+    double weight, reach, norm; /* norm: the largest norm of the device's updates */
+    /* fractions from 0 to 1: how much of the weight rule 1 keeps, and how much of the reach rule 2
+     * keeps */
     double kept, pulled;
 } party;
 
@@ -32,7 +33,8 @@ static int ascending(double a, double b) {
     return (a > b) - (a < b);
 }
 
-/* A total order, so that sums do not depend on the order of arrival. */
+/* Compare by device, then by weight, then by reach, so that sums do not depend on the order of
+ * arrival. */
 static int compare_parties(const void *a, const void *b) {
     const party *x = a, *y = b;
     if (x->device != y->device) {
@@ -73,9 +75,9 @@ static fed_status gather(const fedserver_contribution *contributions, size_t cou
     return FED_OK;
 }
 
-/* The cap to which values are lowered, so that no value is above `most` of the sum. INFINITY: no
- * value must be lowered. With the k largest values at the cap: cap = most * (k * cap + the sum of
- * the rest). */
+/* The cap to which values must be lowered, so that none is above `most` of their sum. INFINITY:
+ * none must be lowered. If the k largest values are at the cap, then cap = most * (k * cap + the
+ * sum of the rest). */
 static double find_cap(parties *p, double most) {
     const size_t n = p->count;
     double *v = p->sorted, *rest = p->rest;
@@ -84,10 +86,11 @@ static double find_cap(parties *p, double most) {
     }
     qsort(v, n, sizeof *v, descending);
     rest[n] = 0;
-    for (size_t k = n; k-- > 0;) { /* smallest first: a huge value would absorb the small ones */
+    /* adds the smallest values first, since a huge value would absorb them by rounding */
+    for (size_t k = n; k-- > 0;) {
         rest[k] = rest[k + 1] + v[k];
     }
-    for (size_t k = 0; k < n; k++) { /* the loop ends, since most * n is above 1 */
+    for (size_t k = 0; k < n; k++) { /* the loop always returns, since most * n is above 1 */
         const double cap = most * rest[k] / (1 - most * (double)k);
         if (v[k] <= cap || most * (double)(k + 1) >= 1 - 1e-9) {
             return k > 0 ? cap : INFINITY;
@@ -116,7 +119,8 @@ static bool lower(parties *p, double most) {
     for (size_t k = 0; k < p->count; k++) {
         party *one = &p->all[k];
         one->pulled = one->reach * one->kept > cap ? cap / (one->reach * one->kept) : 1;
-        assert(one->kept <= 1 && one->pulled <= 1); /* D3: no claim is raised */
+        /* D3 in docs/durability.md: no claim is raised. */
+        assert(one->kept <= 1 && one->pulled <= 1);
         lowered = lowered || one->pulled < 1;
     }
     return lowered;
@@ -128,12 +132,13 @@ static const party *find(const parties *p, int64_t device) {
         const size_t middle = low + (high - low) / 2;
         *(p->all[middle].device <= device ? &low : &high) = middle;
     }
-    assert(p->all[low].device == device); /* D2: each claim is of a device that was gathered */
+    /* D2 in docs/durability.md: each claim's device was gathered. */
+    assert(p->all[low].device == device);
     return &p->all[low];
 }
 
-/* Apply rule 3: multiply by the largest power of two with which all weights fit; each weight is
- * at least 1. */
+/* Apply rule 3: multiply all weights by the largest power of two with which their sum fits. Each
+ * weight stays at least 1. */
 static void scale(fedserver_contribution *contributions, size_t count, const parties *p,
                   fedserver_weights *weights) {
     double total = 0;
@@ -151,25 +156,30 @@ static void scale(fedserver_contribution *contributions, size_t count, const par
         const double share = floor(ldexp((double)c->weight * one->kept, power));
         c->share = share >= 1 ? (uint32_t)share : 1;
         c->count = (uint32_t)floor((double)c->share * one->pulled);
-        assert(c->share >= 1 && c->count <= c->share); /* D3: the divisor bounds what is added */
+        /* D3 in docs/durability.md: an update is added at most as often as its share of the
+         * divisor. */
+        assert(c->share >= 1 && c->count <= c->share);
         weights->weight += c->share;
     }
-    assert(weights->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    /* D3 in docs/durability.md: the integer sum can't overflow. */
+    assert(weights->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
 }
 
 static void take_as_claimed(fedserver_contribution *contributions, size_t count) {
     for (size_t k = 0; k < count; k++) {
-        assert(contributions[k].weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3 */
+        /* D3 in docs/durability.md: the weight fits into 32 bits. */
+        assert(contributions[k].weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
         contributions[k].share = contributions[k].count = (uint32_t)contributions[k].weight;
     }
 }
 
-/* The mean loss, with each loss limited: one device's absurd loss must not become the round's
- * loss.
+/* The mean loss. Each loss is limited, so that one device's absurd loss does not become the
+ * round's loss.
  *
- * D3: losses are added as integers, like the values, so that no order changes a bit of the mean.
- * The unit is 2^-33 of the power of two above the largest loss. A weight is an update's samples, or
- * its share. All weights together are below 2^29 (FEDCODEC_FOLD_WEIGHT), the sum below 2^62. */
+ * Losses are added as integers, like the values, so that no order changes a bit of the mean (D3 in
+ * docs/durability.md). The unit is 2^-33 of the power of two above the largest loss. A weight is
+ * an update's samples, or its share. All weights together are below 2^29 (FEDCODEC_FOLD_WEIGHT),
+ * so the sum is below 2^62. */
 static double mean_loss(const fedserver_contribution *contributions, size_t count, double *room,
                         bool as_claimed) {
     enum { TIMES = 100, FEWEST = 3, FRACTION = 33 };
@@ -188,7 +198,8 @@ static double mean_loss(const fedserver_contribution *contributions, size_t coun
         sum += weight * (int64_t)rint(ldexp(loss, FRACTION - above));
         all += weight;
     }
-    assert(all < FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    /* D3 in docs/durability.md: the integer sum can't overflow. */
+    assert(all < FEDCODEC_FOLD_WEIGHT);
     return ldexp((double)sum, above - FRACTION) / (double)all;
 }
 

@@ -1,4 +1,4 @@
-/* What each update of a round counts for: settled when the round commits, from all updates. */
+/* Computes what each update of a round counts for, from all updates, when the round commits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WEIGHTS_H
 #define FEDSERVER_WEIGHTS_H
@@ -12,46 +12,52 @@
 /*
  * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
  *
- *   1. All claims of one device together are lowered to `most` of the round's weight.
- *   2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most`
- *      of the round's reach, the values of its updates are added fewer times, which shortens them.
- *   3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
+ * 1. All claims of one device together are lowered to `most` of the round's weight.
  *
- * Rules 1 and 2 hold if `most` times the number of devices is above 1; with fewer devices one must
- * have more. All updates of a device are lowered by the same factor. The result is a function of
- * the set of claims, to the bit: it depends neither on their order nor on restarts.
+ * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
+ * the round's reach, the values of the device's updates are added fewer times, which shortens
+ * them.
+ *
+ * 3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
+ *
+ * Rules 1 and 2 apply if `most` times the number of devices is above 1. With fewer devices, one of
+ * them must have more than `most`. All updates of a device are lowered by the same factor. The
+ * result depends on the set of claims only, to the bit: neither on their order nor on restarts.
  */
 
 typedef struct fedserver_contribution {
     int64_t device;
     uint64_t weight; /* the claim: the update's samples, times the weight of its age */
-    /* the norm of the update's trained values: as it came, and as it is counted (additions.def) */
+    /* the norm of the update's trained values, as received and as changed by the strategy's
+     * additions (strategies/additions.def) */
     double norm, counted;
     uint32_t samples;
     uint32_t round; /* the version that the update was trained on */
     float loss;
     size_t bytes; /* size of the update's body */
     /* The fields from here on are set by fedserver_weights_settle. */
-    uint32_t share; /* its weight; their sum is fedserver_weights.weight */
-    uint32_t count; /* how often the update's values are added: share, or fewer */
+    uint32_t share; /* the update's final weight; these add up to fedserver_weights.weight */
+    uint32_t count; /* how many times the update's values are added: share, or fewer */
 } fedserver_contribution;
 
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
-    uint64_t weight; /* under FEDCODEC_FOLD_WEIGHT */
-    /* mean loss; of three losses or more, none counts as more than 100 times the median */
+    uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
+    /* mean loss; where there are three or more, each is limited to 100 times the median */
     double loss;
     /* the device with the largest claim, and the device with the largest reach */
     int64_t heaviest, furthest;
-    double heaviest_share;                   /* heaviest's fraction of the claimed weight */
-    double furthest_norm;                    /* norm of furthest's longest update */
-    bool heaviest_lowered, furthest_lowered; /* lowered by rule 1, lowered by rule 2 */
+    /* the heaviest device's fraction of the claimed weight */
+    double heaviest_share;
+    /* the largest norm of the furthest device's updates */
+    double furthest_norm;
+    /* rule 1 lowered the heaviest, rule 2 the furthest device */
+    bool heaviest_lowered, furthest_lowered;
 } fedserver_weights;
 
 /**
- * Settle contributions[count], count >= 1.
- * most: 1 or more for no limit.
- * FED_ENOMEM: nothing is settled.
+ * Settle contributions[count], count >= 1. most: the largest share of one device, 1 or more for no
+ * limit. FED_ENOMEM: nothing is settled.
  */
 fed_status fedserver_weights_settle(fedserver_contribution *contributions, size_t count,
                                     double most, fedserver_weights *weights) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* Answers that several routes give. */
+/* Makes answers that several routes give. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/answers.h"
 
@@ -50,7 +50,8 @@ fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, 
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    for (char *c = message; *c != '\0'; c++) { /* it may quote bytes that came from outside */
+    for (char *c = message; *c != '\0'; c++) {
+        /* the message may quote unprintable bytes of a request */
         *c = *c < ' ' || *c > '~' ? '?' : *c;
     }
     return fedserver_answer_json(response, status,

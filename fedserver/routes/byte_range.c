@@ -1,4 +1,4 @@
-/* Reading Range and If-Range. */
+/* Reads the headers Range and If-Range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/byte_range.h"
 
@@ -12,8 +12,9 @@ void fedserver_tag_write(uint64_t tag, char dst[FEDSERVER_TAG_TEXT]) {
     snprintf(dst, FEDSERVER_TAG_TEXT, "\"%016" PRIx64 "\"", tag);
 }
 
-/* Read digits and move *text after them; false where there are none. A number too large for 64
- * bits becomes UINT64_MAX: after the end of everything, which is what it means. */
+/* Read a number, and move *text behind its digits; false if there are no digits. A number too large
+ * for 64 bits becomes UINT64_MAX, which is after the end of every answer, like the number
+ * itself. */
 static bool read_number(const char **text, uint64_t *number) {
     const char *c = *text;
     uint64_t value = 0;
@@ -27,7 +28,8 @@ static bool read_number(const char **text, uint64_t *number) {
     return some;
 }
 
-/* Read "5-9", "5-" or "-5" with nothing after it: first and last, not yet limited by the total. */
+/* Read a range "5-9", "5-" or "-5" with nothing behind it. *last may lie after the end of the
+ * answer. */
 static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_t *last) {
     bool from = read_number(&text, first);
     if (*text++ != '-') {
@@ -37,7 +39,7 @@ static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_
     if (*text != '\0' || (!from && !to)) {
         return false;
     }
-    if (!from) { /* the last so many bytes */
+    if (!from) { /* "-5" means the last 5 bytes */
         *first = *last == 0 ? UINT64_MAX : *last < total ? total - *last : 0;
         *last = UINT64_MAX;
     } else if (!to) {

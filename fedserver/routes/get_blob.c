@@ -1,4 +1,5 @@
-/* GET /v1/blob/NAME: a sealed download, for caches. Whoever has the name got it from a device. */
+/* GET /v1/blob/NAME: a file of an encrypted (sealed) download, for caches. Only devices of the task
+ * are told the name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
     }
     server->blobs++;
-    char digits[17] = ""; /* the first 64 bits of the name, which names these bytes and no others */
+    /* the name is a digest of the bytes, so its first 64 bits serve as the entity tag */
+    char digits[17] = "";
     memcpy(digits, name, sizeof digits - 1);
     const uint64_t tag = strtoull(digits, NULL, 16);
     response->content_type = "application/octet-stream";

@@ -1,4 +1,4 @@
-/* GET /v1/devices?after=ID&limit=N: the enrolled devices, a portion at a time. */
+/* GET /v1/devices?after=ID&limit=N: lists the enrolled devices, at most `limit` in an answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/running.h"
@@ -8,12 +8,12 @@
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 
-/* What the list is made from: the running tasks, their open rounds, and the list to fill. */
+/* What the list is made from, and the list: the running tasks with their open rounds. */
 typedef struct scene {
     fedserver_rounds rounds;
     int64_t now_ms;
     json_t *list;
-    int64_t last; /* id of the last one listed */
+    int64_t last; /* id of the last device that was listed */
 } scene;
 
 static const char *state_of(const scene *s, const fedserver_device *d) {
@@ -47,7 +47,7 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-/* Marks the devices of a page that declined a task. */
+/* For each device of an answer that declined the task, notes that in the training. */
 typedef struct marking {
     fedserver_training *training;
     int64_t now_ms;
@@ -62,7 +62,7 @@ static fed_status mark_declined(void *user, const fedserver_device *d, fed_error
     return FED_OK;
 }
 
-/* The devices come from the store, which the front can read: it does not ask the rounds'
+/* Read the devices from the store. The front can read it, too, so it does not ask the rounds'
  * process. */
 static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
                                uint64_t *total, fed_error *err) {

@@ -39,7 +39,8 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
     }
 }
 
-/* What the newest rounds of a task say: the quality measured last, and the last commit. */
+/* What the newest rounds of a task tell: the newest measured quality, and the time of the last
+ * commit. */
 typedef struct recent {
     const fedserver_training *training;
     fedserver_round_row measured;
@@ -56,38 +57,43 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
     return FED_OK;
 }
 
-/* TASK_GAUGE(name, help, which, value): value of each task `t` in memory for which `which` is true.
- * runs: it runs. r: what the task's newest rounds say */
+/* TASK_GAUGE(name, help, which, value): writes `value` for each task in memory for which `which` is
+ * true. t: the task; runs: it runs; r: what its newest rounds tell. */
 #define TASK_GAUGES(TASK_GAUGE)                                                                    \
     TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it finished not long ago.", true,    \
                runs)                                                                               \
-    TASK_GAUGE("fed_task_rounds", "Rounds that it has in all.", true, t->task.rules.rounds)        \
-    TASK_GAUGE("fed_task_priority", "Where a device could serve several tasks.", true,             \
-               t->task.priority)                                                                   \
-    TASK_GAUGE("fed_task_memory_bytes", "Estimate of the memory that it takes.", true,             \
+    TASK_GAUGE("fed_task_rounds", "Rounds that the task is to have.", true, t->task.rules.rounds)  \
+    TASK_GAUGE("fed_task_priority", "Which task comes first where a device could serve several.",  \
+               true, t->task.priority)                                                             \
+    TASK_GAUGE("fed_task_memory_bytes", "Estimate of the memory that the task takes.", true,       \
                t->memory_bytes)                                                                    \
-    TASK_GAUGE("fed_model_version", "Rounds committed into its model.", true, t->versions.version) \
-    TASK_GAUGE("fed_round_number", "The open round.", runs, t->round.number)                       \
-    TASK_GAUGE("fed_round_attempt", "Its attempt.", runs, t->round.attempt)                        \
+    TASK_GAUGE("fed_model_version", "Rounds committed into the task's model.", true,               \
+               t->versions.version)                                                                \
+    TASK_GAUGE("fed_round_number", "Number of the open round.", runs, t->round.number)             \
+    TASK_GAUGE("fed_round_attempt", "Attempt of the open round.", runs, t->round.attempt)          \
     TASK_GAUGE("fed_round_cohort", "Slots of the open round.", runs, t->task.rules.cohort)         \
-    TASK_GAUGE("fed_round_goal", "Updates at which it commits at once.", runs, t->task.rules.goal) \
-    TASK_GAUGE("fed_round_minimum", "Updates with which it commits at the deadline.", runs,        \
+    TASK_GAUGE("fed_round_goal", "Updates at which the round commits at once.", runs,              \
+               t->task.rules.goal)                                                                 \
+    TASK_GAUGE("fed_round_minimum", "Updates with which the round commits at its deadline.", runs, \
                t->task.rules.minimum)                                                              \
     TASK_GAUGE("fed_round_leased", "Slots of the open round that are taken.", runs,                \
                t->round.leased)                                                                    \
-    TASK_GAUGE("fed_round_received", "Updates counted.", runs, t->round.received)                  \
-    TASK_GAUGE("fed_round_closing", "1 while its version is being made, else 0.", runs,            \
-               t->round.phase == FEDSERVER_ROUND_CLOSING)                                          \
-    TASK_GAUGE("fed_round_opened_seconds", "When it opened, Unix time.", runs,                     \
+    TASK_GAUGE("fed_round_received", "Updates counted in the open round.", runs,                   \
+               t->round.received)                                                                  \
+    TASK_GAUGE("fed_round_closing", "1 while the open round's version is being made, else 0.",     \
+               runs, t->round.phase == FEDSERVER_ROUND_CLOSING)                                    \
+    TASK_GAUGE("fed_round_opened_seconds", "When the open round opened, Unix time.", runs,         \
                (double)t->round.opened_ms / 1000.0)                                                \
-    TASK_GAUGE("fed_round_deadline_seconds", "Its deadline, Unix time; 0 before the first lease.", \
-               runs, (double)t->round.deadline_ms / 1000.0)                                        \
+    TASK_GAUGE("fed_round_deadline_seconds",                                                       \
+               "Deadline of the open round, Unix time; 0 before the first lease.", runs,           \
+               (double)t->round.deadline_ms / 1000.0)                                              \
     TASK_GAUGE("fed_last_commit_seconds",                                                          \
                "When the task's last round was committed, Unix time; 0: none was.", true,          \
                (double)r->committed_ms / 1000.0)                                                   \
-    TASK_GAUGE("fed_model_accuracy", "Of the newest version that was evaluated.",                  \
+    TASK_GAUGE("fed_model_accuracy", "Accuracy of the newest version that was evaluated.",         \
                r->measured.measured && t->arch.loss != FED_LOSS_SQUARED, r->measured.accuracy)     \
-    TASK_GAUGE("fed_model_test_loss", "Likewise.", r->measured.measured, r->measured.test_loss)
+    TASK_GAUGE("fed_model_test_loss", "Test loss of the newest version that was evaluated.",       \
+               r->measured.measured, r->measured.test_loss)
 
 static void write_tasks(fed_writer *w, const recent *tasks, size_t count) {
 #define WRITE_GAUGE(name, help, which, value)                                                      \
@@ -121,7 +127,7 @@ static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) 
     }
     fedserver_metric_gauge(w, "fed_tasks_running", "Tasks that run.", (double)running);
     fedserver_metric_gauge(w, "fed_task_memory_limit_bytes",
-                           "What all tasks together may take; 0: no limit.",
+                           "Memory that all tasks together may take; 0: no limit.",
                            (double)rounds->memory_limit);
     if (status == FED_OK) {
         write_tasks(w, newest, rounds->task_count);
@@ -136,8 +142,8 @@ enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
 _Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
                "make FEDSERVER_CENSUS of server.h larger");
 
-/* Each call counts so many devices at most: all requests wait for it. So of a larger crowd the
- * counts are older. */
+/* Count some more devices. All requests wait meanwhile, so a call counts AT_ONCE devices at most.
+ * With more devices, the numbers in `counted` are those of the last complete count. */
 static void go_on_counting(fedserver *server, int64_t now_ms) {
     enum { AT_ONCE = 20000 };
     fedserver_census *census = &server->census;
@@ -159,7 +165,7 @@ static void go_on_counting(fedserver *server, int64_t now_ms) {
     }
 }
 
-/* Devices that are not in memory have not come since the start. */
+/* Devices that are not in memory have sent no request since the start, so they count as away. */
 static void write_devices(fed_writer *w, fedserver *server, uint64_t enrolled, int64_t now_ms) {
     const uint64_t *counted = server->census.counted;
     uint64_t in_memory = 0;
@@ -167,16 +173,17 @@ static void write_devices(fed_writer *w, fedserver *server, uint64_t enrolled, i
     for (size_t s = 0; s < STATES; s++) {
         in_memory += counted[s];
     }
-    fedserver_metric_head(w, "fed_devices_state", "gauge",
-                          "Devices, by what they do; away: also those that have not come since the "
-                          "start. Counted 20,000 at a time.");
+    fedserver_metric_head(
+        w, "fed_devices_state", "gauge",
+        "Devices, by state; away has also those that sent no request since the start. "
+        "A scrape counts 20,000 of them anew.");
     for (size_t s = 0; s < STATES; s++) {
         const number others = s == AWAY && enrolled > in_memory ? enrolled - in_memory : 0;
         const number devices = counted[s];
         fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], devices + others);
     }
     fedserver_metric_computers(w, "fed_devices_computing",
-                               "Admitted devices that have come since the start, by what they "
+                               "Valid devices that sent a request since the start, by what they "
                                "compute on.",
                                counted + STATES);
 }
@@ -189,11 +196,12 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fed_writer w;
     fed_writer_growing(&w);
     fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)enrolled);
-    /* Writes nothing if the certificate can't be read: another process may serve it. */
+    /* Leave the metric out if the certificate can't be read. */
     const int32_t days = fedserver_certificate_days(server->directory, call->now_ms);
     if (days != INT32_MIN) {
         fedserver_metric_gauge(&w, "fed_certificate_days",
-                               "Whole days until server.pem expires; below 0: it has.", days);
+                               "Whole days until server.pem expires; below 0: it has expired.",
+                               days);
     }
     write_devices(&w, server, enrolled, call->now_ms);
     const fed_status status = tasks(&w, server, err);
@@ -212,9 +220,10 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     assignments(&w, c);
     fedserver_metric_counter(&w, "fed_cache_downloads_total",
                              "Downloads answered with the address of a cache.", c->cache_downloads);
-    fedserver_metric_counter(&w, "fed_cache_download_bytes_total", "Bytes of these downloads.",
+    fedserver_metric_counter(&w, "fed_cache_download_bytes_total",
+                             "Bytes of downloads answered with the address of a cache.",
                              c->cache_download_bytes);
-    /* Their earlier names; 0.3.0 drops them. */
+    /* Earlier names of the two metrics above; release 0.3.0 drops them. */
     fedserver_metric_counter(&w, "fed_downloads_elsewhere_total",
                              "The earlier name, which 0.3.0 drops, of fed_cache_downloads_total.",
                              c->cache_downloads);

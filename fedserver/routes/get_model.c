@@ -1,4 +1,5 @@
-/* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of it. */
+/* GET /v1/model?task=T&have=V&want=W&can=C: the parts by which a device gets from its version to
+ * another, or a range of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -8,10 +9,12 @@
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-/* A download that is not longer costs more at a cache: a second request. */
+/* From a cache a download needs a second request, so one of up to this many bytes is sent
+ * directly. */
 enum { WORTH_A_CACHE = 4096 };
 
-/* *len = 0: this answer can't, or need not, come from a cache. */
+/* Write each run as a sealed file for caches, and append the files' addresses to w. *len: the sum
+ * of their bytes. */
 static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                             const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
                             uint64_t *len) {
@@ -28,7 +31,8 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                                                        &request, now_ms, &address, &why);
         if (status != FED_OK && status != FED_EBUSY) {
             fed_logf(rounds->log, FED_LOG_WARN,
-                     "downloads for caches can't be kept, so devices get the bytes from here: %s",
+                     "downloads for caches can't be stored, so devices get the bytes from the "
+                     "coordinator: %s",
                      why.text);
         }
         FED_TRY(status);
@@ -38,7 +42,7 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
     return w->status;
 }
 
-/* The addresses of the runs, as one part. */
+/* Make the answer's body of the addresses, as one part. */
 static fed_status write_cache_download(const fedserver_download_request *request,
                                        const fed_writer *addresses, fedserver_response *response,
                                        uint64_t *tag) {
@@ -55,7 +59,8 @@ static fed_status write_cache_download(const fedserver_download_request *request
     return response->body != NULL ? FED_OK : FED_ENOMEM;
 }
 
-/* Name a cache in place of the bytes. response->body stays NULL where the bytes are to be sent. */
+/* Answer with addresses at a cache in place of the bytes. response->body stays NULL where the bytes
+ * are to be sent instead. */
 static fed_status answer_cache_download(fedserver *server, fedserver_training *t,
                                         const fedserver_old_versions *old,
                                         const fedserver_download_request *request, int64_t now_ms,
@@ -117,7 +122,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                       "have may be none");
     }
     if (!fedserver_query_number(query, "can", UINT32_MAX, &can)) {
-        can = 0; /* a device of an older release does not say what it has */
+        can = 0; /* a device of an older release does not send its capabilities */
     }
     fedserver_training *t = fedserver_rounds_task(&server->rounds, task);
     uint64_t tag = 0;

@@ -1,5 +1,5 @@
-/* GET / and what it loads: the dashboard, without anything from elsewhere; and the page to log in.
- */
+/* GET / and the files that it loads: the dashboard, which loads nothing from other hosts, and the
+ * login page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* GET /rounds.csv?task=N: the committed rounds as a table for other programs, the oldest first. */
+/* GET /rounds.csv?task=N: lists the committed rounds as a table for other programs, the oldest
+ * first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-/* Most columns behind the fixed ones. Each is for a name that devices report of their own. */
+/* The most columns for custom metrics, which stand behind the fixed columns. */
 enum { OWN_COLUMNS = 128 };
 
 typedef struct own_column {
@@ -15,7 +16,7 @@ typedef struct own_column {
     bool evaluated;
 } own_column;
 
-/* What a round has in such a column. */
+/* The value of a round in a custom metric's column. */
 typedef struct own_cell {
     uint32_t round, column;
     double mean;
@@ -36,7 +37,7 @@ static fed_status keep_round(void *user, const fedserver_round_entry *entry, fed
                : fed_fail(err, t->rounds.status, "out of memory for the rounds");
 }
 
-/* The number of a metric's column. OWN_COLUMNS: there is no room for another one. */
+/* Find or add a metric's column. Returns OWN_COLUMNS if there is no room for another column. */
 static uint32_t column_of(table *t, const char *name, bool evaluated) {
     uint32_t k = 0;
     while (k < t->column_count &&
@@ -66,7 +67,8 @@ static fed_status keep_own(void *user, const fedserver_own_list *list, fed_error
                : fed_fail(err, t->cells.status, "out of memory for the rounds' metrics");
 }
 
-/* The round's cells: *at is the first that is not of an earlier round. */
+/* Write the round's values in the columns of custom metrics. *at: index of the first cell that is
+ * not of an earlier round. */
 static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at) {
     const own_cell *cells = (const void *)t->cells.data;
     const size_t count = t->cells.len / sizeof *cells;

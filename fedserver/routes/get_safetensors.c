@@ -38,8 +38,9 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
     snprintf(name, sizeof name, "download-%ld.safetensors", (long)getpid());
     fedserver_path(server->directory, name, path, sizeof path);
-    /* A visitor ends nobody: a failure is an answer. If the store undid the batch, its commit fails
-     * all the same (S18). */
+    /* A request of a visitor must not stop the coordinator, so a failure becomes an answer. If the
+     * store has undone the batch of requests, its commit fails nevertheless (S18 in
+     * docs/durability.md). */
     const fed_status made = fedserver_model_export(server, task, path, &why);
     if (made != FED_OK) {
         return made == FED_ENOTFOUND

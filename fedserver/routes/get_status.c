@@ -1,4 +1,5 @@
-/* GET /v1/status: the whole state as JSON, with a sentence that says what the round waits for. */
+/* GET /v1/status: the state of the coordinator as JSON, with a sentence that says what each open
+ * round waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,11 +12,12 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* ROUNDS_SHOWN: of the task to speak of. All running tasks share as many, and each has at least
- * ROUNDS_LEAST. */
+/* ROUNDS_SHOWN: how many rounds of the main task are listed. All running tasks together also list
+ * ROUNDS_SHOWN rounds, but each of them at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are
+ * over are listed. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
-/* Every key that the task has, with what holds in the open round. */
+/* Add all keys of the task, with the values that hold in the phase of the open round. */
 static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
@@ -23,7 +25,7 @@ static void add_keys(json_t *made, const fedserver_task *task, const fedserver_p
                                  ? (const char *)phase + field->phase_offset
                                  : (const char *)task + field->offset;
         if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
-            fed_writer text; /* a value as the task's own text has it */
+            fed_writer text; /* the value in the form that it has in the task's text */
             fed_writer_growing(&text);
             fedserver_field_write(field, member, &text);
             json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
@@ -54,7 +56,7 @@ static json_t *task_json(const fedserver_training *t) {
     return made;
 }
 
-/* NULL: the sentence is not known. */
+/* The device that stands out in a round, with its amount; a JSON null if there is none. */
 static json_t *standout_json(const fedserver_standout *who, const char *amount) {
     return who->device == 0 ? json_null()
                             : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
@@ -89,7 +91,8 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
 }
 
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    /* newest first, none is missing; NULL: the round is not shown */
+    /* The rounds are listed from the newest on, without a gap, so a round's index follows from its
+     * number. round is NULL if that round is not listed. */
     const json_int_t newest =
         json_integer_value(json_object_get(json_array_get(user, 0), "number"));
     json_t *round =
@@ -112,8 +115,8 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* An entity tag that stays the same while only the time and the traffic change, as they do in
- * each answer. */
+/* Set a weak entity tag that does not depend on the time and the traffic, which change with each
+ * answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);
@@ -132,11 +135,11 @@ static void tag_status(json_t *root, fedserver_response *response) {
 static fed_status rounds_json(fedserver *server, const fedserver_training *t, uint32_t most,
                               json_t **rounds, fed_error *err) {
     told_rounds told = {json_array(), most, t->arch.loss == FED_LOSS_SQUARED};
-    const uint64_t id = t->task.wire.id; /* the open round is among those that are visited */
+    const uint64_t id = t->task.wire.id; /* the open round is visited, too, so ask for one more */
     fed_status status =
         server->store->round_each(server->db, id, most + 1, append_round, &told, err);
     const size_t count = json_array_size(told.rounds);
-    if (status == FED_OK && count > 0) { /* add what devices reported of their own */
+    if (status == FED_OK && count > 0) { /* add the devices' custom metrics */
         const json_t *oldest = json_array_get(told.rounds, count - 1);
         const json_int_t first = json_integer_value(json_object_get(oldest, "number"));
         status = fedserver_own_each(server, id, (uint32_t)first, append_own, told.rounds, err);
@@ -145,7 +148,7 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* Adds task, round and rounds to `made`. t: NULL, there is no task. */
+/* Add the keys task, round and rounds to `made`. t NULL: there is no task. */
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
@@ -156,7 +159,7 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     return status;
 }
 
-/* Every task that runs, with its open round and its newest rounds. */
+/* Add every running task, with its open round and its newest rounds. */
 static fed_status add_running(fedserver *server, int64_t now_ms, json_t *running, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;
     const uint32_t share = ROUNDS_SHOWN / (uint32_t)(rounds->task_count + 1);
@@ -190,14 +193,14 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
     const int64_t expires_s = fedserver_certificate_expires_s(server->directory, "server.pem");
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
-    /* Of several coordinators with one store, this one leads. */
+    /* Only the leader answers this request, so "leader" is this coordinator's address. */
     json_t *coordinators =
         server->setup.address == NULL
             ? json_null()
             : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
                         (json_int_t)server->lead.term, "followers", (json_int_t)server->followers);
     json_t *groups = fedserver_worker_groups_json(server, call->now_ms);
-    /* "gangs" is their earlier name; 0.3.0 drops it. */
+    /* "gangs" is the earlier name of "worker_groups"; release 0.3.0 drops it. */
     json_t *root = json_pack(
         "{s:s, s:i, s:I, s:I, s:O, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", FED_VERSION,
         "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",

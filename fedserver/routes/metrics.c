@@ -1,4 +1,5 @@
-/* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+/* Writes metrics in the text format of Prometheus, and the metrics that every process of the
+ * coordinator has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/metrics.h"
 
@@ -50,7 +51,7 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
     }
 }
 
-/* -- rounds -- */
+/* -- metrics of rounds -- */
 
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {
     uint64_t sum = 0;
@@ -69,10 +70,11 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
                      counters->round_seconds, (unsigned long long)sum);
 }
 
-/* -- a process -- */
+/* -- metrics of a process -- */
 
 static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
-    static const int always[] = {200, 400, 401, 403, 409, 429, 503}; /* rates need the start time */
+    /* these are written even if 0, so that a rate can be computed from the first answer on */
+    static const int always[] = {200, 400, 401, 403, 409, 429, 503};
     char name[NAME];
     snprintf(name, sizeof name, "%s_responses_total", prefix);
     fedserver_metric_head(w, name, "counter", "Answers sent, by status.");
@@ -92,7 +94,8 @@ static void handshakes(const fedserver *server, const char *prefix, fed_writer *
     static const char *const reasons[] = {"budget", "certificate", "unfinished"};
     char name[NAME];
     snprintf(name, sizeof name, "%s_handshakes_failed_total", prefix);
-    fedserver_metric_head(w, name, "counter", "Connections without a request, by reason.");
+    fedserver_metric_head(w, name, "counter",
+                          "Connections that ended without a request, by reason.");
     for (size_t k = 0; k < sizeof reasons / sizeof reasons[0]; k++) {
         fed_write_printf(w, "%s{reason=\"%s\"} %llu\n", name, reasons[k],
                          (unsigned long long)server->wire.handshakes[k]);
@@ -105,7 +108,7 @@ static double resident_bytes(void) {
     if (file == NULL) {
         return 0;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel wrote */
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel writes valid numbers */
     const int found = fscanf(file, "%ld %ld", &size, &resident);
     (void)fclose(file);
     return found == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
@@ -118,7 +121,7 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     answers(server, prefix, w);
     handshakes(server, prefix, w);
     snprintf(name, sizeof name, "%s_blobs_total", prefix);
-    fedserver_metric_counter(w, name, "Requests of caches for downloads that are there.",
+    fedserver_metric_counter(w, name, "Requests of caches that were answered with a download.",
                              server->blobs);
     snprintf(name, sizeof name, "%s_cpu_seconds_total", prefix);
     fedserver_metric_head(w, name, "counter", "CPU time of this process.");
@@ -127,20 +130,20 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     fedserver_metric_gauge(w, name, "Memory of this process.", resident_bytes());
 }
 
-/* -- the directory -- */
+/* -- metrics of the directory -- */
 
 void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     static const char *const names[] = {"server", "ca"};
     struct statvfs disk;
-    fedserver_metric_head(w, "fed_build_info", "gauge", "1; the version is its label.");
+    fedserver_metric_head(w, "fed_build_info", "gauge", "Always 1; the label has the version.");
     fed_write_printf(w, "fed_build_info{version=\"%s\"} 1\n", FED_VERSION);
     if (statvfs(server->directory, &disk) == 0) {
         fedserver_metric_gauge(w, "fed_directory_free_bytes",
-                               "Free on the disk of the coordinator's directory.",
+                               "Free bytes on the disk of the coordinator's directory.",
                                (double)disk.f_bavail * (double)disk.f_frsize);
     }
     fedserver_metric_head(w, "fed_certificate_expires_seconds", "gauge",
-                          "Until when a certificate is good, Unix time; 0: it can't be read.");
+                          "When a certificate expires, Unix time; 0: it can't be read.");
     for (size_t k = 0; k < 2; k++) {
         char file[16];
         snprintf(file, sizeof file, "%s.pem", names[k]);
@@ -149,7 +152,7 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     }
 }
 
-/* -- two processes -- */
+/* -- the front's metrics behind those of the rounds' process -- */
 
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) {

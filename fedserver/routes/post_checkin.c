@@ -1,4 +1,4 @@
-/* POST /v1/checkin: a device says what it holds and is told what to do. */
+/* POST /v1/checkin: a device tells which tasks and versions it has, and gets an assignment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fedserver/rounds/device_marks.h"
@@ -11,17 +11,20 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 
-/* The longest time that an answer is held back: NATs and proxies forget a connection later. */
+/* The longest time for which an answer is held back: NATs and proxies forget a silent connection
+ * soon after it. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* How long a device waits: when idle, and at least and at most while a deadline runs. */
+/* How long a device waits before it asks again: without a deadline; at least and at most while a
+ * round's deadline runs. */
 enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Come back in about a tenth of what is left of the task's round, or later if many devices wait.
- * The time for which a request was held counts as part of that wait. t: NULL, no task is meant. */
+/* Answer that the device is to come back in about a tenth of the round's time that is left, or
+ * later if many devices wait. The time for which the request was held is subtracted. t NULL: there
+ * is no task to wait for. */
 static void wait_for(fedserver *server, const fedserver_training *t, const fedserver_call *call,
                      fed_wait_reason reason, fed_assignment *answer) {
     int64_t least_ms = IDLE_MS;
@@ -53,7 +56,7 @@ static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_
                              err);
 }
 
-/* All tasks of the device are over for ever, and no other is about to begin. */
+/* *all: all tasks of the device are over, and no other task is about to begin. */
 static fed_status are_over(const fedserver *server, const fed_checkin *checkin, bool *all,
                            fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);
@@ -64,7 +67,7 @@ static fed_status are_over(const fedserver *server, const fed_checkin *checkin, 
     return FED_OK;
 }
 
-/* A task of the device that has finished with a model which the device does not have yet. NULL:
+/* Find a task of the device that has finished with a model that the device does not have yet. NULL:
  * there is none in memory. */
 static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
@@ -77,9 +80,9 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
     return NULL;
 }
 
-/* *replaced: the task that makes room for `task` in the device; 0: the device holds `task`, or has
- * a free slot. A task that is over comes first, then one for which the device keeps no slot. Of
- * several, it is the one that the device trained longest ago. */
+/* Find the task that the device must drop for `task`. *replaced = 0: the device holds `task`
+ * already, or has a free slot. A task that is over is dropped first, then one for which the device
+ * need keep nothing. Of several, the one that the device trained longest ago is dropped. */
 static fed_status find_replaced(const fedserver *server, const fedserver_call *call,
                                 const fed_checkin *checkin, uint64_t task, uint64_t *replaced,
                                 fed_error *err) {
@@ -94,14 +97,15 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
         *replaced = checkin->held[k].task;
         found = !fedserver_task_kept(&server->rounds, *replaced, call->device, call->now_ms);
     }
-    if (!found) { /* its lease stands since a time when there was room */
+    if (!found) {
+        /* the device has a lease for `task` from a time when it had room for it: drop the oldest */
         *replaced = checkin->held[count - 1].task;
     }
     return FED_OK;
 }
 
-/* No task runs, or none for this device. A device gets the last model of each task that it took
- * part in, once; all others are told that the task is over. */
+/* No task runs, or none for this device. If the device took part in tasks that are finished, it
+ * gets the last model of each, once. Otherwise it is told to wait, or that all tasks are over. */
 static fed_status without_a_task(fedserver *server, const fedserver_call *call,
                                  const fed_checkin *checkin, fed_assignment *answer,
                                  fed_error *err) {
@@ -122,7 +126,7 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     return FED_OK;
 }
 
-/* *admit_ms: when the cohort admits this device; 0: unknown. */
+/* Answer a device that trains. *admit_ms: when it may get a slot; 0: not known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                         fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     fedserver_device *device = call->device;
@@ -153,9 +157,9 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
     }
 }
 
-/* Of the tasks with a version that the device has not measured, the one whose number follows that
- * of the task that the device measured last: so each task has its turn. NULL: there is none.
- * *any: there is a task that the device can measure. */
+/* Find a task whose newest version the device has not measured. Of several, it is the next one by
+ * number after the task that the device measured last, so that each task has its turn. NULL: there
+ * is none. *any: a task runs that the device can measure. */
 static const fedserver_training *find_to_measure(const fedserver *server,
                                                  const fedserver_call *call, bool *any) {
     const fedserver_rounds *rounds = &server->rounds;
@@ -168,7 +172,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
             continue;
         }
         *any = *any || fedserver_training_runs(t);
-        /* the distance from `last` wraps around, and is largest for `last` itself */
+        /* the unsigned difference to `last` wraps around, and is largest for `last` itself */
         if (fedserver_measured(t, call->device) != t->versions.version &&
             (found == NULL || t->task.wire.id - last - 1 < found->task.wire.id - last - 1)) {
             found = t;
@@ -177,8 +181,8 @@ static const fedserver_training *find_to_measure(const fedserver *server,
     return found;
 }
 
-/* Each evaluating device measures each version once, the last one too: the devices' test data
- * differ. */
+/* Answer a device that evaluates. Each such device measures each version once, also a task's last
+ * one, because their test data differ. */
 static fed_status evaluate(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer, fed_error *err) {
     bool any = false;
@@ -202,12 +206,12 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_status status = fed_checkin_read(&r, &checkin);
     if (status == FED_EVERSION) {
         return fedserver_answer_error(response, err, 400, "protocol_version",
-                                      "this coordinator speaks another version of the protocol; "
+                                      "this coordinator has another version of the protocol; "
                                       "bring device and coordinator to the same release");
     }
     if (status != FED_OK || fed_reader_end(&r) != FED_OK) {
         return fedserver_answer_error(response, err, 400, "bad_request",
-                                      "the body is not a check-in");
+                                      "the body is not a check-in as in docs/protocol.md");
     }
     fedserver_device_computes(call->device, request->computes_on);
     const bool evaluates = checkin.role == FED_ROLE_EVALUATE;
@@ -226,9 +230,11 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     } else {
         FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
     }
-    int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or already past */
+    /* 0 or less: the time is not known, or already past */
+    int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* An evaluator holds the last model before the task is over: this answer tells it the end. */
+    /* Do not hold back the answer that tells an evaluator that the task is over: it has the last
+     * model already, and waits only for this. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;

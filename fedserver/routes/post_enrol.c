@@ -1,4 +1,5 @@
-/* POST /v1/enrol: a one-time token and a certificate request in, a certificate out. */
+/* POST /v1/enrol: takes a one-time token and a certificate request, and answers with a
+ * certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/enrolment.h"

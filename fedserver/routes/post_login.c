@@ -1,4 +1,4 @@
-/* POST /v1/login: a link becomes a session. */
+/* POST /v1/login: takes the token of a login link, and answers with a session's cookie. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

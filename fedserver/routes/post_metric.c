@@ -1,4 +1,4 @@
-/* POST /v1/metric: an evaluating device says how good a version of the model is. */
+/* POST /v1/metric: takes what an evaluating device measured of a version of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/own_table.h"
@@ -22,11 +22,11 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
     fedserver_training *t = fedserver_rounds_task(&server->rounds, metric.task);
     if (t == NULL || metric.version > t->versions.version) {
         return fedserver_answer_error(response, err, 404, "version_unknown",
-                                      "no task in memory has such a version");
+                                      "no task in memory has that version; check in again");
     }
     FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
-    /* Each device's custom metrics are a list of their own: they are summed up when somebody asks.
-     */
+    /* The custom metrics of each device are stored as a list of their own, and are summed up when
+     * they are read. */
     fedserver_own_table table = {.count = 0};
     fedserver_own_count(&table, &own, metric.samples);
     FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,

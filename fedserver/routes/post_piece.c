@@ -8,7 +8,7 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* A piece as it came. */
+/* A piece of an update, as the request brings it. */
 typedef struct piece {
     fed_piece head;
     const uint8_t *data;
@@ -26,7 +26,7 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* How many bytes of this message are stored. *other: pieces of another message are stored
+/* Find how many bytes of this message are stored. *other: pieces of another message are stored
  * instead. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
@@ -57,7 +57,7 @@ static fed_status answer_end(fedserver_response *response, uint64_t end, fed_err
     return fedserver_answer(response, 202, "application/octet-stream", &body, err);
 }
 
-/* Answer a complete message: it is an update like any other. */
+/* Answer a complete message like an update that came in one request. */
 static fed_status take_message(fedserver *server, const fedserver_call *call, const piece *p,
                                const uint8_t *bytes, size_t len, fedserver_response *response,
                                fed_error *err) {
@@ -71,7 +71,7 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                   "digest differs)");
 }
 
-/* Put together all stored pieces and this one, the last. */
+/* Join all stored pieces and this last one, and take the message. */
 static fed_status take_whole(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const size_t total = (size_t)p->head.total;
@@ -93,7 +93,7 @@ static fed_status take_whole(fedserver *server, const fedserver_call *call, cons
     return status;
 }
 
-/* Take a piece of this device's own, standing lease. */
+/* Take a piece of an update for a lease that the device holds. */
 static fed_status take_piece(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const fedserver_store *store = server->store;
@@ -103,7 +103,8 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
     FED_TRY(find_end(server, call, p, &end, &other, err));
     bool last = p->head.offset == end && end + p->len == p->head.total;
     if (p->head.offset != end || p->len == 0 || (!last && p->len < p->head.total / FED_PIECES)) {
-        /* a question, bytes sent before, a piece too early, or one too small */
+        /* An empty piece asks how much has arrived. Others are not stored if they repeat bytes,
+         * come too early, or are too small. */
         return answer_end(response, end, err);
     }
     if (last) {
@@ -123,16 +124,18 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     if (!piece_read(call->request, &p)) {
         server->rounds.counters.updates_bad++;
         call->device->refused++;
-        return fedserver_answer_error(response, err, 400, "bad_update",
-                                      "the body is not a piece of an update");
+        return fedserver_answer_error(
+            response, err, 400, "bad_update",
+            "the body is not a piece of an update as in docs/protocol.md");
     }
-    /* what an update with this head would be to the round */
+    /* The lease is checked as if a whole update with this head had come. */
     const fed_update head = {
         .task = p.head.task, .round = p.head.round, .lease = p.head.lease, .samples = 1};
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
                                       call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
-        /* The lease does not stand, or its update is counted: say so, as to any update. */
+        /* The lease has ended, or its update is counted already: give the answer that the whole
+         * update would get. */
         uint8_t bytes[64];
         fed_writer w;
         fed_writer_fixed(&w, bytes, sizeof bytes);
@@ -143,8 +146,8 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
         server->rounds.counters.updates_too_large++;
         call->device->refused++;
         return fedserver_answer_error(response, err, 413, "too_large",
-                                      "no update of this task can be so large; check the client's "
-                                      "task");
+                                      "no update of this task can be so large; check that the "
+                                      "client has the coordinator's task");
     }
     return take_piece(server, call, &p, response, err);
 }

@@ -1,4 +1,5 @@
-/* POST /v1/renew: a request signed with an enrolled device's key in, its next certificate out. */
+/* POST /v1/renew: takes a certificate request signed with an enrolled device's key, and answers
+ * with the device's next certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -47,8 +48,8 @@ fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call 
     }
     fed_writer body;
     fed_writer_growing(&body);
-    /* Send the CAs, so that a device learns of a new one. A person must solve it if they do not
-     * fit. */
+    /* Append ca.pem, so that a device learns of a new CA. If it does not fit, it is left out, and a
+     * person must give it to the device. */
     const char *cas = server->ca_bundle.text;
     cas = strlen(issued->cert.text) + strlen(cas) < FED_PEM_SIZE ? cas : "";
     fed_write_printf(&body, "devices-port: %u\n%s%s", server->devices_port, issued->cert.text, cas);

@@ -1,4 +1,4 @@
-/* POST /v1/update: a device's update is checked whole, then counted, once and durably. */
+/* POST /v1/update: checks a device's update completely, then counts it once and durably. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
@@ -7,7 +7,8 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* status: why the update can't be counted, as open of fedserver_intake says; *why: the sentence. */
+/* Refuse an update that does not fit the task. status: FED_ERANGE or another error from `open` of
+ * fedserver_intake; *why: the sentence. */
 static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fed_status status,
                                const fed_error *why, fedserver_response *response, fed_error *err) {
     const bool range = status == FED_ERANGE;
@@ -18,7 +19,8 @@ static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fe
                                   range ? "out_of_range" : "bad_update", "%s", why->text);
 }
 
-/* An older release stored no digest: it is learned from the update's first repetition. */
+/* Answer a repeated update, which was counted before. A release that stored no digest may have
+ * counted it: then store the digest now. */
 static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
                                 fed_error *err) {
     server->rounds.counters.updates_repeated++;
@@ -51,7 +53,7 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
         server->rounds.counters.updates_stale++;
         return fedserver_answer_error(response, err, 409, "too_stale",
                                       "the model has moved on too far since this update's version; "
-                                      "keep it in the residual and check in");
+                                      "keep the update in the residual and check in");
     case FEDSERVER_DO_REFUSE_UNKNOWN:
         server->rounds.counters.updates_unknown++;
         return fedserver_answer_error(response, err, 409, "lease_unknown",
@@ -83,7 +85,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
-    const fedserver_round_rules no_rules = {0}; /* of a task that is not in memory */
+    const fedserver_round_rules no_rules = {0}; /* for a task that is not in memory */
     fedserver_round no_round = {.phase = FEDSERVER_ROUND_NONE};
     const fedserver_round_action action =
         fedserver_round_step(t != NULL ? &t->task.rules : &no_rules,

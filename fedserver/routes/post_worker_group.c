@@ -1,4 +1,4 @@
-/* POST /v1/gang: a device that is a cluster tells what its workers do. */
+/* POST /v1/gang: takes what a device that is a cluster tells of its worker group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -21,14 +21,15 @@ fed_status fedserver_post_worker_group(fedserver *server, const fedserver_call *
     }
     free(told);
     if (status == FED_EVERSION) {
-        return fedserver_answer_error(response, err, 400, "gang_layout",
-                                      "this coordinator knows another layout of this message; "
-                                      "bring device and coordinator to the same release");
+        return fedserver_answer_error(
+            response, err, 400, "gang_layout",
+            "this coordinator has another layout of a worker group's message; "
+            "bring device and coordinator to the same release");
     }
     return status == FED_OK
                ? FED_OK
                : fedserver_answer_error(response, err, 400, "bad_gang",
-                                        "the body is not what fed/worker_group.h says of a "
-                                        "worker group: its workers in the order of their "
+                                        "the body is not a worker group's message as in "
+                                        "fed/worker_group.h: workers in the order of their "
                                         "ranks, at most 64, all numbers finite");
 }

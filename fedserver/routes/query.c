@@ -1,4 +1,4 @@
-/* Keys and values after the question mark. */
+/* Reads keys and values after the question mark of an address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/query.h"
 
@@ -21,7 +21,8 @@ bool fedserver_query_number(const char *query, const char *key, uint64_t limit, 
     size_t len = 0;
     const char *text = fedserver_query_value(query, key, &len);
     uint64_t value = 0;
-    if (text == NULL || len == 0 || len > 19) { /* 19 digits always fit */
+    if (text == NULL || len == 0 || len > 19) {
+        /* a number of 19 digits always fits into 64 bits */
         return false;
     }
     for (size_t k = 0; k < len; k++) {

@@ -1,4 +1,4 @@
-/* The part of an address after the question mark. */
+/* Reads the part of an address after the question mark. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_QUERY_H
 #define FEDSERVER_QUERY_H
@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The value of `key` in a query such as "task=1&have=none"; NULL where it is missing. */
+/** Find the value of `key` in a query such as "task=1&have=none"; NULL if it is missing. */
 const char *fedserver_query_value(const char *query, const char *key, size_t *len);
 
-/** A value that must be a whole number up to limit. False: it is missing, or not such a number. */
+/** Read a value that must be a whole number up to limit. False: it is missing, or not such a
+ * number. */
 bool fedserver_query_number(const char *query, const char *key, uint64_t limit, uint64_t *number);
 
 #endif

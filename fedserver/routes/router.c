@@ -1,4 +1,5 @@
-/* The table of routes, and the checks that come before every one of them. */
+/* Finds a request's route in the table of routes, and makes the checks that come before every
+ * route. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/router.h"
 
@@ -17,8 +18,8 @@
 /* Bits of a route's ways. */
 enum {
     PLAIN = 0,
-    RELAYED = 1, /* the process of the rounds answers, also where the front is another process */
-    IN_PARTS = 2 /* the beginning of a body is of use without the rest */
+    RELAYED = 1, /* the rounds' process answers, even if the front is another process */
+    IN_PARTS = 2 /* a body whose connection breaks is handled as far as it came */
 };
 
 /* Bits of a route's roles. */
@@ -26,7 +27,7 @@ enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,
     OPERATOR = 1 << FEDSERVER_ROLE_OPERATOR,
-    READER = 1 << 8, /* at the front: operators, and those that --page admits */
+    READER = 1 << 8, /* at the front: operators, and those whom --page admits */
     ANYBODY = 0
 };
 
@@ -46,7 +47,7 @@ static const route routes[] = {
 #undef FEDSERVER_ROUTE
 };
 
-/* Why a request is refused; status 0: it is not refused. */
+/* Why a request is refused; with status 0 it is not refused. */
 typedef struct refusal {
     int status;
     const char *word, *message;
@@ -57,8 +58,8 @@ static uint64_t body_limit(const fedserver *server, const route *to) {
                                                    : fedserver_update_limit(server);
 }
 
-/* The device that asks; *device is NULL if none does. An old database knows a device by its
- * certificate until the device's next request. */
+/* Find the device that asks; *device is NULL if it is not a known device. A database of an older
+ * release knows a device by its certificate until the device's next request. */
 static fed_status device_of(fedserver *server, const fedserver_request *request,
                             fedserver_device **device, fed_error *err) {
     *device = NULL;
@@ -71,14 +72,16 @@ static fed_status device_of(fedserver *server, const fedserver_request *request,
                : fedserver_device_fetch(&server->rounds, request->certificate, device, err);
 }
 
-/* A route whose path ends with '/' has all paths below it; "/" is the page only. */
+/* Does the route serve the path? A route whose path ends with '/' serves all paths below it; the
+ * route "/" serves only the page. */
 static bool is_at(const route *to, const char *path) {
     const size_t len = strlen(to->path);
     return strcmp(to->path, path) == 0 ||
            (len > 1 && to->path[len - 1] == '/' && strncmp(to->path, path, len) == 0);
 }
 
-/* NULL: there is none. *path_known: the path has routes, perhaps for other methods. */
+/* Find the route of a request; NULL: there is none. *path_known: the path has routes, perhaps for
+ * other methods. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
@@ -97,7 +100,7 @@ static bool has_way(const fedserver_request *request, unsigned way) {
     return to != NULL && (to->ways & way) != 0;
 }
 
-/* The route of this request, or why there is none. */
+/* Find the request's route, or why the request is refused. */
 static refusal admit(const fedserver *server, const fedserver_request *request,
                      const fedserver_device *device, uint64_t body_len, const route **to) {
     bool path_known = false;
@@ -120,13 +123,16 @@ static refusal admit(const fedserver *server, const fedserver_request *request,
         return (refusal){405, "method_not_allowed", "this path does not take that method"};
     }
     if (device != NULL && ((*to)->roles >> device->role & 1) == 0) {
-        return (refusal){403, "role",
-                         "this certificate is not for that; a token of the right role "
-                         "(fedserver token --role) enrols one that is"};
+        return (refusal){
+            403, "role",
+            "the role of this certificate does not allow this request; enrol with a token "
+            "of the right role (fedserver token --role)"};
     }
     if (body_len > body_limit(server, *to)) {
-        return (refusal){413, "too_large",
-                         "the body is larger than any right one can be; check the client's task"};
+        return (refusal){
+            413, "too_large",
+            "the body is larger than this request can have; check that the client has the "
+            "coordinator's task"};
     }
     return (refusal){0};
 }
@@ -150,10 +156,10 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* Of a device that is not in memory only the path and the size are known to fit. The rest is said
- * when the request is handled. A follower knows no device and no task: the leader sees to them, and
- * to the size of an update. A device must not take all room for bodies by announcing one that no
- * task has. */
+/* fedserver_body_refused for a device that is not in memory: only the path and the size can be
+ * checked now, and the rest when the request is handled. A follower knows no devices and tasks, so
+ * it leaves these and an update's size to the leader. The size must be checked, because a device
+ * could take all the memory for bodies by announcing a body that no task needs. */
 static int unknown_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
     bool path_known = false;
     const route *to = find(head, &path_known);
@@ -166,8 +172,8 @@ static int unknown_refused(const fedserver *server, const fedserver_request *hea
     return len > body_limit(server, to) ? 413 : 0;
 }
 
-/* This comes between the requests of a batch, and it has no way to report a failure. So it does not
- * ask the store (S18). */
+/* This function is called between the requests of a batch, and can't report a failure of the store.
+ * So it does not read the store (S18 in docs/durability.md). */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     if (server->following) {
@@ -187,11 +193,12 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
         }
     }
     const int status = admit(server, head, device, len, &to).status;
-    return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
+    /* a small body is read, so that the answer can say why the request is refused */
+    return status == 403 && len < FED_PEM_SIZE ? 0 : status;
 }
 
-/* From now on the device is known by its key, as every device is: so it can renew its
- * certificate. */
+/* Make a device known by its key's fingerprint, if an older release stored its certificate's. It
+ * can then renew its certificate. */
 static fed_status adopt(fedserver *server, fedserver_device *device, const uint8_t *fingerprint,
                         fed_error *err) {
     if (device == NULL || memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
@@ -203,7 +210,7 @@ static fed_status adopt(fedserver *server, fedserver_device *device, const uint8
                : fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
 }
 
-/* *admitted: the peer may have this route. If not, *response says what to do. */
+/* *admitted: the visitor may use this route. If not, *response says how to log in. */
 static fed_status admit_visitor(fedserver *server, const route *to, const fedserver_call *call,
                                 bool *admitted, fedserver_response *response, fed_error *err) {
     fedserver_visitor visitor = FEDSERVER_VISITOR_OPERATOR;
@@ -216,7 +223,7 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
                      : fedserver_visitor_refuse(server, call->request, visitor, response, err);
 }
 
-/* The front: get the answer from the process of the rounds. */
+/* At the front: get the answer from the rounds' process, or hold the request until it comes. */
 static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
                              fedserver_response *response, fed_error *err) {
     if (!fedserver_relay_ask(server->relay, call->request, call->now_ms, response)) {
@@ -246,8 +253,8 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
                                       refused.message);
     }
-    /* An old TLS session can be resumed after its certificate has expired, and TLS does not check
-     * again. So check here. */
+    /* A TLS session can be resumed after its certificate has expired, and TLS does not check that.
+     * So it is checked here. */
     if (call.device != NULL && call.device->expires_ms <= now_ms) {
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");
@@ -256,7 +263,8 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
     if (call.device != NULL && request->authority != 0 &&
         request->authority != call.device->authority) {
-        /* A change of the CA waits until all devices use the new CA: so this is stored at once. */
+        /* A change of the CA waits until all devices use the new CA, so the device's CA is stored
+         * at once. */
         call.device->authority = request->authority;
         FED_TRY(fedserver_device_save(&server->rounds, call.device, err));
     }
@@ -275,7 +283,7 @@ static fed_status answer(fedserver *server, const fedserver_request *request, in
                          fedserver_response *response, fed_error *err) {
     FED_TRY(dispatch(server, request, now_ms, response, err));
     if (response->hold) {
-        return FED_OK; /* the request is handled again */
+        return FED_OK; /* a held request is counted when it is answered */
     }
     uint64_t received = request->wire_bytes != 0 ? request->wire_bytes : request->body_len;
     size_t sent = 0;

@@ -1,4 +1,4 @@
-/* From a request to the function that answers it. */
+/* Finds the function that answers a request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUTER_H
 #define FEDSERVER_ROUTER_H
@@ -8,15 +8,17 @@
 #include "fedserver/routes/byte_range.h"
 #include "fedserver/server.h"
 
-/** A request that has passed the checks that every request must pass. */
+/** A request that has passed the router's checks. */
 typedef struct fedserver_call {
     const fedserver_request *request;
     int64_t now_ms;
-    fedserver_device *device; /* DEVICES: the device that asks; FRONT: NULL */
+    /* on the listener FEDSERVER_DEVICES the device that asks; on FEDSERVER_FRONT NULL */
+    fedserver_device *device;
 } fedserver_call;
 
-/** Answers a call. The device's own faults are answers; an error means that the store, or memory,
- * has failed. *response is 200 without a body at first. */
+/** A function that answers a call. A faulty request gets an answer and is no error; an error means
+ * that the store has failed, or memory has run out. At first *response has status 200 and no
+ * body. */
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 
@@ -26,17 +28,17 @@ typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserve
 #include "fedserver/routes/routes.def"
 #undef FEDSERVER_ROUTE
 
-/** Answer an update, however it came: the body of POST /v1/update, or all its pieces. digest: of
- * the whole message. */
+/** Answer an update, which came as the body of POST /v1/update or as pieces. digest: of the whole
+ * message. */
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) FED_CHECKED;
 
-/** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
+/** Answers requests by the table of routes, and counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** Answer with the issued certificate or, where outcome says so, with a refusal, which is noted in
- * the audit log. */
+/** Answer with the issued certificate or, if the outcome is a refusal, with an error, which is
+ * written to the audit log. */
 fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
                                         fedserver_enrolment outcome, const fedserver_issued *issued,
                                         const fed_error *why, fedserver_response *response,

@@ -1,4 +1,4 @@
-/* Parts of the status as JSON: the open round, and the list of tasks. */
+/* Makes parts of the status as JSON: the open round, and the list of tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/status_json.h"
 
@@ -43,7 +43,8 @@ typedef struct listing {
     json_t *tasks;
     const fedserver_rounds *rounds; /* the running tasks */
     int64_t now_ms;
-    size_t over, most; /* of those that are over: how many are listed, and may be */
+    /* tasks that are over: how many were visited, and how many are listed at most */
+    size_t over, most;
 } listing;
 
 static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -87,18 +88,19 @@ fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *round
     return FED_OK;
 }
 
-/* -- for the command line -- */
+/* -- functions for the command line -- */
 
-/* As text; takes the caller's reference. */
+/* Append the value as text, and release the caller's reference. */
 static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
     const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
     fed_write_bytes(w, "\n", 1);
     return status != FED_OK || w->status != FED_OK
-               ? fed_fail(err, FED_ENOMEM, "out of memory for the JSON")
+               ? fed_fail(err, FED_ENOMEM, "out of memory for the status as JSON")
                : FED_OK;
 }
 
-/* The round of the task to speak of, and the list of all tasks. */
+/* Read the store: the open round of the main task (fedserver_rounds_front), and the list of all
+ * tasks. */
 static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, json_t **tasks,
                             fed_error *err) {
     fedserver_rounds view;

@@ -1,4 +1,4 @@
-/* Parts of the status as JSON, which the page, programs and the command line share. */
+/* Makes parts of the status as JSON, for the page, for programs and for the command line. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STATUS_JSON_H
 #define FEDSERVER_STATUS_JSON_H
@@ -8,14 +8,14 @@
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/server.h"
 
-/** The task's open round; null: there is none. NULL: no memory. */
+/** The task's open round; a JSON null if it has none. Returns NULL if out of memory. */
 json_t *fedserver_round_json(const fedserver_training *training, int64_t now_ms);
 
-/** A list of the worker groups that are remembered. NULL: no memory. */
+/** A list of the worker groups that are in memory. Returns NULL if out of memory. */
 json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms);
 
-/** The list of tasks; of the ended ones only the newest `most`. `rounds` has the running tasks, and
- * each gets its open round. The caller owns *tasks. */
+/** Make the list of tasks, with only the newest `most` of those that are over. `rounds` has the
+ * running tasks; each of these gets its open round. The caller owns *tasks. */
 fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *rounds, int64_t now_ms,
                                 size_t most, json_t **tasks, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Which visitor asks at the front, and what a stranger is told. */
+/* Finds out which visitor asks at the front, and answers those who may not. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/visitors.h"
 
@@ -7,7 +7,7 @@
 #include "fedserver/identity/passes.h"
 #include "fedserver/routes/answers.h"
 
-/* The value of our cookie in a Cookie header. */
+/* Find the value of the session's cookie in a Cookie header. */
 static bool find_cookie(const char *header, char value[FEDSERVER_TOKEN]) {
     static const char name[] = FEDSERVER_COOKIE "=";
     for (const char *at = header; at != NULL && *at != '\0'; at += strcspn(at, ";")) {
@@ -33,7 +33,9 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
     bool holds = false;
     *visitor = FEDSERVER_VISITOR_OPERATOR;
     if (request->listener == FEDSERVER_DEVICES || server->setup.part == FEDSERVER_ROUNDS) {
-        return FED_OK; /* the certificate's role said so; or the front asks, which has checked */
+        /* the role of the certificate was checked already, or the front asks, which has checked the
+         * visitor */
+        return FED_OK;
     }
     if (find_cookie(request->cookie, cookie)) {
         FED_TRY(fedserver_pass_holds(server->store, server->db, cookie, FEDSERVER_PASS_SESSION,

@@ -1,25 +1,27 @@
-/* Which visitor asks at the front, known by the pass that the request shows. */
+/* Finds out which visitor asks at the front, by the pass that the request shows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_VISITORS_H
 #define FEDSERVER_VISITORS_H
 
 #include "fedserver/server.h"
 
-/** The cookie of a session. Browsers take such a name only over TLS, for this host and path /. */
+/** Name of a session's cookie. Browsers accept a name with this prefix only over TLS, and send it
+ * only to this host. */
 #define FEDSERVER_COOKIE "__Host-fed"
 
-/** Which visitor asks at the front. */
+/** What a visitor at the front may do. */
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */
-    FEDSERVER_VISITOR_OPERATOR = 2 /* may also take the model */
+    FEDSERVER_VISITOR_OPERATOR = 2 /* may also download the model */
 } fedserver_visitor;
 
 fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,
                                   int64_t now_ms, fedserver_visitor *visitor,
                                   fed_error *err) FED_CHECKED;
 
-/** Tell a stranger what to do: a page where one was asked for, else JSON. */
+/** Refuse a visitor who may not see a path, and say how to log in: with the login page, or with
+ * JSON for a program. */
 fed_status fedserver_visitor_refuse(const fedserver *server, const fedserver_request *request,
                                     fedserver_visitor visitor, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* The worker groups behind devices as JSON, and as metrics. */
+/* Writes the worker groups behind devices as JSON and as metrics. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/status_json.h"
 
@@ -41,7 +41,7 @@ json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms) {
     return list;
 }
 
-/* The metrics' earlier names stay until 0.3.0. */
+/* Help text of metrics under their earlier names, which stay until release 0.3.0. */
 #define OLD_NAME "The earlier name, which 0.3.0 drops, of "
 
 static void states_metric(fed_writer *w, const char *name, const char *help,
@@ -67,17 +67,17 @@ void fedserver_worker_groups_metrics(fedserver *server, int64_t now_ms, fed_writ
             }
         }
     }
-    fedserver_metric_gauge(w, "fed_worker_groups", "Clusters that told of their workers lately.",
-                           (double)fresh);
+    fedserver_metric_gauge(w, "fed_worker_groups",
+                           "Clusters that have reported their workers lately.", (double)fresh);
     fedserver_metric_gauge(w, "fed_gangs", OLD_NAME "fed_worker_groups.", (double)fresh);
-    states_metric(w, "fed_worker_group_workers", "Their workers, by state.", workers);
+    states_metric(w, "fed_worker_group_workers", "Workers of these clusters, by state.", workers);
     states_metric(w, "fed_gang_workers", OLD_NAME "fed_worker_group_workers.", workers);
     fedserver_metric_computers(w, "fed_worker_group_workers_computing",
-                               "They, by what they compute on.", computers);
+                               "Workers of clusters, by what they compute on.", computers);
     fedserver_metric_computers(w, "fed_gang_workers_computing",
                                OLD_NAME "fed_worker_group_workers_computing.", computers);
     fedserver_metric_counter(w, "fed_worker_group_reports_total",
-                             "What clusters told of their workers.", groups->reports);
+                             "Reports of clusters about their workers.", groups->reports);
     fedserver_metric_counter(w, "fed_gang_reports_total",
                              OLD_NAME "fed_worker_group_reports_total.", groups->reports);
 }

@@ -1,4 +1,4 @@
-/* Hands a finding of a check to who asked for it. */
+/* Passes one finding of a store's check (`fedserver check`) to the caller's report function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>

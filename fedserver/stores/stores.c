@@ -38,7 +38,8 @@ static const fedserver_store *find(const char *name, size_t len) {
     return fedserver_store_at(k);
 }
 
-/* Only the first word is repeated: a connection string without a name may hold a password. */
+/* The error quotes only the text's first word. The rest may hold a password, as a connection
+ * string does. */
 static fed_status fail_unknown(const char *text, fed_error *err) {
     const size_t len = strcspn(text, ":=/@ ");
     char names[200] = "";
@@ -65,16 +66,17 @@ fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choic
         return fail_unknown(text, err);
     }
     if (store->where == NULL && text[len] == ':') {
-        return fed_fail(err, FED_EINVAL, "the store %s takes no WHERE: leave out \"%.100s\"",
+        return fed_fail(err, FED_EINVAL, "the store %s takes no place: leave out \"%.100s\"",
                         store->name, text + len);
     }
     if (store->where != NULL && where[0] == '\0') {
-        return fed_fail(err, FED_EINVAL, "the store %s needs a WHERE: say %s:WHERE; WHERE is %s",
+        return fed_fail(err, FED_EINVAL,
+                        "the store %s needs a place: write %s:WHERE, where WHERE is %s",
                         store->name, store->name, store->where);
     }
     if (strlen(where) >= sizeof choice->where || strchr(where, '\n') != NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "the WHERE of the store %s is longer than %zu bytes, or than a line",
+                        "the place of the store %s is longer than %zu bytes, or has several lines",
                         store->name, sizeof choice->where - 1);
     }
     choice->store = store;
@@ -134,7 +136,8 @@ fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_st
     } else {
         store->rollback(db);
     }
-    assert(!store->writing(db)); /* S5, S18: all of it is stored, or nothing is left of it */
+    /* S5, S18 in docs/durability.md: the transaction is stored whole, or rolled back whole. */
+    assert(!store->writing(db));
     return status;
 }
 

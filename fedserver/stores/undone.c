@@ -1,4 +1,4 @@
-/* Remembers the first failure of a transaction, and tells it again. */
+/* Remembers the first failure of a store's transaction, and returns it to later calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/undone.h"
 
@@ -22,6 +22,7 @@ fed_status fedserver_undone_note(fed_error *undone, fed_status status, const fed
     if (!fedserver_undone(undone)) {
         (void)fed_fail(undone, status, "%s", sentence);
     }
-    assert(fedserver_undone(undone)); /* S18: until somebody hears of it, nothing is committed */
+    /* S18 in docs/durability.md: a failed transaction can't be committed. */
+    assert(fedserver_undone(undone));
     return fed_fail(err, status, "%s", sentence);
 }

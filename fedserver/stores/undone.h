@@ -1,5 +1,6 @@
-/* What a handle remembers of the first failure within its transaction (S18, store.h): a fed_error,
- * whose status is FED_OK where nothing has failed. */
+/* A store's handle remembers the first failure within its transaction, as S18 in
+ * docs/durability.md demands. It is kept as a fed_error, whose status is FED_OK while nothing has
+ * failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_UNDONE_H
 #define FEDSERVER_STORES_UNDONE_H
@@ -8,14 +9,14 @@
 
 #include "fed/error.h"
 
-/** Has something failed, so that nothing of the transaction can be kept? */
+/** Has something failed since the transaction began? Then nothing of it will be kept. */
 bool fedserver_undone(const fed_error *undone);
 
-/** Fail with the first reason; FED_OK where there is none. */
+/** Fail with the remembered failure. FED_OK: nothing has failed. */
 fed_status fedserver_undone_report(const fed_error *undone, fed_error *err) FED_CHECKED;
 
-/** How a step of the transaction ended: returns `status`, with the sentence of *why in *err. A
- * failure is remembered if it is the first. */
+/** Note how a step of the transaction ended: `status`, with its sentence in *why. Returns status,
+ * and copies the sentence to *err. The first failure of a transaction is remembered in *undone. */
 fed_status fedserver_undone_note(fed_error *undone, fed_status status, const fed_error *why,
                                  fed_error *err) FED_CHECKED;
 

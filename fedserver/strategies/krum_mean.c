@@ -6,16 +6,17 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* The squares of TILE columns are added as floats, in LANES lanes, before they go to the sum. */
+/* The squared differences of TILE columns are added as floats, in LANES separate sums. These are
+ * then added to a double. */
 enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {
     size_t count;
-    /* (count, count): squared distances; at first only those with i < j are set */
+    /* (count, count): squared distances of rows i < j; the other half is not used */
     double *distance;
-    double *nearest; /* [count]: a row's distances, while its score is computed */
+    double *nearest; /* [count]: room for a row's distances while its score is computed */
     double *score;   /* [count] */
-    size_t *chosen;  /* [m], ascending */
+    size_t *chosen;  /* [m]: numbers of the chosen rows, ascending */
     size_t m;
     float *u;
 } krum;

@@ -15,7 +15,8 @@ fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size
     snprintf(path, sizeof path, "%s/updates.rows", directory);
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) {
-        return fed_fail(err, FED_EIO, "%s: can't be made: %s", path, strerror(errno));
+        return fed_fail(err, FED_EIO, "%s: can't create the temporary file: %s", path,
+                        strerror(errno));
     }
     unlink(path);
     *rows = (fedserver_rows){.file = file, .columns = columns};
@@ -55,8 +56,9 @@ static fed_status read_all(int file, void *data, size_t len, off_t offset, fed_e
             continue;
         }
         if (done <= 0) {
-            return fed_fail(err, FED_EIO, "a round's updates can't be read back: %s",
-                            done < 0 ? strerror(errno) : "the temporary file is cut off");
+            return fed_fail(err, FED_EIO,
+                            "a round's updates can't be read back from their temporary file: %s",
+                            done < 0 ? strerror(errno) : "it is cut off");
         }
         to += done;
         offset += done;

@@ -1,5 +1,5 @@
-/* All updates of a round as a matrix in a file, since memory is too small: one row for each
- * update. */
+/* All updates of a round as a matrix with one row for each update. It lies in a file, since it may
+ * be larger than memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROWS_H
 #define FEDSERVER_ROWS_H
@@ -9,8 +9,8 @@
 
 #include "fed/error.h"
 
-/** The most bytes of values in memory at a time, for any numbers of rows and columns (up to four
- * million rows). The file holds 4 * rows * columns bytes. */
+/** The most bytes of the matrix that are in memory at a time, for up to four million rows. The
+ * file has 4 * rows * columns bytes. */
 enum { FEDSERVER_ROWS_BYTES = 16 << 20 };
 
 typedef struct fedserver_row {
@@ -22,17 +22,19 @@ typedef struct fedserver_row {
 typedef struct fedserver_rows {
     int file;
     size_t columns;
-    fedserver_row *row; /* [count]; sorted by fedserver_rows_sort */
+    /* [count]: the update of each row, in the order of arrival until fedserver_rows_sort */
+    fedserver_row *row;
     size_t count, cap;
 } fedserver_rows;
 
-/** Open an empty matrix. The file is in the directory and has no name, so that the system
- * removes the file however the process ends. One process at a time. Owner: fedserver_rows_close. */
+/** Open an empty matrix. Its file lies in the directory and has no name, so the system removes it
+ * however the process ends. Only one process may have a matrix in a directory. Owner:
+ * fedserver_rows_close. */
 fed_status fedserver_rows_open(fedserver_rows *rows, const char *directory, size_t columns,
                                fed_error *err) FED_CHECKED;
 void fedserver_rows_close(fedserver_rows *rows);
 
-/** Add a row.   x  float32[columns] */
+/** Add a row. x: float32[columns] */
 fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lease, const float *x,
                               fed_error *err) FED_CHECKED;
 
@@ -41,8 +43,8 @@ fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lea
 void fedserver_rows_sort(fedserver_rows *rows);
 
 /**
- * Visits columns first to first + width of all rows.
- * block  float32 (rows->count, width), which the visitor may change
+ * Is called with the columns [first, first + width) of all rows. block: float32 (rows->count,
+ * width), which the function may change
  */
 typedef void (*fedserver_block_visit)(void *user, float *block, size_t first, size_t width);
 

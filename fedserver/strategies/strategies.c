@@ -1,4 +1,5 @@
-/* Has the table of strategies, parses their specs, and checks that they fit a task. */
+/* The tables of strategies and additions. Parses specs, checks that a strategy fits a task, and
+ * calls the strategy's functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static fed_status fail_unknown(fed_word name, fed_error *err) {
         fed_names_add(&behind, addition->example);
     }
     return fed_fail(err, FED_EINVAL,
-                    "unknown strategy \"%.*s\"; there are %s, and behind any, after a +, %s",
+                    "unknown strategy \"%.*s\"; there are %s, and any of them can be followed by + "
+                    "and %s",
                     (int)name.len, name.text, names.text, behind.text);
 }
 
@@ -58,7 +60,8 @@ static fed_status read_addition(const fedserver_addition_vtable *vtable, const c
                                 fedserver_strategy *strategy, fed_error *err) {
     for (size_t k = 0; k < strategy->addition_count; k++) {
         if (strategy->additions[k].vtable == vtable) {
-            return fed_fail(err, FED_EINVAL, "strategy's part %s is given twice", vtable->name);
+            return fed_fail(err, FED_EINVAL, "the strategy's addition %s is given twice",
+                            vtable->name);
         }
     }
     if (strategy->addition_count == FEDSERVER_ADDITIONS) {
@@ -71,7 +74,7 @@ static fed_status read_addition(const fedserver_addition_vtable *vtable, const c
                            err);
 }
 
-/* Parse the text between two '+'. */
+/* Parse one part of a spec: a strategy's or an addition's name with parameters. */
 static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
     fed_word name = fed_word_take(&text, ":");
     const fedserver_addition_vtable *addition;
@@ -91,8 +94,8 @@ static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_
     bool steps = vtable->step != NULL;
     fedserver_strategy_half *half = steps ? &strategy->step : &strategy->combine;
     if (half->vtable != NULL) {
-        return fed_fail(err, FED_EINVAL, "%s and %s both %s: take one of them", half->vtable->name,
-                        vtable->name,
+        return fed_fail(err, FED_EINVAL, "strategies %s and %s both %s: name only one of them",
+                        half->vtable->name, vtable->name,
                         steps ? "make the change of the model" : "make one vector of the updates");
     }
     half->vtable = vtable;
@@ -101,7 +104,7 @@ static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_
 
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) {
-    char parts[FEDSERVER_STRATEGY_SPEC]; /* Each part ends with a NUL instead of its '+'. */
+    char parts[FEDSERVER_STRATEGY_SPEC]; /* a copy of the spec, in which each '+' becomes a NUL */
     if (strlen(spec) >= sizeof parts) {
         return fed_fail(err, FED_EINVAL, "a strategy is at most %zu characters long",
                         sizeof parts - 1);
@@ -131,7 +134,8 @@ fed_status fedserver_sent_share(const fedcodec *codec, double *share) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
     for (size_t i = 0; i < VALUES; i++) {
-        x[i] = (fed_rng_float(&rng) - 0.5f) * 0x1p-10f; /* of the size of an update's */
+        /* of about the size of an update's values */
+        x[i] = (fed_rng_float(&rng) - 0.5f) * 0x1p-10f;
     }
     size_t cap = fedcodec_bound(codec, VALUES), work_size = fedcodec_work_size(codec, VALUES), len;
     uint8_t *bytes = malloc(cap + 1);
@@ -158,15 +162,16 @@ static fed_status check_codec(const char *name, const fedcodec *codec, fed_error
     double share = 0;
     fed_status status = fedserver_sent_share(codec, &share);
     if (status != FED_OK) {
-        return fed_fail(err, status, "codec %s can't be tried out", fedcodec_name(codec->vtable));
+        return fed_fail(err, status, "a test of codec %s, to see which values it sends, has failed",
+                        fedcodec_name(codec->vtable));
     }
     if (share > FEDSERVER_SENDS_ALL) {
         return FED_OK;
     }
     return fed_fail(err, FED_EINVAL,
-                    "%s looks at each value by itself, but with this codec_up an update holds "
-                    "%.2g %% of its values and 0 for the others, so that little but 0 would come "
-                    "out; let codec_up be int8, float16 or another that sends them all",
+                    "strategy %s combines each value separately, but with this codec_up an update "
+                    "has %.2g %% of its values and 0 for the others, so that most results would be "
+                    "0; let codec_up be int8, float16 or another codec that sends all values",
                     name, 100.0 * share);
 }
 
@@ -179,11 +184,11 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
     uint32_t needed = least(&strategy->combine);
     if (minimum < needed) {
         return fed_fail(err, FED_EINVAL,
-                        "%s with these parameters needs %u updates a round, and minimum is %u",
+                        "%s with these parameters needs %u updates a round, but minimum is %u",
                         vtable->name, needed, minimum);
     }
     if (vtable->most > 0 && goal > vtable->most) {
-        return fed_fail(err, FED_EINVAL, "%s takes at most %u updates a round, and goal is %u",
+        return fed_fail(err, FED_EINVAL, "%s takes at most %u updates a round, but goal is %u",
                         vtable->name, vtable->most, goal);
     }
     return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;

@@ -60,39 +60,44 @@
 
 enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128, FEDSERVER_ADDITIONS = 4 };
 
-/** What a strategy's folder provides: a combine or a step. fedavg has neither. */
+/** What a strategy's folder provides: the function combine, or the function step. fedavg has
+ * neither. */
 typedef struct fedserver_strategy_vtable {
     const char *name;
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
 
-    /** u = the combination of all updates of a round, at least one.   u  float32[rows->columns] */
+    /** Set u to the combination of all updates of a round, at least one. u:
+     * float32[rows->columns] */
     fed_status (*combine)(const double *param, const fedserver_rows *rows, float *u,
                           fed_error *err);
-    /** The least number of updates that combine needs, and the most that combine takes. NULL:
-     * any number. */
+    /** The least number of updates that combine needs (NULL: one), and the most that it takes (0:
+     * any number). */
     uint32_t (*least)(const double *param);
     uint32_t most;
-    /** Does combine look at each value separately? Then an update must send most of its values. */
+    /** Does combine treat each value separately? Then an update must send most of its values. */
     bool dense;
 
-    /** Replace u by d, for the n trained values.   state  float32[moments * n] */
+    /** Replace the combined vector u by the model's change d, for the n trained values. state:
+     * float32[moments * n] */
     void (*step)(const double *param, float *state, float *u, size_t n);
     size_t moments; /* number of state values for each trained value */
-    /** The state before the first round. NULL: zeros. */
+    /** Set the state before the first round. NULL: the state is zeros. */
     void (*start)(const double *param, float *state, size_t n);
 } fedserver_strategy_vtable;
 
 /** What an addition's folder provides: a change of each update, or of the vector that a round's
  * updates were combined into. */
 typedef struct fedserver_addition_vtable {
-    const char *name, *example;                      /* example: for messages */
+    /* example: a spec to show in error messages */
+    const char *name, *example;
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
 
-    /** Replace an update's n trained values x by what is counted of them. NULL: all of them. */
+    /** Change an update's n trained values x before they are counted. NULL: no change. */
     void (*update)(const double *param, float *x, size_t n);
-    /** The norm, after that, of an update of that norm. Not NULL where `update` is not. */
+    /** The norm that `update` gives to an update of norm `norm`. Not NULL where `update` is not
+     * NULL. */
     double (*norm)(const double *param, double norm);
-    /** Change u, the n trained values of the combined vector, before the step. NULL: nothing. */
+    /** Change u, the n trained values of the combined vector, before the step. NULL: no change. */
     void (*combined)(const double *param, float *u, size_t n);
 } fedserver_addition_vtable;
 
@@ -104,28 +109,30 @@ typedef struct fedserver_addition {
 
 /** One half of a strategy with its parameters. */
 typedef struct fedserver_strategy_half {
-    const fedserver_strategy_vtable *vtable; /* NULL: the half of fedavg */
+    const fedserver_strategy_vtable *vtable; /* NULL: this half is that of fedavg */
     double param[FEDSERVER_STRATEGY_PARAMS];
 } fedserver_strategy_half;
 
-/** The meaning of a spec string. Plain data: may be copied. */
+/** A parsed spec. It has no pointers to own, so it may be copied. */
 typedef struct fedserver_strategy {
     fedserver_strategy_half combine, step;
     fedserver_addition additions[FEDSERVER_ADDITIONS]; /* in the order of the spec */
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL, with a sentence that names the wrong word and what would be right. */
+/** Parse a spec. FED_EINVAL: it is wrong; the sentence names the wrong word and what would be
+ * right. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
-/** The fraction of an update's values that reach the coordinator and are not 0. It is measured
- * on noise. */
+/** Measure, on random values, which fraction of an update's values the codec sends as other values
+ * than 0. */
 fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
-/** From this fraction on, an update sends all values, except for a few that happen to be 0. */
+/** From this fraction on a codec counts as one that sends all values, because a few of them happen
+ * to be 0. */
 #define FEDSERVER_SENDS_ALL 0.75
 
-/** Does the strategy fit a task whose rounds commit with `minimum` to `goal` updates?
+/** Check that the strategy fits a task whose rounds commit with `minimum` to `goal` updates.
  * FED_EINVAL, with a sentence: the strategy needs more updates, or takes fewer, or codec_up sends
  * too few of an update's values. */
 fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t minimum,
@@ -138,26 +145,26 @@ bool fedserver_strategy_needs_all(const fedserver_strategy *strategy);
 /** Does an addition change updates before they are counted? */
 bool fedserver_strategy_changes(const fedserver_strategy *strategy);
 
-/** Replace an update's trained values by what is counted of them. */
+/** Apply the additions to an update's trained values, before they are counted. */
 void fedserver_strategy_update(const fedserver_strategy *strategy, float *x, size_t trained);
 
-/** The norm with which an update of that norm is counted. */
+/** The norm that an update of norm `norm` has after the additions. */
 double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm);
 
-/** How many of a layout's values are trained. The trained values lie before the running
- * statistics. */
+/** The number of a layout's trained values. They lie before the running statistics. */
 size_t fedserver_trained(const fed_layout *layout);
 
-/** The number of values in the strategy's state for so many trained values, and the state before
- * the first round. */
+/** The number of values in the strategy's state for that many trained values.
+ * fedserver_strategy_start sets the state before the first round. */
 size_t fedserver_strategy_state_size(const fedserver_strategy *strategy, size_t trained);
 void fedserver_strategy_start(const fedserver_strategy *strategy, float *state, size_t trained);
 
-/** Replace u by the change of the model, and move the state on by a round. */
+/** Replace the combined vector u by the change of the model, and update the state. */
 void fedserver_strategy_step(const fedserver_strategy *strategy, float *state, float *u,
                              size_t trained);
 
-/** The k-th strategy of strategies.def, or NULL after the last. So for additions.def. */
+/** The k-th strategy of strategies.def, and the k-th addition of additions.def; NULL where k is
+ * too large. */
 const fedserver_strategy_vtable *fedserver_strategy_at(size_t k);
 const fedserver_addition_vtable *fedserver_addition_at(size_t k);
 

@@ -5,8 +5,8 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* The number of columns that are sorted together. TILE_VALUES is so small that the columns stay
- * in cache. */
+/* Between TILE_MIN and TILE_MAX columns are sorted together, with about TILE_VALUES values, so
+ * that they stay in the processor's cache. */
 enum { TILE_VALUES = 32768, TILE_MIN = 16, TILE_MAX = 512 };
 
 typedef struct trimming {
@@ -14,8 +14,8 @@ typedef struct trimming {
     float *u;
 } trimming;
 
-/* Replace floats by integers of the same order, or such integers by their floats. Compilers turn
- * comparisons of integers into vector instructions, and -0 is always before 0. */
+/* Turn floats into integers (keys) of the same order, or such integers back into floats. Compilers
+ * turn comparisons of integers into vector instructions, and -0 is always before 0. */
 static void swap_keys(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t bits;
@@ -25,7 +25,7 @@ static void swap_keys(float *x, size_t n) {
     }
 }
 
-/* a, b = the smaller and the larger of each pair of keys. */
+/* Order each pair of keys: a[i] gets the smaller one, b[i] the larger one. */
 static void exchange(float *restrict a, float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t x, y;
@@ -63,7 +63,7 @@ static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
     }
 }
 
-/* u = mean of the rows [cut, count - cut) of n columns of sorted keys. */
+/* Set u to the mean of the rows [cut, count - cut) of n columns of sorted keys. */
 static void mean_of_middle(const trimming *t, float *x, size_t stride, float *u, size_t n) {
     double sum[TILE_MAX];
     memset(sum, 0, sizeof sum);

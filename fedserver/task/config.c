@@ -1,5 +1,6 @@
-/* Checks of a task file that need more than one key, the canonical text of models and codecs, and
- * the first model. task_source.c has read each value and checked it separately. */
+/* Checks what a task file's keys mean together, replaces models and codecs by their canonical
+ * texts, and makes the first model. task_source.c has read each value and checked it separately
+ * before. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
@@ -35,8 +36,8 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-/* The path of a file that a task names. The path is relative to the task file, so that a person
- * can move both files together. A path that is too long becomes "", which names no file. */
+/* Make the path of a file that a task names. It is relative to the task file, so that a person can
+ * move both files together. A path that is too long becomes "", which names no file. */
 static void path_beside(const source *s, const char *file, char *dst, size_t cap) {
     const char *slash = strrchr(s->path, '/');
     bool relative = file[0] != '\0' && file[0] != '/' && slash != NULL;
@@ -62,7 +63,8 @@ static fed_status take_model(const source *s, char *model, size_t cap, fed_error
     return FED_OK;
 }
 
-/* SCAFFOLD's control variate travels in the model, so the model must have room for it. */
+/* SCAFFOLD's control variate is sent as a part of the model, so the model must have room for
+ * it. */
 static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(model, &arch, err));
@@ -78,17 +80,20 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
     FED_TRY(fedcodec_parse(codec_up, &codec, err));
     fed_status status = fedserver_sent_share(&codec, &share);
     if (status != FED_OK) {
-        return fed_fail(err, status, "codec %s can't be tried out", codec_up);
+        return fed_fail(err, status, "a test of codec %s, to see which values it sends, has failed",
+                        codec_up);
     }
-    const fed_error why = {.text = "+mask sets the momentum of what was sent to 0, and with this "
-                                   "codec_up all values are sent: none would be left. Let codec_up "
-                                   "be dgc, sbc or another that sends a part of them"};
+    const fed_error why = {.text = "+mask sets the momentum of values that were sent to 0, and "
+                                   "with this codec_up all values are sent, so no momentum would "
+                                   "be left; let codec_up be dgc, sbc or another codec that sends "
+                                   "a part of them"};
     return share <= FEDSERVER_SENDS_ALL ? FED_OK
                                         : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
-/* The optimizer's text stays as it is in the file, so that older devices understand a plain name.
- * The learning rate becomes the one that the optimizer uses. */
+/* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, so that
+ * older devices understand a plain name. The learning rate becomes the one that the optimizer
+ * uses. */
 static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
@@ -107,15 +112,16 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     return FED_OK;
 }
 
-/* Checks that minimum <= goal and, if synchronous, goal <= cohort. */
+/* Set a missing goal or cohort, and check that minimum <= goal and, if synchronous, goal <=
+ * cohort. */
 static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
-    /* A missing goal is the cohort; a missing cohort is 130 % of the goal. That is more than the 6
-     * to 10 % of devices that drop out at Google (Bonawitz et al., "Towards federated learning at
-     * scale", 2019). */
+    /* The default of the goal is the cohort, and that of the cohort 130 % of the goal. This allows
+     * for more than the 6 to 10 % of devices that drop out at Google (Bonawitz et al., "Towards
+     * federated learning at scale", 2019). */
     if (rules->goal == 0 && rules->cohort == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "%s: key \"goal\" is missing (how many updates make a round), or "
-                        "\"cohort\" (how many devices are asked for one)",
+                        "%s: key \"goal\" is missing, the number of updates that complete a "
+                        "round; or give \"cohort\", the number of devices that may train in one",
                         s->path);
     }
     if (rules->goal == 0) {
@@ -148,7 +154,7 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
 
 /* -- phases -- */
 
-/* Do both optimizers keep the same state, so that a device can go on with the state in the other
+/* Do both optimizers keep the same state, so that a device can go on with its state in the other
  * phase? */
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
@@ -159,17 +165,17 @@ static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
 }
 
 /*
- * Can devices go on with the phase's optimizer, and is its learning rate the one that the phase
- * names?
- * written  the rate in the file
+ * Check that devices can go on with phase k's optimizer, and that its learning rate is the one
+ * that the file gives. written: the learning rate in the file, or that of the phase before
  */
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
                                   float written, const fed_optimizer *optimizer, fed_error *err) {
     fed_optimizer first;
     FED_TRY(fed_optimizer_parse(task->wire.optimizer, task->wire.learning_rate, &first, err));
     if (!remembers_the_same(&first, optimizer)) {
-        const fed_error why = {.text = "devices go on with what the task's optimizer remembers, so "
-                                       "a phase may change its numbers, not its rule or parts"};
+        const fed_error why = {.text = "devices keep the state of the task's optimizer from phase "
+                                       "to phase, so a phase may change its parameters, but not "
+                                       "its name or its + parts"};
         return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
     }
     const bool wanted = fedserver_source_has(s, k, FEDSERVER_FIELD_LEARNING_RATE);
@@ -181,7 +187,7 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-/* Take phase k, which counts from 0. The phases before phase k are done. */
+/* Check phase k of the list of phases, numbered from 0. The phases before it are checked. */
 static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
@@ -199,8 +205,8 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
                : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
-/* Names of downloads follow the URL, so a query or a fragment has no place in it. Nor has a
- * password: each device would have it in its log. */
+/* Check the URL of an HTTP cache. The names of files are appended to it, so it can have no query
+ * or fragment. It must have no password either, since each device would log it. */
 static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "-._~!$&'()*+,;=:@%/[]";
@@ -216,7 +222,7 @@ static fed_status check_downloads(const source *s, const char *url, fed_error *e
     return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 
-/* Checks the values of the file, and replaces texts by their canonical texts. */
+/* Check the values of the file together, and replace texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;
@@ -237,7 +243,8 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
     FED_TRY(check_downloads(s, task->wire.downloads, err));
-    for (uint32_t k = 0; k < task->phase_count; k++) { /* all other values are taken */
+    /* the later phases are checked last, since they build on all other values */
+    for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
         fedserver_source_enter(&later, k);
         FED_TRY(take_later(&later, task, k, err));
@@ -289,7 +296,7 @@ fed_status fedserver_config_values(const fedserver_config *config, float **value
     float *made = malloc(n * sizeof *made);
     fed_status status = FED_OK;
     if (made == NULL) {
-        status = fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
+        status = fed_fail(err, FED_ENOMEM, "out of memory for the %zu values of a model", n);
     } else if (config->initial[0] != '\0') {
         status = load_initial(config, &arch, made, err);
     } else {

@@ -8,17 +8,17 @@
 #include "fed/error.h"
 #include "fedserver/task/task.h"
 
-/** Parse text[len] and check it. `path` names the file in messages. A relative path in the text
- * begins at the folder of `path`. Errors: FED_EFORMAT the text is not JSON; FED_EINVAL a key or a
- * value is wrong: "FILE:LINE: key ...". *config changes only on success. */
+/** Parse text[len] and check it. `path` names the file in messages. A relative path in the text is
+ * relative to the folder of `path`. FED_EFORMAT: the text is not JSON. FED_EINVAL: a key or a
+ * value is wrong, with a message "FILE:LINE: key ...". On failure *config is unchanged. */
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,
                                   fedserver_config *config, fed_error *err) FED_CHECKED;
 
-/** Read a task file. */
+/** Read a task file, and check it as fedserver_config_parse does. */
 fed_status fedserver_config_read(const char *path, fedserver_config *config,
                                  fed_error *err) FED_CHECKED;
 
-/** Make the first model of the task: *values is float32[*size], which the caller frees. */
+/** Make the task's first model: *values is float32[*size], which the caller frees with free(). */
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Has the table of a task's keys as an array, and converts values of keys from and to JSON. */
+/* The table of a task's keys, and the conversion of their values from and to JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/fields.h"
 
@@ -17,7 +17,8 @@
              uint64_t: FEDSERVER_U64, int64_t: FEDSERVER_I64, float: FEDSERVER_F32,                \
              double: FEDSERVER_F64, default: FEDSERVER_OTHER)
 
-/* Type and offsets of a line's members, by its column `where`. */
+/* Initializers of where, type and offsets for a line of task_keys.def whose column `where` is
+ * TASK, BOTH or PHASE. */
 #define TASK_MEMBERS(name, member)                                                                 \
     .where = FEDSERVER_IN_TASK, .type = TYPE_OF(IN_CONFIG(member)),                                \
     .offset = offsetof(fedserver_config, member), .size = sizeof IN_CONFIG(member)
@@ -43,7 +44,7 @@ const fedserver_field fedserver_fields[FEDSERVER_FIELDS] = {
 static_assert(offsetof(fedserver_config, task) == 0, "offsets are those of a fedserver_task, too");
 static_assert(FEDSERVER_PHASES == 32, "said in the line of PHASES");
 
-/* A phase's member has the type of the task's. */
+/* Check that a key has the same C type in a phase as in the task. */
 #define TASK_FITS(name, member)
 #define PHASE_FITS(name, member)
 #define BOTH_FITS(name, member)                                                                    \
@@ -74,7 +75,8 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
 
 /* -- choices -- */
 
-/* The length of the next text of "a, b or c". *right moves to the text after it. */
+/* Find the next of the texts in a list such as "a, b or c". Sets *text to it, and *right to what
+ * follows it. Returns the text's length. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;
@@ -145,7 +147,7 @@ static const char *take_text(const fedserver_field *field, char *member, const j
     }
     const size_t most = field->kind == FEDSERVER_PATH ? (size_t)field->high : field->size - 1;
     if (len > most || strlen(text) != len) {
-        return "too long, or holds a NUL";
+        return "too long, or has a NUL character";
     }
     memcpy(member, text, len + 1);
     return NULL;
@@ -215,8 +217,8 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
 
 /* -- to JSON -- */
 
-/* JSON is UTF-8. Only a name that was a file's name may have other bytes: each such byte becomes
- * '?'. */
+/* Write a text in quotes. JSON needs UTF-8. Only a name that was a file's name may have other
+ * bytes; each of them becomes '?'. */
 static void write_text(const char *text, size_t len, fed_writer *w) {
     json_t *value = json_stringn(text, len);
     if (value == NULL) {
@@ -274,7 +276,7 @@ void fedserver_field_write(const fedserver_field *field, const void *member, fed
             fed_write_printf(w, "%lu", (unsigned long)*(const uint32_t *)member);
         }
         break;
-    case FEDSERVER_U64: /* JSON integers have 64 bits and a sign in jansson */
+    case FEDSERVER_U64: /* written as signed, since jansson's integers are signed 64-bit numbers */
         fed_write_printf(w, "%lld", (long long)*(const uint64_t *)member);
         break;
     case FEDSERVER_I64:

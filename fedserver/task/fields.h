@@ -41,40 +41,41 @@ typedef enum fedserver_member_type {
     FEDSERVER_OTHER
 } fedserver_member_type;
 
-/** A line of the table. */
+/** One key of a task: a line of task_keys.def. */
 typedef struct fedserver_field {
     const char *name;
     unsigned where;
     fedserver_field_kind kind;
-    fedserver_member_type type; /* type of the key's member */
+    fedserver_member_type type; /* C type of the key's member */
     size_t offset, size;        /* offset and size of the member in fedserver_config */
     size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    /* texts of the default and of the allowed values; NULL: as in task_keys.def */
+    /* texts of the default and of the allowed values. preset NULL: the key is required. right
+     * NULL: the range from low to high */
     const char *preset, *right;
 } fedserver_field;
 
 extern const fedserver_field fedserver_fields[FEDSERVER_FIELDS];
 
-/** Does the store keep the value in the text of a task? */
+/** Is the value part of the text that the store keeps of a task? */
 bool fedserver_field_kept(const fedserver_field *field);
-/** Does the coordinator tell devices the value? */
+/** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** What the value must be: the end of the sentence "it must be ...". */
+/** A text that says what the value must be, to follow "it must be". It may lie in `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
 /** Put the default into *member. */
 void fedserver_field_preset(const fedserver_field *field, void *member);
 
-/** Put a JSON value into *member. Returns NULL on success. If the value is wrong, the result
- * says what the value is, as static text or in `found`. bounded: the value must be between low and
- * high. Not bounded: the value must only fit into the member. */
+/** Convert a JSON value into *member. Returns NULL on success. Else the result, a static text or
+ * `found`, says what the wrong value is. bounded: the value must be between low and high.
+ * Otherwise it must only fit into the member. */
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 
-/** Write the value as JSON: the shortest text that fedserver_field_take reads back to the same
- * bits. Not for a LIST. */
+/** Write the value as JSON. A number has the shortest text that fedserver_field_take reads back to
+ * the same bits. Not for a LIST. */
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
 
 #endif

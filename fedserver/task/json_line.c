@@ -1,4 +1,4 @@
-/* Walks over the brackets and strings of a JSON text, and ignores its values. */
+/* Scans the brackets and strings of a JSON text for keys, and ignores values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/json_line.h"
 
@@ -26,8 +26,8 @@ static int deeper(char c) {
     return (c == '{' || c == '[') - (c == '}' || c == ']');
 }
 
-/* The offset of the opening quote of that key. The key must be the object's own: keys of inner
- * objects do not count. `start`: the object does not have the key. */
+/* The offset of the opening quote of a key of the object at `start`. Keys of inner objects do not
+ * count. Returns `start` if the object does not have the key. */
 static size_t find_key(const fedserver_json_text *json, size_t start, const char *key) {
     int depth = 0;
     for (size_t at = start; at < json->len; at++) {

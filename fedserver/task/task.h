@@ -1,5 +1,5 @@
-/* What the coordinator knows of a task. This folder includes only strategies/ of the
- * coordinator's other folders, and strategies/ includes none. */
+/* The coordinator's description of a task. Of the coordinator's other folders, this folder
+ * includes only strategies/, which includes none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_H
 #define FEDSERVER_TASK_H
@@ -34,29 +34,29 @@ typedef struct fedserver_phase {
 #include "fedserver/task_keys.def"
 } fedserver_phase;
 
-enum { FEDSERVER_PHASES = 32 }; /* the most phases after phase 0 */
+enum { FEDSERVER_PHASES = 32 }; /* the most phases that can follow phase 0 */
 
-/** What the task says about its rounds. 1 <= minimum <= goal; synchronous: goal <= cohort. */
+/** The rules of a task's rounds. 1 <= minimum <= goal; synchronous: also goal <= cohort. */
 typedef struct fedserver_round_rules {
     uint32_t rounds;  /* number of rounds of the whole task */
-    uint32_t cohort;  /* number of slots: leases in a round; asynchronous: leases at any time */
+    uint32_t cohort;  /* number of slots, for one round or, if asynchronous, at any time */
     uint32_t goal;    /* with this many updates a round commits at once */
     uint32_t minimum; /* with this many updates a round commits at the deadline */
-    /* Synchronous: the time from the first lease of an attempt. Asynchronous: of a round, the
-     * time from its first update; of a lease, the time from when it was given. */
+    /* Synchronous: how long an attempt lasts from its first lease on. Asynchronous: how long a
+     * round lasts from its first update on, and how long a lease lasts. */
     int64_t deadline_ms;
-    /* 0: synchronous. Above 0: buffered asynchronous (FedBuff); an update counts if its model is
-     * at most this many versions old. */
+    /* 0: synchronous. Above 0: buffered asynchronous (FedBuff), where an update counts if its
+     * model is at most this many versions old. */
     uint32_t staleness;
-    /* "": none. Else the number of the task upstream for which an edge aggregator runs this one.
-     * Then no round commits by itself: the edge aggregator ends it with upstream's version
-     * (fedserver/edge.h) */
+    /* For an edge aggregator's task: the number of the upstream task that it serves; "" for other
+     * tasks. Its rounds do not commit by themselves: the edge aggregator commits them with
+     * upstream's version (fedserver/edge.h). */
     char upstream[24];
 } fedserver_round_rules;
 
 /** A task. task_keys.def has a line for each member that a task file can set. */
 typedef struct fedserver_task {
-    /* the values of the first phase that devices are told; wire.id is the task's number */
+    /* what devices are sent, with the values of the first phase; wire.id is the task's number */
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
     char codec_down[FEDCODEC_SPEC]; /* codec of the model deltas in the first phase */
@@ -67,11 +67,14 @@ typedef struct fedserver_task {
     char strategy[FEDSERVER_STRATEGY_SPEC];
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
-    uint32_t priority;       /* where a device could serve several tasks: larger comes first */
-    double device_share;     /* the fraction of a round that one device may weigh or move */
+    /* of several tasks that a device could serve, the larger number comes first */
+    uint32_t priority;
+    /* the largest fraction that one device may have of a round's weight, and of what moves the
+     * model */
+    double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;
-    /* 0: the task was not queued, started or finished yet */
+    /* Unix milliseconds; 0: the task was not queued, started or finished yet */
     int64_t queued_ms, started_ms, finished_ms;
 } fedserver_task;
 

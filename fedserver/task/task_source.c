@@ -1,4 +1,4 @@
-/* Reads a task's JSON into the members of a task, in one loop over the table of fields. */
+/* Reads a task's JSON into a fedserver_config, in one loop over the table of keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/task_source.h"
 
@@ -85,8 +85,8 @@ static fed_status check_names(const fedserver_source *s, json_t *object, unsigne
     return FED_OK;
 }
 
-/* Puts the values of an object into the members of base. base is a fedserver_config, or a
- * fedserver_phase that holds the values of the phase before. */
+/* Copy the values of a JSON object into the members of `base`. `base` is a fedserver_config, or a
+ * fedserver_phase that has the values of the phase before. */
 static fed_status take_object(const fedserver_source *s, json_t *object, unsigned where, char *base,
                               fed_error *err) {
     FED_TRY(check_names(s, object, where, err));

@@ -1,5 +1,5 @@
-/* Reads a task's JSON into a fedserver_config by the table of fields. Messages name the line of
- * a key. config.c checks what the values mean together. */
+/* Reads a task's JSON into a fedserver_config, by the table of keys. Messages name the line of a
+ * key. config.c checks afterwards what the values mean together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_SOURCE_H
 #define FEDSERVER_TASK_SOURCE_H
@@ -11,8 +11,7 @@ typedef struct fedserver_source {
     const char *path; /* names the text in messages */
     fedserver_json_text json;
     json_t *root;
-    /* the text comes from a store, not from a file: its values were checked before they were
-     * stored */
+    /* the text comes from a store, so its values were checked before */
     bool stored;
     /* The members from here on describe the object that is being read: the task or a phase. */
     char prefix[32]; /* prefix of the object's keys in messages: "", "phases[0]." */
@@ -25,23 +24,23 @@ fed_status fedserver_source_open(fedserver_source *s, const char *path, const ch
                                  size_t len, bool stored, fed_error *err) FED_CHECKED;
 void fedserver_source_close(fedserver_source *s);
 
-/** Fill in every member of *config that has a key; *config is all 0 before. A key that the task
+/** Set every member of *config that has a key; *config is all zeros before. A key that the task
  * leaves out has its default. A key that a phase leaves out has the value of the phase before.
- * Errors: FED_EINVAL, with file, line and key; FED_EVERSION a stored task has a key that this
- * program does not know. */
+ * FED_EINVAL: a value is wrong; the message has file, line and key. FED_EVERSION: a stored task
+ * has a key that this program does not know. */
 fed_status fedserver_source_read(fedserver_source *s, fedserver_config *config,
                                  fed_error *err) FED_CHECKED;
 
-/** From now on messages are about the k-th later phase; k counts from 0. */
+/** Let messages from now on name keys of phase k in the list of phases; k counts from 0. */
 void fedserver_source_enter(fedserver_source *s, uint32_t k);
-/** Does the k-th later phase have the key? */
+/** Does phase k in the list of phases have the key? k counts from 0. */
 bool fedserver_source_has(const fedserver_source *s, uint32_t k, fedserver_field_id id);
 
 int fedserver_source_line(const fedserver_source *s, fedserver_field_id id);
-/** "FILE:LINE: key "x" is <found>; it must be ...". FED_EINVAL. */
+/** Fail with FED_EINVAL and the message: FILE:LINE: key "x" is <found>; it must be ... */
 fed_status fedserver_source_refuse(const fedserver_source *s, fedserver_field_id id,
                                    const char *found, fed_error *err);
-/** "FILE:LINE: key "x": <why>". FED_EINVAL. */
+/** Fail with FED_EINVAL and the message: FILE:LINE: key "x": <why> */
 fed_status fedserver_source_explain(const fedserver_source *s, fedserver_field_id id,
                                     const char *why, fed_error *err);
 

@@ -1,4 +1,4 @@
-/* Writes and reads the text of a task by the table of fields; the words for its states. */
+/* Writes and reads the text of a task by the table of keys, and names the states of tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/task_text.h"
 
@@ -7,7 +7,7 @@
 #include "fedserver/operator.h"
 #include "fedserver/task/task_source.h"
 
-/* A comma precedes every key except the first key of an object. */
+/* Write a key, after a comma unless it is the first key of an object. */
 static void write_name(fed_writer *w, const char *name, bool *first) {
     fed_write_printf(w, "%s\"%s\":", *first ? "" : ",", name);
     *first = false;
@@ -31,7 +31,8 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
     fed_write_printf(w, "{");
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
-        if (!fedserver_field_kept(field)) { /* and its offset may be none of a task */
+        /* the offset of such a key may lie outside fedserver_task */
+        if (!fedserver_field_kept(field)) {
             continue;
         }
         const char *member = (const char *)task + field->offset;

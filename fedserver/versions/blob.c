@@ -1,4 +1,5 @@
-/* Immutable bytes with a count of holders: one model, however many answers carry it. */
+/* Immutable bytes with a reference count, so that many answers can share the bytes of one
+ * model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/blob.h"
 
@@ -13,10 +14,10 @@ struct fedserver_blob {
     atomic_size_t holders;
     const uint8_t *data;
     size_t len;
-    uint8_t *owned; /* memory to free; NULL if the bytes belong to another blob */
+    uint8_t *owned; /* memory to free; NULL if the bytes belong to another blob or a file */
     /* the blob that the bytes belong to; this blob holds a reference to it */
     fedserver_blob *whole;
-    bool mapped; /* the bytes are a file's */
+    bool mapped; /* the bytes are those of a mapped file */
 };
 
 fedserver_blob *fedserver_blob_new(fed_writer *bytes) {

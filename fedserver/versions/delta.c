@@ -1,4 +1,4 @@
-/* Makes versions, and keeps their deltas in a chain. */
+/* Makes the versions of a model, and keeps their deltas in a chain. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/delta.h"
 
@@ -128,8 +128,8 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     FED_REQUIRE(v->parts == 0 || to == v->oldest + v->parts + 1, FED_EFORMAT);
     size_t chain_len = 0;
     const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
-    /* how many of the oldest parts are no longer worth keeping once `len` more bytes are
-     * appended */
+    /* number of the oldest parts to drop, so that the chain stays within its limits after `len`
+     * more bytes */
     uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
     while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
         drop++;
@@ -138,7 +138,8 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     size_t from = kept > 0 ? v->links[drop].start : chain_len;
     FED_TRY(links_reserve(v, kept + 1));
 
-    /* The chain becomes a new blob, because answers under way still use the old one. */
+    /* The longer chain is a new blob, because answers that are being sent still use the old
+     * one. */
     fed_writer bytes;
     fed_writer_growing(&bytes);
     if (kept > 0) {
@@ -160,7 +161,8 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     return FED_OK;
 }
 
-/* A version like v, to be changed: its values and links are its own, its chain is v's. */
+/* Copy v, to make the next version of it. The copy has its own values and links, and shares v's
+ * chain. */
 static fed_status copy_versions(const fedserver_versions *v, fedserver_versions *copy,
                                 fed_error *err) {
     const size_t bytes = v->layout->size * sizeof *v->values;
@@ -184,7 +186,7 @@ static fed_status copy_versions(const fedserver_versions *v, fedserver_versions 
     return FED_OK;
 }
 
-/* Apply a fed_part to the version before it, as each device does. */
+/* Apply a part to the values in the way that each device does, and append it to the chain. */
 static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed_error *err) {
     fed_reader r;
     fed_part delta;
@@ -199,7 +201,7 @@ static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed
                                        v->version, fed_status_text(status));
 }
 
-/* Make the version that a part leads to. */
+/* Make the version to which a part leads. */
 static fed_status follow(const fedserver_versions *v, const fed_writer *part, float *residual,
                          fedserver_versions *next, fed_error *err) {
     fedserver_versions made = *v;
@@ -263,7 +265,7 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
     return leads;
 }
 
-/* The offset in the chain of the part that begins at that version. */
+/* The offset in the chain of the part that leads from that version. */
 static size_t chain_offset(const fedserver_versions *v, uint32_t version) {
     size_t end = 0;
     if (version < v->version) {
@@ -292,7 +294,7 @@ fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, 
     FED_TRY(status);
     size_t start = chain_offset(v, have), len = chain_offset(v, want) - start;
     fedserver_blob *found = len > 0 ? fedserver_blob_slice(v->chain, start, len)
-                                    /* a chain of no parts: a blob of no bytes */
+                                    /* without any part: an empty blob */
                                     : fedserver_blob_new(&digests);
     FED_REQUIRE(found != NULL, FED_ENOMEM);
     *parts = found;

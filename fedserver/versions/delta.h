@@ -1,4 +1,5 @@
-/* The versions of a task's model: how round k's mean makes version k, and the chain of deltas. */
+/* The versions of a task's model: how round k's mean makes version k, and the chain, which is the
+ * deltas between recent versions in one blob. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DELTA_H
 #define FEDSERVER_DELTA_H
@@ -20,14 +21,15 @@
  * that has grown larger than a snapshot's values loses its oldest deltas, because a snapshot is
  * shorter than they are (fedserver/versions/downloads.h).
  */
-enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* at most */
+enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* the most parts of a chain */
 
 /** One part of the chain: a delta, or a patch where the version's values were given. */
 typedef struct fedserver_link {
     size_t start;    /* offset of the part in the chain */
     uint64_t digest; /* digest of the part's bytes */
     bool patch;
-    size_t plain_len; /* its envelope's without second stages, and the part's head */
+    /* bytes of the part if its envelope had no second stages (lossless passes after a codec) */
+    size_t plain_len;
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -35,83 +37,93 @@ typedef struct fedserver_versions {
     uint32_t version;
     uint64_t digest;
     float *values; /* float32[layout->size] */
-    /* float32[layout->size]: what the deltas so far did not carry. NULL: whoever makes the next
-     * version has it */
+    /* float32[layout->size]: what the deltas so far have left out. NULL: the making of the next
+     * version has taken it */
     float *residual;
     bool kept; /* the store has the values as a blob: store.h */
 
-    /* the parts that turn version `oldest` into oldest + parts; NULL: no part */
+    /* the parts that turn version `oldest` into version oldest + parts; NULL: there is no part */
     fedserver_blob *chain;
     uint32_t oldest, parts;
-    fedserver_link *links; /* links[k]: the part from version oldest + k */
+    fedserver_link *links; /* links[k] describes the part from version oldest + k */
     size_t links_cap;
 
     size_t snapshot_limit; /* upper limit of a snapshot's bytes */
 } fedserver_versions;
 
-/** Takes ownership of values and residual (NULL: zeros), which must come from malloc, also after
- * a failure. Owner: fedserver_versions_free. */
+/** Make versions that consist of one version, without a chain. Takes ownership of values and
+ * residual (NULL: zeros), also after a failure; both must come from malloc. Owner:
+ * fedserver_versions_free. */
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) FED_CHECKED;
 void fedserver_versions_free(fedserver_versions *v);
 
 /**
- * Make the next version beside v: delta = codec(mean + residual); next->values = v->values + delta.
- * Of v only values and chain are read, so another thread may go on handing v out.
+ * Make the next version beside v: delta = codec(mean + residual); next->values = v->values +
+ * delta. Only v's values and chain are read, so another thread may serve v meanwhile.
  *
- * residual  float32[layout->size], from malloc: v's. It is changed in place, and next has it
- * next      on failure nothing is left of it, and the residual is the caller's again, but worthless
- * Memory    the values once more, and the chain
+ * residual: v's residual, float32[layout->size] from malloc. It is changed in place, and belongs
+ * to `next` afterwards. On failure it belongs to the caller again, but its values are useless, and
+ * `next` is unchanged.
+ *
+ * Memory: the model's values once more, and the chain.
  */
 fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,
                                    uint32_t small, const float *mean, float *residual,
                                    fedserver_versions *next, fed_error *err) FED_CHECKED;
 
-/** The newest delta, a fed_part: its bytes, which are the chain's, and their digest. */
+/** The newest part of the chain, a fed_part. Returns its bytes, which belong to the chain, and
+ * sets *digest to their digest. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
-/** The same of values that are given: values[n] become next's, to the bit. The part is a patch.
- * What earlier deltas left out is dropped. Errors: FED_ENONFINITE. */
+/** As fedserver_versions_next, but the next version's values are given, and become next->values
+ * to the bit. The part is a patch. What earlier deltas left out is dropped. Errors:
+ * FED_ENONFINITE. */
 fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
                                     float *residual, fedserver_versions *next,
                                     fed_error *err) FED_CHECKED;
 
-/** For a restart: append the part that led to version `to`. The caller appends the oldest part
- * first, leaves no gap (FED_EFORMAT), and ends with the part that leads to v->version. */
+/** Append to the chain the part that led to version `to`, after a restart. The caller appends the
+ * oldest part first, leaves no gap (else FED_EFORMAT), and ends with the part that leads to
+ * v->version. */
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
-/** Do the chain's parts lead from version `have` to `want`? patches: a part may be a patch. */
+/** Do the chain's parts lead from version `have` to `want`? patches: parts may be patches. */
 bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want,
                               bool patches);
 
-/** Bytes of the deltas from version `have` to `want`. The chain must lead there. */
+/** The bytes of the parts from version `have` to `want`. The chain must lead there. */
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
-/** The deltas from version `have` to `want`; the caller gets a reference. *tag names these very
- * bytes, also after a restart. FED_ENOMEM. */
+/** Get the parts from version `have` to `want` as one blob, of which the caller gets a reference.
+ * *tag is a name of exactly these bytes, which stays the same after a restart. FED_ENOMEM: out of
+ * memory. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** Bytes of the same deltas without second stages, or up to 4 a delta less. It is more than the
- * chain's bytes where a second stage packs one of the deltas. */
+/** The bytes of the parts from version `have` to `want` without second stages, or up to 4 bytes a
+ * part less. It is more than fedserver_versions_chain_len where a second stage packs one of the
+ * parts. */
 size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
-/** Append the parts from version `have` to `want` without second stages. The chain must lead
- * there. */
+/** Append to `parts` the chain's parts from version `have` to `want`, without second stages. The
+ * chain must lead there. */
 fed_status fedserver_versions_unpack(const fedserver_versions *v, uint32_t have, uint32_t want,
                                      fed_writer *parts, fed_error *err) FED_CHECKED;
 
-/** Append a fed_part with the patch from one version's values to another's, float32[n] each; from
- * NULL: all values are +0. Errors as in fedcodec_patch_write. */
+/** Append to `part` a fed_part with the patch from one version's values to another's, float32[n]
+ * each. from NULL stands for zeros. *versions gives the versions' numbers. Errors: as
+ * fedcodec_patch_write. */
 fed_status fedserver_part_patch(const fed_part *versions, const float *from, const float *to,
                                 size_t n, fed_writer *part, fed_error *err) FED_CHECKED;
 
-/** Apply a delta or a patch to the values that it begins with. FED_EFORMAT. */
+/** Apply a delta or a patch to `values`, which are those of the version from which the part leads.
+ * FED_EFORMAT: the part is damaged. */
 fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, float *values,
                                 fed_error *err) FED_CHECKED;
 
-/** Append a fed_part with an envelope of `codec`; parameters and errors as in
+/** Append to `part` a fed_part with an envelope of `codec`. Other parameters and errors: as in
  * fedcodec_envelope_encode. */
 fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                  const fedcodec *codec, const fed_layout *layout, uint32_t small,

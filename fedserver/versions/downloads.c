@@ -1,4 +1,5 @@
-/* Chooses the shortest way to a version, and keeps the answers that were made. */
+/* Chooses the shortest download that leads to a version, and keeps the downloads that were
+ * made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/downloads.h"
 
@@ -11,10 +12,11 @@
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
               "a chain's runs have room: their lengths grow, then shrink");
 
-/* A shorter answer is sought only for a chain longer than a snapshot / SHORT_CHAIN. */
+/* A download shorter than the chain is only looked for if the chain is longer than a snapshot /
+ * SHORT_CHAIN. */
 enum { SHORT_CHAIN = 4 };
 
-/* -- answers that were made -- */
+/* -- downloads that were made -- */
 
 static void forget(fedserver_made *made) {
     fedserver_blob_free(made->blob);
@@ -67,7 +69,7 @@ static fedserver_made *find(fedserver_downloads *d, const fedserver_made *sought
                                       : find_made(d->patches, FEDSERVER_PATCHES, sought);
 }
 
-/* A free slot. If all slots are in use: the slot of the newest version among them. */
+/* Find a free slot. If all slots are in use, free the slot of the newest version among them. */
 static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     fedserver_made *youngest = &d->snapshots[0];
     for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
@@ -80,8 +82,8 @@ static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* A free slot, once the other patches have no more than a snapshot's bytes. NULL: too many
- * patches are in use. */
+/* Find a free slot, after freeing patches until all have at most a snapshot's bytes. NULL: too
+ * many patches are in use. */
 static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
                                       int64_t now_ms) {
     for (;;) {
@@ -94,8 +96,8 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
                 slot = made;
             } else if ((made->to != v->version || now_ms - made->asked_ms >= FEDSERVER_PATCH_MS) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
-                /* no longer needed: the devices that asked for it have had time to fetch it, or
-                 * want a newer version by now */
+                /* no longer needed: devices have had time to fetch it, or want a newer version by
+                 * now */
                 oldest = made;
             }
         }
@@ -109,9 +111,10 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
     }
 }
 
-/* -- making an answer -- */
+/* -- making a download -- */
 
-/* The values of a version: of the newest version, or values that `past` brought back. */
+/* The values of a version: borrowed from the newest version, or `owned` because they were
+ * computed. */
 typedef struct values {
     const float *values;
     float *owned;
@@ -121,7 +124,7 @@ static fed_status take_values(const fedserver_versions *v, const fedserver_old_v
                               uint32_t version, values *of, fed_error *err) {
     *of = (values){.values = v->values};
     if (version != v->version) {
-        assert(old != NULL); /* only the newest version needs nothing brought back */
+        assert(old != NULL); /* only the newest version's values need not be computed */
         FED_TRY(old->values(old->user, version, &of->owned, err));
         of->values = of->owned;
     }
@@ -131,7 +134,7 @@ static fed_status take_values(const fedserver_versions *v, const fedserver_old_v
 static fed_status encode_values(const fedserver_versions *v, uint32_t version, const float *from,
                                 fed_writer *part, fed_error *err) {
     size_t size = v->layout->size;
-    float *copy = malloc(size * sizeof *copy); /* encoding destroys its input */
+    float *copy = malloc(size * sizeof *copy); /* encoding overwrites its input */
     if (copy == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a snapshot of the model");
     }
@@ -168,7 +171,7 @@ static fed_status encode(const fedserver_versions *v, const fedserver_old_versio
     return status;
 }
 
-/* Make the answer that `made` describes, and fill in its bytes. */
+/* Make the download that kind, from and to of *made describe, and set its blob and tag. */
 static fed_status make(const fedserver_versions *v, const fedserver_old_versions *old,
                        fedserver_made *made, fed_error *err) {
     fed_writer part;
@@ -184,8 +187,8 @@ static fed_status make(const fedserver_versions *v, const fedserver_old_versions
                               : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
 }
 
-/* Find the answer, or make it. FED_ENOTFOUND: the version can't be made any more, or can't be
- * made now. */
+/* Find the kept download, or make it. FED_ENOTFOUND: the version can't be made any more, or can't
+ * be made now. */
 static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
                            const fedserver_old_versions *old, fedserver_made sought, int64_t now_ms,
                            fedserver_made **found, fed_error *err) {
@@ -195,11 +198,11 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
         return FED_OK;
     }
     if (sought.to > v->version || (!newest && now_ms < d->rests_until_ms)) {
-        return fed_fail(err, FED_ENOTFOUND, "version %u can't be had now", sought.to);
+        return fed_fail(err, FED_ENOTFOUND, "version %u of the model can't be made now", sought.to);
     }
     fedserver_made *slot = patch ? slot_for_patch(d, v, now_ms) : NULL;
     if (patch && slot == NULL) {
-        return fed_fail(err, FED_ENOTFOUND, "too many patches are being fetched");
+        return fed_fail(err, FED_ENOTFOUND, "too many patches of the model are being fetched");
     }
     sought.asked_ms = now_ms;
     FED_TRY(make(v, old, &sought, err));
@@ -224,7 +227,7 @@ bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, f
 fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
                                     fedserver_made *made, fed_error *err) {
     *made = (fedserver_made){.kind = kind, .from = v->version, .to = v->version};
-    return make(v, NULL, made, err); /* v has its values: no old version is needed */
+    return make(v, NULL, made, err); /* v has the values, so no old version is needed */
 }
 
 void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
@@ -232,10 +235,10 @@ void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
     *made = (fedserver_made){0};
 }
 
-/* -- choosing an answer -- */
+/* -- choosing a download -- */
 
-/* Get the shorter of two patches: from the version that the device has, and from nothing. A
- * patch from nothing is made only if its making costs little, or if there is no other patch. */
+/* Get the shorter of two patches: from the version that the device has, and from zeros. The patch
+ * from zeros is made only if it costs little to make, or if there is no other patch. */
 static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
                             const fedserver_old_versions *old,
                             const fedserver_download_request *request, int64_t now_ms,
@@ -260,7 +263,8 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
-/* The chain without second stages. *found NULL: it can't be had now, or a snapshot is shorter. */
+/* Get the chain without second stages. *found NULL: it can't be made now, or a snapshot is
+ * shorter. */
 static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
                                const fedserver_download_request *request, int64_t now_ms,
                                fedserver_made **found, fed_error *err) {
@@ -279,7 +283,7 @@ static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions 
                                                        : fed_fail(err, status, "%s", why.text);
 }
 
-/* *chosen NULL: the chain is the shortest way. */
+/* Choose the shortest download for a request. *chosen NULL: it is the chain of deltas. */
 static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
                          const fedserver_old_versions *old,
                          const fedserver_download_request *request, int64_t now_ms,
@@ -344,7 +348,7 @@ static fed_status cut_chain(const fedserver_versions *v, const fedserver_downloa
     *count = 0;
     while (from < request->want && status == FED_OK) {
         assert(*count < FED_ADDRESSES);
-        uint32_t length = 1; /* of the run that begins at version `from` */
+        uint32_t length = 1; /* number of deltas in the run that begins at version `from` */
         while (from % (2 * length) == 0 && 2 * length <= request->want - from) {
             length *= 2;
         }
@@ -375,7 +379,7 @@ fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_vers
     return FED_OK;
 }
 
-/* -- going on in another process -- */
+/* -- keeping the downloads in another process -- */
 
 static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {

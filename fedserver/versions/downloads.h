@@ -1,4 +1,5 @@
-/* What a device that lacks a version is sent: the shortest of deltas, a patch and a snapshot. */
+/* Chooses what to send to a device that lacks a version: the shortest of deltas, a patch and a
+ * snapshot. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DOWNLOADS_H
 #define FEDSERVER_DOWNLOADS_H
@@ -6,29 +7,30 @@
 #include "fedserver/versions/delta.h"
 
 /*
- * A short chain of deltas costs nothing to hand out, and nothing is shorter. If the chain is longer
+ * A short chain of deltas costs nothing to make, and nothing is shorter. If the chain is longer
  * than a quarter of a snapshot's values, two patches are considered as well. The first leads from
  * the device's version to the wanted one. The second leads from zeros to the wanted version: a
- * snapshot. Devices that can't read patches get the chain or the values.
+ * snapshot. Devices that can't read patches get the chain or the plain values.
  *
- * Devices that can't read second stages, as those of release 0.1.0, get the chain unpacked. It is
- * made and kept as a patch is. While it can't be made, or if it is longer than a snapshot's
- * values, they get what there is without a chain.
+ * Devices that can't read second stages (lossless passes after a codec), as those of release
+ * 0.1.0, get the chain unpacked. It is made and kept as a patch is. While it can't be made, or if
+ * it is longer than a snapshot's values, they get an answer that is no chain.
  *
  * Patches and snapshots are made when a device first asks for them. They are made from the values
- * of the newest version, or from values that `past` brings back. Then they are kept for devices
- * that fetch them slowly. A patch or snapshot that is made again has the same bytes, also after a
- * restart: keeping it only saves time.
+ * of the newest version, or from older values that fedserver_old_versions computes. Then they are
+ * kept for devices that fetch them slowly. A patch or snapshot that is made again has the same
+ * bytes, also after a restart: keeping it only saves time.
  *
- * The time for making is bounded: after each patch or snapshot, nothing is made for a while.
- * Only the newest version's snapshot causes no such pause. A device that asks during a pause gets
- * an answer that is there already. Memory is bounded too:
+ * The time for making is bounded: after each patch or snapshot, nothing is made for a while. Only
+ * the newest version's snapshot causes no such pause. A device that asks during a pause gets an
+ * answer that exists already. Memory is bounded too:
  *
- * - There are FEDSERVER_SNAPSHOTS snapshots, including the newest version's. If all are in use and
- *   a device asks for another version, the youngest is freed. So the devices that began first can
- *   finish.
+ * - There are at most FEDSERVER_SNAPSHOTS snapshots, including the newest version's. If all are in
+ * use and a device asks for another version, the one of the newest version among them is freed. So
+ * the devices that began first can finish.
+ *
  * - The patches have up to two snapshots' bytes. A patch to the newest version that a device asked
- *   for within FEDSERVER_PATCH_MS does not make room for another patch.
+ * for within FEDSERVER_PATCH_MS is not freed to make room for another patch.
  *
  * A patch or snapshot that no device has asked for within FEDSERVER_SNAPSHOT_MS is freed.
  */
@@ -37,11 +39,11 @@ enum {
     FEDSERVER_PATCHES = 16,
     FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000,
     FEDSERVER_PATCH_MS = 60 * 1000,
-    /* making 1024 values is followed by 1 ms in which nothing is made */
+    /* after making an answer of N values nothing is made for N / 1024 ms */
     FEDSERVER_MADE_VALUES = 1024
 };
 
-/** An answer that was made. */
+/** A download that was made and is kept. */
 typedef struct fedserver_made {
     fedserver_blob *blob; /* the bytes of a fed_part; NULL: the slot is free */
     fed_part_kind kind;
@@ -51,7 +53,7 @@ typedef struct fedserver_made {
 } fedserver_made;
 
 typedef struct fedserver_downloads {
-    /* answers from nothing: values, or patches from zeros */
+    /* snapshots: the plain values, or patches from zeros */
     fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
     fedserver_made patches[FEDSERVER_PATCHES];
     int64_t rests_until_ms;
@@ -59,24 +61,25 @@ typedef struct fedserver_downloads {
 
 void fedserver_downloads_free(fedserver_downloads *d);
 
-/** Reads the values of a version before the newest: float32[layout->size], which the caller
- * frees. FED_ENOTFOUND: the version can't be made any more. */
+/** Computes the values of a version before the newest: float32[layout->size], which the caller
+ * frees. FED_ENOTFOUND: the version can't be computed any more. */
 typedef struct fedserver_old_versions {
     fed_status (*values)(void *user, uint32_t version, float **values, fed_error *err);
     void *user;
 } fedserver_old_versions;
 
 typedef struct fedserver_download_request {
-    bool any; /* any version: the device holds none, or the version it holds is unknown */
+    bool any; /* start from any version: the device has none, or an unknown one */
     uint32_t have, want;
     bool patches; /* the device can read patches */
-    bool stages;  /* the device can read frames that a second stage packed */
+    /* the device can read frames packed by a second stage, a lossless pass after a codec */
+    bool stages;
 } fedserver_download_request;
 
 /**
- * Get the parts that bring a device to version `want`; the caller gets a reference. *tag names
- * these very bytes, also after a restart. FED_ENOTFOUND: the version is not made yet, can't be made
- * any more, or can't be made now.
+ * Get the parts that bring a device to version `want`, as a blob of which the caller gets a
+ * reference. *tag is a name of exactly these bytes, which stays the same after a restart.
+ * FED_ENOTFOUND: the version does not exist yet, or can't be made any more, or can't be made now.
  */
 fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
                                    const fedserver_old_versions *old,
@@ -84,17 +87,18 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
                                    fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) FED_CHECKED;
 
-/** A piece of a download: parts that caches can keep for many devices. */
+/** A run: parts of a download in one file that HTTP caches can serve to many devices. */
 typedef struct fedserver_run {
-    fedserver_blob *blob; /* a reference */
-    uint64_t tag;         /* of these bytes */
+    fedserver_blob *blob; /* the holder of the run holds a reference */
+    uint64_t tag;         /* a name of these bytes */
 } fedserver_run;
 
 /**
- * The same parts as fedserver_downloads_get, cut so that devices that lack different versions share
- * most pieces. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run begins at a
- * version that is a multiple of its length. So each delta is in few runs, and a device needs few.
- * The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there are no runs.
+ * Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
+ * versions share most of them. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
+ * begins at a version that is a multiple of its length. So each delta is in few runs, and a device
+ * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there
+ * are no runs.
  */
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
                                     const fedserver_old_versions *old,
@@ -106,16 +110,17 @@ fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_vers
 bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, fed_part_kind kind);
 
 /** Make a snapshot of that kind of the newest version, before a device asks for it. Only reads v.
- * Owner: the caller, until fedserver_downloads_add takes it. */
+ * The caller owns *made, until fedserver_downloads_add takes it. */
 fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
                                     fedserver_made *made, fed_error *err) FED_CHECKED;
 void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made);
 
-/** Write the kept answers as bytes, and read them back. FED_EFORMAT, FED_ENOMEM. */
+/** Write the kept downloads as bytes, and read them back. FED_EFORMAT: the bytes are damaged.
+ * FED_ENOMEM: out of memory. */
 void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w);
 fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) FED_CHECKED;
 
-/** Free the answers that no device has asked for within FEDSERVER_SNAPSHOT_MS. The newest
+/** Free the downloads that no device has asked for within FEDSERVER_SNAPSHOT_MS. The newest
  * version's snapshots stay. */
 void fedserver_downloads_trim(fedserver_downloads *d, uint32_t newest, int64_t now_ms);
 

@@ -1,4 +1,5 @@
-/* Seals downloads into files, step by step, and deletes files that nobody asks for any more. */
+/* Seals (encrypts) downloads into files, step by step, and deletes files that no device asks for
+ * any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/object_cache.h"
 
@@ -39,7 +40,8 @@ static size_t len_of(const fedserver_run *run) {
 static void remove_item(fedserver_object_cache *object_cache, const char *directory,
                         fedserver_object_cache_item *item) {
     char path[PATH_BYTES];
-    bool shared = false; /* two tasks share a file of the same bytes, such as one initial model */
+    /* tasks share a file if their bytes are the same, such as one initial model */
+    bool shared = false;
     for (size_t k = 0; k < FEDSERVER_OBJECT_CACHE; k++) {
         const fedserver_object_cache_item *other = &object_cache->items[k];
         shared = shared || (other != item && other->address.len != 0 &&
@@ -52,7 +54,7 @@ static void remove_item(fedserver_object_cache *object_cache, const char *direct
     *item = (fedserver_object_cache_item){0};
 }
 
-/* The item that was asked for longest ago, of the task (0: of all tasks), but `kept`. */
+/* Find the item of the task (0: of any task) that was asked for longest ago, except `kept`. */
 static fedserver_object_cache_item *find_oldest(fedserver_object_cache *object_cache, uint64_t task,
                                                 const fedserver_object_cache_item *kept) {
     fedserver_object_cache_item *oldest = NULL;
@@ -82,7 +84,8 @@ static fedserver_object_cache_item *find_free(fedserver_object_cache *object_cac
     return k < FEDSERVER_OBJECT_CACHE ? &object_cache->items[k] : NULL;
 }
 
-/* Add an item, and remove others of its task beyond the limit. One slot is always free. */
+/* Add an item, and remove older items of its task until their bytes are within the limit.
+ * Afterwards at least one slot is free. */
 static void add_item(fedserver_object_cache *object_cache, const char *directory,
                      const fedserver_object_cache_item *added, uint64_t limit) {
     fedserver_object_cache_item *item = find_free(object_cache);
@@ -135,7 +138,8 @@ static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t l
     return FED_OK;
 }
 
-/* Go on as far as the budget goes. *done: all is sealed, and the file has its name. */
+/* Hash and seal further bytes, at most *budget. *done: all bytes are sealed, and the file has its
+ * final name. */
 static fed_status advance(fedserver_sealing *s, const char *directory, size_t *budget, bool *done,
                           fed_error *err) {
     char path[PATH_BYTES], named[PATH_BYTES];
@@ -169,7 +173,7 @@ static fed_status advance(fedserver_sealing *s, const char *directory, size_t *b
                                                          : fed_file_fail(err, "write", path);
 }
 
-/* What a crash has left is not of use: it is made again. */
+/* Make the folder, and delete the files of an earlier process. */
 static fed_status sweep(const char *directory, fed_error *err) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     fedserver_path(directory, FEDSERVER_OBJECT_CACHE_FOLDER, folder, sizeof folder);
@@ -182,14 +186,14 @@ static fed_status sweep(const char *directory, fed_error *err) {
     }
     for (const struct dirent *e = readdir(entries); e != NULL; e = readdir(entries)) {
         fedserver_path(folder, e->d_name, path, sizeof path);
-        (void)unlink(path); /* "." and ".." stay */
+        (void)unlink(path); /* fails for "." and "..", which stay */
     }
     (void)closedir(entries);
     return FED_OK;
 }
 
-/* Go on with what is being sealed, and add it to the items once it is done. Nothing is done beyond
- * `most` bytes of work. */
+/* Go on with a sealing, and add the file to the items once it is done. Stops where the object
+ * cache's work reaches `most` bytes. */
 static fed_status go_on(fedserver_object_cache *object_cache, const char *directory,
                         fedserver_sealing *s, size_t most, int64_t now_ms, fed_error *err) {
     const size_t before = most > object_cache->work ? most - object_cache->work : 0;
@@ -245,16 +249,16 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
                            const fedserver_object_request *request, int64_t now_ms,
                            fed_error *err) {
     if (now_ms < object_cache->rests_until_ms) {
-        return fed_fail(err, FED_EBUSY, "nothing is sealed now");
+        return fed_fail(err, FED_EBUSY, "no download is sealed for a minute after a failure");
     }
     if (!object_cache->swept) {
         FED_TRY(sweep(directory, err));
         object_cache->swept = true;
     }
-    /* A short run is sealed at once. A long one is sealed by the requests of many devices, one
-     * after the other, and leaves half of the work to short ones. */
+    /* A short run is sealed at once. A long run is sealed in steps, by the requests of many
+     * devices, and leaves half of the budget to short runs. */
     const size_t work = 2 * len_of(&request->run); /* each byte is hashed, then sealed */
-    /* Time passes: work that was done is forgotten. */
+    /* Work done earlier counts less as time passes. */
     const int64_t passed_ms = now_ms > object_cache->work_ms ? now_ms - object_cache->work_ms : 0;
     const int64_t whole_ms = FEDSERVER_OBJECT_CACHE_STEP / FEDSERVER_OBJECT_CACHE_RATE;
     const size_t forgotten =
@@ -267,7 +271,7 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
         return go_on(object_cache, directory, &at_once, FEDSERVER_OBJECT_CACHE_STEP, now_ms, err);
     }
     if (work <= FEDSERVER_OBJECT_CACHE_STEP) {
-        return fed_fail(err, FED_EBUSY, "enough was sealed just now");
+        return fed_fail(err, FED_EBUSY, "no download is sealed now: too much was sealed just now");
     }
     if (object_cache->sealing.request.run.blob == NULL) {
         begin(&object_cache->sealing, request, "long");
@@ -300,7 +304,7 @@ fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, cons
     }
     fedserver_object_cache_item *item = find(object_cache, request);
     if (item == NULL) {
-        return fed_fail(err, FED_EBUSY, "another download was sealed first");
+        return fed_fail(err, FED_EBUSY, "the download is not sealed yet: another one was first");
     }
     item->asked_ms = now_ms;
     *address = item->address;

@@ -1,4 +1,5 @@
-/* Sealed downloads: files that the front hands to caches. */
+/* The object cache: downloads sealed (encrypted) into files that the front serves to HTTP
+ * caches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OBJECT_CACHE_H
 #define FEDSERVER_OBJECT_CACHE_H
@@ -11,60 +12,63 @@
 #include "fedserver/versions/downloads.h"
 
 /*
- * The process of the rounds seals a download (fed/sealed.h) when the first device asks for it. The
- * sealed bytes lie in DIRECTORY/downloads, in a file with their name. The front serves that file to
- * whoever knows the name. Sealing the same bytes again makes the same file, so nothing here must
- * survive: after a restart the folder is emptied, and filled again as devices ask.
+ * The process with the role rounds seals a download (fed/sealed.h) when the first device asks for
+ * it. The sealed bytes lie in DIRECTORY/downloads, in a file named after their key. The front
+ * serves that file to anyone who asks for that name. Sealing the same bytes again makes the same
+ * file, so the files need not survive: after a restart the folder is emptied, and filled again as
+ * devices ask.
  *
- * Time is bounded: FEDSERVER_OBJECT_CACHE_STEP bytes at once, and FEDSERVER_OBJECT_CACHE_RATE bytes
- * a millisecond in the long run, are hashed and sealed. A large download is sealed by the requests
- * of many devices. Until it is sealed they get the bytes from the coordinator.
+ * Time is bounded: FEDSERVER_OBJECT_CACHE_STEP bytes at once, and FEDSERVER_OBJECT_CACHE_RATE
+ * bytes a millisecond in the long run, are hashed and sealed. A large download is sealed in steps,
+ * by the requests of many devices. Until it is sealed, devices get the bytes from the coordinator.
  *
- * Disk is bounded: of each task, FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a snapshot's bytes. Files
- * that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted, and those that were asked
- * for longest ago where there is no room.
+ * Disk is bounded: each task has FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a snapshot's bytes. Files
+ * that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted. Where there is no room,
+ * those are deleted that were asked for longest ago.
  */
 enum {
-    FEDSERVER_OBJECT_CACHE = 128,          /* files of all tasks */
-    FEDSERVER_OBJECT_CACHE_STEP = 4 << 20, /* each byte counts twice: hashed, then sealed */
+    FEDSERVER_OBJECT_CACHE = 128, /* the most files, of all tasks together */
+    /* each byte counts twice, since it is hashed, then sealed */
+    FEDSERVER_OBJECT_CACHE_STEP = 4 << 20,
     FEDSERVER_OBJECT_CACHE_RATE = 32 << 10,
     FEDSERVER_OBJECT_CACHE_SNAPSHOTS = 4,
-    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* after a failure nothing is sealed for so long */
+    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* nothing is sealed for this time after a failure */
 };
 
 #define FEDSERVER_OBJECT_CACHE_FOLDER "downloads"
 
 typedef struct fedserver_object_cache_item {
     uint64_t task;
-    uint64_t tag;        /* of the bytes before they were sealed */
+    uint64_t tag;        /* name of the bytes before they were sealed */
     fed_address address; /* len 0: the slot is free */
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A run to be sealed, and the task that it is of. */
+/** A run of a task to be sealed. */
 typedef struct fedserver_object_request {
     uint64_t task;
-    uint64_t limit; /* bytes of the task's files: FEDSERVER_OBJECT_CACHE_SNAPSHOTS snapshots */
+    uint64_t limit; /* bytes that the task's files may have together */
     fedserver_run run;
 } fedserver_object_request;
 
 /** A run that is being sealed. */
 typedef struct fedserver_sealing {
     fedserver_object_request
-        request; /* with a reference to the run's blob; NULL: none is being sealed */
+        request; /* has a reference to the run's blob; blob NULL: no run is being sealed */
     fed_sha256_sum sum;
     uint8_t key[FED_SEALED_KEY];
     size_t hashed, written;
-    FILE *file; /* of the sealed bytes; NULL: not open yet */
+    FILE *file; /* the file of the sealed bytes; NULL: not open yet */
     const char *file_name;
 } fedserver_sealing;
 
-/** All 0: nothing is sealed yet. */
+/** The object cache of a process. All members are 0 at first. */
 typedef struct fedserver_object_cache {
     fedserver_object_cache_item items[FEDSERVER_OBJECT_CACHE];
     fedserver_sealing sealing;
-    bool swept;  /* the folder is there, and has only this object cache's files */
-    size_t work; /* bytes hashed and sealed of late: it shrinks by the rate */
+    bool swept; /* the folder exists, and has been emptied of an earlier process's files */
+    /* bytes hashed and sealed lately; it falls by FEDSERVER_OBJECT_CACHE_RATE each millisecond */
+    size_t work;
     int64_t work_ms;
     int64_t rests_until_ms;
 } fedserver_object_cache;
@@ -72,23 +76,23 @@ typedef struct fedserver_object_cache {
 /** Delete all files, and free the memory. */
 void fedserver_object_cache_free(fedserver_object_cache *object_cache, const char *directory);
 
-/** Delete the task's files; 0: those of all tasks. */
+/** Delete the files of a task, or of all tasks where `task` is 0. */
 void fedserver_object_cache_drop(fedserver_object_cache *object_cache, const char *directory,
                                  uint64_t task);
 
 /**
- * The address of a run. The run is sealed if it is not yet.
+ * Get the address of a run's file. The run is sealed first where necessary.
  *
- * Errors  FED_EBUSY  the run is not sealed yet: hand out the bytes themselves
- *         FED_ERANGE the run is empty, or larger than the limit
- *         FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says why
+ * FED_EBUSY: the run is not sealed yet; send the bytes themselves. FED_ERANGE: the run is empty,
+ * or larger than the limit. FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says
+ * why.
  */
 fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, const char *directory,
                                       const fedserver_object_request *request, int64_t now_ms,
                                       fed_address *address, fed_error *err) FED_CHECKED;
 
-/** For the front: the sealed bytes of that name, FED_SEALED_NAME - 1 hex digits. FED_ENOTFOUND:
- * there is no such file, or that is no name. */
+/** Get the sealed bytes of a file by its name, FED_SEALED_NAME - 1 hex digits; for the front.
+ * FED_ENOTFOUND: there is no such file, or `name` is not such a name. */
 fed_status fedserver_object_cache_find(const char *directory, const char *name,
                                        fedserver_blob **blob, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Keeps some versions before the newest whole, and computes the others from them. */
+/* Stores some older versions whole, and computes the others from them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/old_versions.h"
 
@@ -9,7 +9,7 @@
 
 /* -- keeping versions -- */
 
-/* Find the newest keyframe up to that version. *found false: there is none. */
+/* Find the newest keyframe whose version is at most `version`. *found false: there is none. */
 static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
                                 fedserver_keyframe *keyframe, bool *found, fed_error *err) {
     fed_error absent = {0};
@@ -19,7 +19,8 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
     return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Is a keyframe due? *last: the newest one; without one, its version is v's. */
+/* Find out whether a keyframe is due. *last: the newest keyframe; where there is none, its version
+ * is v's. */
 static fed_status look(const fedserver_archive *archive, const fedserver_versions *v,
                        fedserver_keyframe *last, bool *due, fed_error *err) {
     uint32_t count = 0;
@@ -64,12 +65,12 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
     return FED_OK;
 }
 
-/* -- bringing versions back -- */
+/* -- computing versions -- */
 
 typedef struct replay {
     const fed_layout *layout;
     float *values;
-    uint32_t version; /* the version of the values */
+    uint32_t version; /* the version that `values` are now */
 } replay;
 
 static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,
@@ -79,7 +80,8 @@ static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes
     fed_part part;
     fed_reader_init(&reader, bytes, len);
     if (version != r->version + 1 || fed_part_read(&reader, &part) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "delta %u is missing or damaged", r->version + 1);
+        return fed_fail(err, FED_EFORMAT, "the stored delta to version %u is missing or damaged",
+                        r->version + 1);
     }
     FED_TRY(fedserver_part_apply(&part, r->layout, r->values, err));
     r->version = version;
@@ -92,17 +94,19 @@ fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
     const fed_layout *layout = archive->layout;
     replay r = {.layout = layout, .values = values, .version = keyframe->version};
     if (keyframe->size != layout->size || fed_digest(values, layout->size) != keyframe->digest) {
-        return fed_fail(err, FED_EFORMAT, "version %u, which is kept whole, is damaged",
+        return fed_fail(err, FED_EFORMAT, "the stored keyframe of version %u is damaged",
                         keyframe->version);
     }
     FED_TRY(archive->store->delta_each(archive->db, archive->task, r.version, version, apply_delta,
                                        &r, err));
-    return r.version == version ? FED_OK
-                                : fed_fail(err, FED_EFORMAT, "delta %u is missing", r.version + 1);
+    return r.version == version
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "the stored delta to version %u is missing",
+                          r.version + 1);
 }
 
-/* If a stored version is damaged, devices get another answer. `fedserver check` reports the
- * damage. */
+/* Compute a version's values. If a stored version is damaged, the result is FED_ENOTFOUND, so that
+ * devices get another download. `fedserver check` reports the damage. */
 fed_status fedserver_old_versions_values(void *user, uint32_t version, float **values,
                                          fed_error *err) {
     const fedserver_archive *archive = user;
@@ -118,8 +122,9 @@ fed_status fedserver_old_versions_values(void *user, uint32_t version, float **v
     }
     free(found);
     if (status == FED_EFORMAT) {
-        fed_logf(archive->log, FED_LOG_WARN, "version %u can't be had again: %s", version,
-                 why.text);
+        fed_logf(archive->log, FED_LOG_WARN,
+                 "version %u of the model can't be computed: %s; devices get another download",
+                 version, why.text);
         status = FED_ENOTFOUND;
     }
     return fed_fail(err, status, "%s", why.text);

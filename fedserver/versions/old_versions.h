@@ -1,4 +1,5 @@
-/* Versions before the newest: which of them are kept whole, and how the others are computed. */
+/* Older versions of a model: some are stored whole as keyframes, and the others are computed from
+ * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OLD_VERSIONS_H
 #define FEDSERVER_OLD_VERSIONS_H
@@ -11,11 +12,11 @@
 #include "fedserver/versions/delta.h"
 
 /*
- * A version is kept whole, as a keyframe, when the deltas since the last keyframe have as many
+ * A version is stored whole, as a keyframe, when the deltas since the last keyframe have as many
  * bytes as a snapshot. The last two keyframes stay, and the deltas since the older one. So in the
  * long run a commit writes no more bytes for keyframes than for deltas. The versions of the last
- * one to two snapshots' worth of deltas can be computed again. Each of these versions costs reading
- * and applying at most one snapshot's worth of deltas.
+ * one to two snapshots' worth of deltas can be computed again. To compute one, at most one
+ * snapshot's worth of deltas is read and applied.
  */
 
 /** Where the versions of one task are stored. */
@@ -27,24 +28,26 @@ typedef struct fedserver_archive {
     const fed_log *log;       /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
-/** *due: a keyframe is due, so fedserver_old_versions_keep would keep v whole. */
+/** Set *due: is it time for a keyframe, so that fedserver_old_versions_keep would store v
+ * whole? */
 fed_status fedserver_old_versions_due(const fedserver_archive *archive, const fedserver_versions *v,
                                       bool *due, fed_error *err) FED_CHECKED;
 
-/** Call this before version v stops being the newest. The function keeps v whole if a keyframe
- * is due, and deletes old keyframes. *reach = the oldest keyframe that is left: the deltas to later
+/** Store v as a keyframe if one is due, and delete old keyframes. Call it before v stops being the
+ * newest version. *reach = the version of the oldest keyframe that is left. The deltas to later
  * versions are needed. */
 fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
                                        const fedserver_versions *v, uint32_t *reach,
                                        fed_error *err) FED_CHECKED;
 
-/** Apply deltas to a keyframe's values, until they are the values of that version or a later
- * one. FED_EFORMAT: the stored deltas do not lead there. */
+/** Apply stored deltas to a keyframe's values, until they are the values of `version`.
+ * FED_EFORMAT: the stored deltas do not lead to it. */
 fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
                                          const fedserver_keyframe *keyframe, float *values,
                                          uint32_t version, fed_error *err) FED_CHECKED;
 
-/** A fedserver_old_versions (fedserver/versions/downloads.h): user is a const fedserver_archive. */
+/** The function `values` of fedserver_old_versions (fedserver/versions/downloads.h). user is a
+ * const fedserver_archive. */
 fed_status fedserver_old_versions_values(void *user, uint32_t version, float **values,
                                          fed_error *err) FED_CHECKED;
 

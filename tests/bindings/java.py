@@ -1,6 +1,6 @@
 """Run the tests of the Java binding: java.py ROOT LIBRARY JAR BIN WORK
 
-Makes an AAR, and runs java/*.java beside this file on what is in it, with JNI's own checks; a complaint of these is a
+Makes an AAR, and runs java/*.java beside this file on the AAR's content, with JNI's own checks; a complaint of JNI is a
 failure. LIBRARY is libfedjni.so, JAR fed.jar, BIN the folder of the programs, WORK a folder to work in. Exit status 77: there
 is no Java.
 """
@@ -14,15 +14,15 @@ import subprocess
 import sys
 import zipfile
 
-SECONDS = 280  # a guard, not a measure
+SECONDS = 280  # limit, so that the tests can't hang
 COMPLAINT = re.compile(r"(FATAL ERROR|WARNING) in native method|^WARNING: JNI", re.MULTILINE)
 
 
-ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a", "armv7l": "armeabi-v7a", "riscv64": "riscv64"}  # as Android calls them
+ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a", "armv7l": "armeabi-v7a", "riscv64": "riscv64"}  # Android's names of this machine's architectures
 
 
 def unpack(root, library, jar, work):
-    """Make an AAR for this machine, and take its parts out again: the folder of the library, and the classes."""
+    """Make an AAR for this machine, and unpack it. Return the folder of the library, and the jar of the classes."""
     abi = ABIS.get(platform.machine())
     if not shutil.which("zip") or abi is None:
         print("The AAR is not made: zip is missing, or Android has no such machine")

@@ -1,6 +1,6 @@
-"""The public headers are modules: modules.py ROOT MADE
+"""Check that the public headers are clang's modules: modules.py ROOT MADE
 
-Lays the headers out as they are installed, and compiles with clang's modules: each module alone, then imports.c beside this
+Lays the headers out as they are installed, and compiles with clang's modules: each header alone, then imports.c beside this
 file, which includes nothing. Every header of a folder must be in its module. MADE is where CMake puts the headers that it
 makes. Functions that Swift can't see, those with variable arguments, must have another form. With swiftc the example in
 Swift is compiled too. Exit status 77: there is no clang.
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-# A function with variable arguments, and the one that serves without them; None: a program in Swift needs neither, since it
-# reads log lines and writes none, and has progress bars of its own.
+# Functions with variable arguments, each with the function that Swift can call instead. None: a program in Swift does not need
+# the function, since it reads log lines but writes none, and has progress bars of its own.
 OTHER_FORMS = {"fed_fail": "fed_fail_with", "fed_write_printf": "fed_write_bytes", "fed_logf": None, "fed_progress_show": None}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 VARIADIC = re.compile(r"\b(\w+)\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\.\.\.\)")
@@ -41,7 +41,7 @@ def check_variadic(folder):
         if name not in OTHER_FORMS:
             sys.exit(f"modules.py: {name} has variable arguments, so Swift can't call it: add another form, and say so in OTHER_FORMS")
         if OTHER_FORMS[name] is not None and not re.search(rf"\b{OTHER_FORMS[name]}\(", text):
-            sys.exit(f"modules.py: {OTHER_FORMS[name]} is not there any more")
+            sys.exit(f"modules.py: no header declares {OTHER_FORMS[name]}, which OTHER_FORMS names for {name}")
 
 
 def check_swift(root, folder):

@@ -1,4 +1,4 @@
-"""The life of a run as /v1/status and /v1/devices tell it: one function a state."""
+"""States of a coordinator, one function for each: what /v1/status and /v1/devices would answer."""
 # SPDX-License-Identifier: Apache-2.0
 import math
 
@@ -72,7 +72,7 @@ def running():
 
 
 def outlier():
-    """One wild value in a long run."""
+    """One round of a long run has a loss far from all others."""
     devices = some_devices()
     made = rounds(60)
     made[20]["loss"] = 9e6
@@ -89,7 +89,7 @@ def reporting():
         r["metrics"] = [metric("energy_mj", "devices", 71 + 5 * math.sin(k)), metric("f1", "devices", f1),
                         metric("f1", "evaluators", f1 - 0.05, reports=1)]
         r["metrics_dropped"] = 0
-    made[0]["metrics"] = made[0]["metrics"][1:]  # no energy this time
+    made[0]["metrics"] = made[0]["metrics"][1:]  # the newest round has no energy_mj
     made[0]["metrics_dropped"] = 3
     return status(task(30, 50), open_round(31), made, [], devices), devices
 
@@ -152,7 +152,7 @@ def cloned():
 
 
 def declined():
-    """A task that fits nobody."""
+    """Every device has declined the task."""
     devices = [device(k, "declined") for k in range(1, 5)]
     reason = "samples are 784 values, the model takes 3072"
     return status(task(0, 50, name="resnet for tablets"), open_round(1, received=0, out=0, deadline_ms=None), [], [
@@ -190,7 +190,7 @@ def side_by_side():
     parts = [(task(30, 50), open_round(31), rounds(30)),
              (task(4, 80, name="keyboards", number=4), open_round(5, received=2, out=6, attempt=3), rounds(4)),
              (task(0, 20, name="doors", number=5), open_round(1, received=0, out=0, deadline_ms=None), [])]
-    needs = ("it needs 1320.0 MB of memory, and of the 2000.0 MB for all tasks the running ones take 1840.5 MB; it starts when one of them "
+    needs = ("it needs 1320.0 MB of memory, and of the 2000.0 MB for all tasks the running ones take 1840.5 MB; it starts when a running task "
              "ends, is paused or is cancelled, or after `fedserver run` with a larger --task-memory")
     the = status(*parts[0], [
         queued(number, name, "running", version, total, priority=priority, round=parts[k][1], started_ms=NOW - (k + 9) * MINUTE)

@@ -56,7 +56,7 @@ class FakeCoordinator(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
     def file(self, path):
-        """As embed.cmake puts the files together."""
+        """Return a file of the page, put together as embed.cmake does."""
         if path == "/page.js":
             names = sorted(n for n in glob.glob(self.dashboard + "/*.js") if os.path.basename(n) != "login.js")
         else:
@@ -97,7 +97,7 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# -- what each state must show --
+# -- what the page must show in each state --
 
 def alarms(b):
     return b.run("return [...document.querySelectorAll('#alarms li')].map(e => [e.className.includes('red') ? 'red' : 'amber', e.innerText])")
@@ -108,7 +108,7 @@ def expect_alarms(b, *expected):
     check(len(shown) == len(expected), "alarms:", shown)
     for (level, words), (wanted, part) in zip(shown, expected):
         check(level == wanted and part in words, "alarm", wanted, part, "is", level, words)
-        check("\n" in words, "an alarm without what to do:", words)
+        check("\n" in words, "an alarm does not say what to do:", words)
 
 
 def first_device(b):
@@ -116,14 +116,14 @@ def first_device(b):
 
 
 def axis(b, chart):
-    """The highest label of a chart's axis of values."""
+    """Return the highest label of a chart's axis of values."""
     return b.run("return [...document.querySelectorAll('#' + arguments[0] + ' text[text-anchor=end]')].map(e => e.textContent)", chart)[-2]
 
 
 def look_empty(b):
     check("No task is queued. No device is enrolled yet." == b.text("#headline"), b.text("#headline"))
     check("fedserver task" in b.text("#hint"), b.text("#hint"))
-    check(b.run("return document.getElementById('charts').hidden"), "charts without a round")
+    check(b.run("return document.getElementById('charts').hidden"), "charts are shown without a round")
     expect_alarms(b)
 
 
@@ -141,7 +141,7 @@ def look_outlier(b):
     check(float(axis(b, "loss")) < 10, "one outlier flattens the axis:", axis(b, "loss"))
     check(b.run("return document.querySelectorAll('#loss .out').length") == 1, "the outlier is not marked")
     b.run("document.getElementById('losslog').click()")
-    check(float(axis(b, "loss")) >= 9e6, "the log scale shows it:", axis(b, "loss"))
+    check(float(axis(b, "loss")) >= 9e6, "the log scale does not show the outlier:", axis(b, "loss"))
     b.run("document.getElementById('losslog').click()")
     b.run("document.getElementById('loss').focus()")
     b.press("Home")
@@ -188,7 +188,7 @@ def look_clusters(b):
     check(len(west_workers) == 3 and "dead" in west_workers[1] and "worker 1" in west_workers[0], west_workers)
     check("east" in east and "4 workers, tcp, owners, ssgd, 3lc:s=1.75; workers wait 7 % of the time for the exchange" in east_text, east, east_text)
     check(len(east_workers) == 4 and "node-3" in east_workers[3] and "1,203" in east_workers[3], east_workers)
-    check(b.run("return document.querySelectorAll('.gang td.amber').length") == 2, "the slowest of each is marked")
+    check(b.run("return document.querySelectorAll('.gang td.amber').length") == 2, "the slowest worker of each group is not marked")
     on = b.run("return [...document.querySelectorAll('.gang tbody tr')].map(r => r.cells[6].innerText)")
     check(on == ["processor"] * 3 + [f"cuda:{k} NVIDIA H100 80GB HBM3" for k in range(4)], "workers compute on", on)
     on = b.run("return [...document.querySelectorAll('#devices > tr:not(.gang)')].map(r => r.cells[7].textContent)")
@@ -218,7 +218,7 @@ def look_queue(b):
 
 
 def look_side_by_side(b):
-    """Each running task is one press away, and all of them are watched."""
+    """Check that one press shows another running task, and that alarms are of all running tasks."""
     names = "return [...document.querySelectorAll('#picker button')].map(b => [b.innerText.split('\\n')[0], b.getAttribute('aria-pressed')])"
     check(b.run(names) == [["digits of the branch offices (3)", "true"], ["keyboards (4)", "false"], ["doors (5)", "false"]], b.run(names))
     check(b.text("#headline").startswith("Round 31 of 50"), b.text("#headline"))
@@ -255,7 +255,7 @@ def inspect(b, name):
 
 
 def look_everywhere(b):
-    """What holds in every state."""
+    """Check what must hold in every state."""
     check(not re.search(r"\b[0-9a-f]{8}\b", b.text("#headline")), "digits in", b.text("#headline"))
     weak = inspect(b, "weak_contrast")
     check(not weak, "too little contrast:", weak)
@@ -266,7 +266,7 @@ def look_everywhere(b):
 
 
 def look_with_keys(b):
-    """Tab reaches everything, in the order of the page, and one sees where one is."""
+    """Check that Tab reaches every element in the order of the page, and that the focus can be seen."""
     count = inspect(b, "reachable")
     check(count > 8, "only", count, "things to reach")
     for expected in range(1, count + 1):
@@ -300,18 +300,18 @@ def test_states(b, fake, shots):
 
 
 def test_lost(b, fake):
-    """A coordinator that has gone is named, and what was known stays."""
+    """Check that the page says when its coordinator has gone, and still shows what it knew."""
     fake.status, fake.devices = states.running()
     b.open(fake.url())
     b.wait("return document.getElementById('headline').textContent.startsWith('Round')", "the round")
     fake.gone = True
-    b.wait("return !document.getElementById('lost').hidden", "that nobody answers")
+    b.wait("return !document.getElementById('lost').hidden", "the sentence that nobody answers")
     check("What you see is from before" in b.text("#lost"), b.text("#lost"))
     b.errors()
     print("ok    lost", flush=True)
 
 
-# -- a real one --
+# -- a real coordinator --
 
 def write_digits(directory, train=200, test=80):
     """Random pictures under MNIST's file names."""
@@ -363,7 +363,7 @@ class Coordinator:
         self.command("task", self.top + "/task.json")
 
     def ask(self, path, method="GET", body=None, **headers):
-        """(status, headers, body), from this machine."""
+        """Send a request from this machine, and return (status, headers, body)."""
         link = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=30)
         link.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
         answer = link.getresponse()
@@ -379,7 +379,7 @@ class Coordinator:
 
 
 def test_real_run(b, c, shots):
-    """Empty, waiting for a second device, finished: with real devices."""
+    """Check the page of a run with real devices: empty, waiting for a second device, and finished."""
     url = f"https://localhost:{c.port}/"
     b.look_like(1280, 900, False, False)
     b.open(url)
@@ -403,13 +403,13 @@ def test_real_run(b, c, shots):
 
 
 def test_real_login(b, c, shots):
-    """Strangers are sent to the login page; a link logs in, once."""
+    """Check that people get the login page until they log in, and that a link logs in once."""
     url = f"https://localhost:{c.port}/"
     b.look_like(1280, 900, False, False)
     status, headers, body = c.ask("/")
-    check(status == 401 and b"fedserver page --dir DIR" in body, "a stranger gets", status, body)
+    check(status == 401 and b"fedserver page --dir DIR" in body, "a request without a login gets", status, body)
     check(headers["Content-Security-Policy"] == POLICY, headers["Content-Security-Policy"])
-    check(c.ask("/v1/status")[0] == 401 and c.ask("/v1/devices")[0] == 401 and c.ask("/model.safetensors")[0] == 401, "open to strangers")
+    check(c.ask("/v1/status")[0] == 401 and c.ask("/v1/devices")[0] == 401 and c.ask("/model.safetensors")[0] == 401, "status, devices or model can be read without a login")
     b.open(url)
     check("for the people who operate" in b.text("body"), b.text("body"))
     check(all("401" in e for e in b.errors()), "the console complains")
@@ -430,16 +430,16 @@ def test_real_login(b, c, shots):
     check(saved[0] == 200 and "model.safetensors" in saved[1] and saved[2] > 784 * 10 * 4, "the model:", saved)
     b.open("about:blank")
     b.open(link)
-    b.wait("const o = document.getElementById('outcome'); return o && !o.hidden && o.textContent.includes('used already')", "that it is used")
+    b.wait("const o = document.getElementById('outcome'); return o && !o.hidden && o.textContent.includes('used already')", "the sentence that the link was used already")
     b.errors()
     token = c.command("page", "--bearer")
     check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 200, "a bearer token reads no metrics")
     check(c.ask("/model.safetensors", Authorization="Bearer " + token)[0] == 403, "a bearer token takes the model")
     b.open(url)
-    b.wait("return document.getElementById('headline') && document.getElementById('headline').textContent.includes('finished')", "still in")
+    b.wait("return document.getElementById('headline') && document.getElementById('headline').textContent.includes('finished')", "the page, still logged in")
     c.command("page", "--revoke")
     b.wait("return !document.getElementById('lost').hidden && document.getElementById('lost').innerText.includes('log in again')",
-           "that the login has ended")
+           "the sentence that the login has ended")
     check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 401, "a revoked token reads")
     b.errors()
     print("ok    a real login", flush=True)

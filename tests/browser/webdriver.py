@@ -1,4 +1,4 @@
-"""A browser that a test drives: headless Chromium through chromedriver, by plain WebDriver HTTP."""
+"""A headless Chromium for tests, controlled through chromedriver by WebDriver's HTTP requests."""
 # SPDX-License-Identifier: Apache-2.0
 import base64
 import http.client
@@ -11,7 +11,7 @@ import time
 
 
 def programs():
-    """Chromium and chromedriver, or None for what is missing."""
+    """Return the paths of Chromium and chromedriver; None for one that is missing."""
     chromium = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
     return chromium, shutil.which("chromedriver")
 
@@ -74,35 +74,35 @@ class Browser:
         return self._here("GET", "/url")
 
     def run(self, script, *arguments):
-        """The value of a script's `return`."""
+        """Run a script in the page, and return the value that it returns."""
         return self._here("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script, what, seconds=20):
-        """Until the script returns something true, which is returned."""
+        """Wait until the script returns something true, and return that."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = self.run(script)
             if value:
                 return value
             time.sleep(0.05)
-        raise AssertionError(f"never came: {what}; the page says: {self.run('return document.body.innerText')[:600]}")
+        raise AssertionError(f"waited in vain for {what}; the page says: {self.run('return document.body.innerText')[:600]}")
 
     def text(self, selector):
         return self.run("const e = document.querySelector(arguments[0]); return e && e.innerText", selector)
 
     def press(self, key):
-        """A key by its name, such as Tab."""
+        """Press a key, given by its name, such as Tab."""
         codes = {"Tab": "\ue004", "Enter": "\ue007", "ArrowLeft": "\ue012", "Home": "\ue011", "Space": " "}
         key = codes.get(key, key)
         self._here("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": [
             {"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]}]})
 
     def errors(self):
-        """What the console has complained of since the last call: refused scripts and styles, exceptions."""
+        """Return the errors in the browser's console since the last call: refused scripts and styles, exceptions."""
         return [e["message"] for e in self._here("POST", "/se/log", {"type": "browser"}) if e["level"] == "SEVERE"]
 
     def screenshot(self, path):
-        """Of the whole page."""
+        """Save a picture of the whole page."""
         shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))

@@ -1,4 +1,5 @@
-/* One array, one message: nothing is lost, and bad input leaves all as it was. */
+/* The codecs on one array and one message: nothing is lost, and a refused input changes nothing.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -38,7 +39,8 @@ FED_TEST(every_codec_comes_back_and_says_its_count) {
     }
 }
 
-/* 25 rows of 40: two columns of each factor, a head, and the envelope's own bytes. */
+/* The array becomes a matrix of 25 rows of 40. The message has two columns of each factor, a head,
+ * and the envelope's bytes. */
 FED_TEST(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be) {
     float x[N];
     fill(x, 1);

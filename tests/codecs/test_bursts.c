@@ -1,4 +1,5 @@
-/* Bursts: an inceptionn message in a network card's form, there and back; and bytes of any kind. */
+/* Bursts: inceptionn messages packed for a network card (docs/codec-formats.md) and unpacked, and
+ * bytes that are no message. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +12,7 @@
 
 enum { N = 100, CAP = 5 * N };
 
-/* A message with values of all classes; its length is returned. */
+/* Make a message with values of all classes; returns its length. */
 static size_t make_message(size_t n, uint32_t stream, uint8_t *dst) {
     float residual[N];
     fedcodec codec;
@@ -73,7 +74,7 @@ FED_TEST(what_is_no_message_is_not_packed) {
                       FED_EFORMAT);
 }
 
-/* Unpack from memory of just that size. */
+/* Unpack from memory of exactly len bytes. */
 static fed_status unpack(const uint8_t *src, size_t len, size_t n, uint8_t *back,
                          size_t *back_len) {
     uint8_t *copy = malloc(len + (len == 0));
@@ -100,7 +101,7 @@ FED_TEST(bursts_cut_anywhere_or_too_long_are_refused) {
     }
 }
 
-/* Refused, or another message that packs to just these bytes. */
+/* A flipped bit is refused, or gives another message that packs to just these bytes. */
 FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP], again[CAP + 2];
@@ -119,7 +120,8 @@ FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     }
 }
 
-/* Dense at first, then nothing: to memory of just the size that is needed, and back. */
+/* Values that are dense at first, then all 0: packed into memory of exactly the needed size, and
+ * unpacked. */
 FED_TEST(a_long_message_needs_no_more_than_its_size) {
     enum { LONG = 5000 };
     for (size_t dense = 0; dense <= LONG; dense += 625) {
@@ -161,8 +163,8 @@ static float from_bits(uint32_t bits) {
     return v;
 }
 
-/* Bits that are no number, none at all, and those around each power of two that can divide classes,
- * of both signs. */
+/* Fill in bits of NaN, infinity and 0, and those around each power of two that may separate
+ * classes, of both signs. */
 static size_t special_bits(uint32_t *bits) {
     static const uint32_t others[] = {0,          1,          0x7fffff,   0x800000,   0x7f7fffff,
                                       0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 0x55555555};
@@ -171,7 +173,8 @@ static size_t special_bits(uint32_t *bits) {
         bits[n++] = others[k];
     }
     for (uint32_t exponent = 127 - 18; exponent <= 127 + 2; exponent++) {
-        for (uint32_t k = 0; k < 4; k++) { /* just below, the power, just above, and the middle */
+        for (uint32_t k = 0; k < 4; k++) { /* just below the power, the power, just above it, and
+                                              half way to the next */
             bits[n++] = (exponent << 23) + (k < 3 ? k - 1 : 1u << 22);
         }
     }
@@ -181,7 +184,8 @@ static size_t special_bits(uint32_t *bits) {
     return 2 * n;
 }
 
-/* The burst form by the docs' table, value by value, in doubles. Returns its length. */
+/* Encode bursts by the table in docs/codec-formats.md, value by value, in doubles. Returns their
+ * length. */
 static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, uint32_t *decoded) {
     uint8_t *out = dst, *tags = NULL;
     for (size_t i = 0; i < n; i++) {
@@ -194,7 +198,7 @@ static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, u
         }
         uint32_t tag = 3, payload = bits[i];
         decoded[i] = bits[i];
-        if (a < 1.0) { /* NaN is not */
+        if (a < 1.0) { /* false for NaN */
             tag = a < ldexp(1.0, -e) ? 0 : a < ldexp(1.0, -(e / 2)) ? 1 : 2;
             const double unit = tag == 1 ? 0x1p7 : 0x1p15;
             const double kept = tag == 0 ? 0.0 : floor(a * unit);
@@ -210,14 +214,14 @@ static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, u
     return (size_t)(out - dst);
 }
 
-/* Memory of just that size, whose end a sanitizer watches. */
+/* Allocate exactly these bytes, so that a sanitizer sees an access past their end. */
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     assert_non_null(memory);
     return memory;
 }
 
-/* Encode, decode and round at addresses that are not aligned, in memory of just the size. */
+/* Encode, decode and round at unaligned addresses, in memory of exactly the needed size. */
 static void assert_coded_well(const fedcodec_burst_coder *coder, int e, const uint32_t *bits,
                               size_t n, size_t shift) {
     uint8_t *expected = allocate(fedcodec_bursts_bound(n));
@@ -249,14 +253,15 @@ FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     assert_true(n <= 256);
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         for (int e = 1; e <= 15; e++) {
-            for (size_t shift = 0; shift < 8; shift++) { /* also another place in a burst */
+            for (size_t shift = 0; shift < 8; shift++) { /* the shift also moves values to another
+                                                            place in a burst */
                 assert_coded_well(on_unit(u), e, bits + shift, n - shift, shift);
             }
         }
     }
 }
 
-/* Any bits, or a gradient of some scale. */
+/* Random bits for kind 4, or else a gradient of one of four scales. */
 static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     static const float scales[] = {4.0f, 0.25f, 0x1p-6f, 0x1p-10f};
     float value = (fed_rng_float(rng) - 0.5f) * scales[kind % 4];
@@ -271,7 +276,7 @@ FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     for (int e = 1; e <= 15; e++) {
         for (size_t n = 0; n <= FEW; n++) {
             uint32_t bits[FEW];
-            const unsigned kind = fed_rng_below(&rng, 6); /* 5: of every kind */
+            const unsigned kind = fed_rng_below(&rng, 6); /* 5: each value of a random kind */
             for (size_t i = 0; i < n; i++) {
                 bits[i] = random_bits(&rng, kind == 5 ? fed_rng_below(&rng, 5) : kind);
             }
@@ -282,7 +287,8 @@ FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     }
 }
 
-/* As many whole bursts as fit, and no byte past them that is not in cap. */
+/* With too little room, the coder takes as many whole bursts as fit, and writes nothing past cap.
+ */
 FED_TEST(too_little_room_takes_whole_bursts) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
@@ -343,7 +349,7 @@ FED_TEST(bursts_of_another_length_are_not_decoded) {
             }
         }
     }
-    const size_t many = SIZE_MAX / 4; /* far more than there is */
+    const size_t many = SIZE_MAX / 4; /* far more values than the message has */
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         uint8_t y[32];
         assert_fed_status(on_unit(u)->decode((const uint8_t *)"\1\0", 2, y, many), FED_EFORMAT);
@@ -365,10 +371,10 @@ FED_TEST(tags_past_the_last_value_are_not_decoded) {
     }
 }
 
-/* A card may get bytes that no encoder has made; each tag says what they mean all the same. */
+/* A card may get bytes that no encoder has made. The tags still say how to decode them. */
 FED_TEST(any_payload_is_decoded) {
-    /* 8 bits: zeros of both signs; 16 bits: the same, and what has fewer bits than its class;
-     * 32 bits: -0, and a value that fits into 16 bits. */
+    /* Values of 8 bits: zeros of both signs. Of 16 bits: the same, and values that 8 bits could
+     * hold. Of 32 bits: -0, and a value that 16 bits could hold. */
     static const uint8_t burst[] = {0xa5, 0xfa, 0x80, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0x80,
                                     0x40, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x3f};
     static const uint32_t wanted[8] = {0, 0, 0, 0, 0xb8000000, 0x3b000000, 0x80000000, 0x3f000000};
@@ -379,7 +385,7 @@ FED_TEST(any_payload_is_decoded) {
     }
 }
 
-/* What fedcodec_encode writes for finite values is what a card sends. */
+/* For finite values, a card sends the same message as fedcodec_encode. */
 FED_TEST(finite_values_are_sent_as_the_codec_sends_them) {
     for (int e = 1; e <= 15; e++) {
         char spec[FEDCODEC_SPEC];
@@ -407,7 +413,7 @@ FED_TEST(finite_values_are_sent_as_the_codec_sends_them) {
         fedcodec_bursts_round(e, x, rounded, N);
         assert_memory_equal(y, rounded, sizeof y);
         assert_fed_ok(fedcodec_decode(codec.vtable, message, len, x, N));
-        for (size_t i = 0; i < N; i++) { /* but for a zero's sign */
+        for (size_t i = 0; i < N; i++) { /* equal except for the sign of zeros */
             assert_true(x[i] == y[i] && (y[i] != 0.0f || !signbit(y[i])));
         }
     }

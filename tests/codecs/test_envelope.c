@@ -1,4 +1,5 @@
-/* Writing envelopes: layout of the bytes, the group, all or nothing. */
+/* Writing envelopes: the order of the bytes, the group of small tensors, and that errors write
+ * nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -10,7 +11,7 @@ static fed_status encode(envelope_case *f, void *work, fed_writer *out) {
                                     out);
 }
 
-/* The two small tensors lie one behind the other in the layout, and so in the group. */
+/* The two small tensors lie one after the other in the layout, and so in the group. */
 FED_TEST(head_and_frames_are_as_documented) {
     envelope_case f;
     envelope_case_open(&f, "float32");
@@ -118,7 +119,8 @@ FED_TEST(an_error_changes_neither_residual_nor_output) {
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
     memcpy(before, f.residual, sizeof before);
-    f.x[ENVELOPE_SIZE - 1] = NAN; /* in the last tensor: the first would have been sent already */
+    f.x[ENVELOPE_SIZE - 1] = NAN; /* NaN in the last tensor: when it is found, the first one is
+                                     encoded already */
     assert_fed_status(encode(&f, f.work, &f.out), FED_ENONFINITE);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);
@@ -154,7 +156,7 @@ FED_TEST(an_unguarded_residual_changes_nothing_but_itself) {
     }
 }
 
-/* As where the residual is kept elsewhere, and must not change. The group is of values, too. */
+/* Without a residual, as if the caller kept it elsewhere unchanged, the message is the same. */
 FED_TEST(without_a_residual_the_message_is_the_same) {
     static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
@@ -191,7 +193,7 @@ FED_TEST(wrong_parameters_and_missing_memory_change_nothing) {
     envelope_case_close(&f);
 }
 
-/* No layout of fed_layout_add has one; fedcodec encodes empty files. */
+/* fed_layout_add refuses empty tensors, but fedcodec encodes empty files. */
 FED_TEST(an_empty_tensor_alone_makes_no_group) {
     envelope_case f;
     envelope_case_open(&f, "3lc");
@@ -226,7 +228,7 @@ FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
     for (size_t k = 1; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
         if (fedcodec_parse(specs[k], &f.codec, NULL) != FED_OK) {
-            continue; /* built without libzstd */
+            continue; /* this build lacks libzstd */
         }
         envelope_case_open(&f, specs[k]);
         envelope_case_encode(&f);
@@ -239,12 +241,12 @@ FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
     envelope_case_close(&plain);
 }
 
-/* The first tensor is 2 rows of 300. The group is a vector, which is sent as it is. A spec may name
- * other rows. */
+/* The first tensor is 2 rows of 300, unless the spec names other rows. The group is a vector,
+ * which is sent as it is. */
 FED_TEST(a_codec_of_matrices_is_told_the_shapes) {
     static const struct {
-        const char *spec, *head; /* of the first frame and its message */
-        size_t len;              /* of that message */
+        const char *spec, *head; /* the first bytes of the first frame and its message */
+        size_t len;              /* of the frame's message */
     } cases[] = {
         {"powersgd:rank=1", "\x14\xd8\x04\xbe\x09\x01\x00\x02\x00\x00\x00", 6 + 4 * 302},
         {"powersgd:rank=1,rows=5", "\x14\xd8\x04\xfa\x03\x01\x00\x05\x00\x00\x00", 6 + 4 * 125},

@@ -1,4 +1,4 @@
-/* Reading envelopes frame by frame: what a frame says of itself, and what is refused. */
+/* Reading envelopes frame by frame: what a frame's head says, and which bytes are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "envelope_case.h"
 #include "fed_cases.h"
@@ -37,14 +37,14 @@ FED_TEST(heads_that_are_none_are_refused) {
     assert_fed_says(err, "envelope of version 1; this build reads versions 2 and 3");
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00", 4, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\x01\x01\x00", 7, &e, &err),
-                      FED_EFORMAT); /* no frame is as short */
+                      FED_EFORMAT); /* a frame of 1 byte, which is shorter than any */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x00\xff\xff\xff\xff\x7f", 9, &e, &err), FED_EFORMAT);
     assert_fed_status(open_bytes("\xfe\xdc\x02\x05\x00", 5, &e, &err),
-                      FED_EFORMAT); /* a group, and no frame for it */
+                      FED_EFORMAT); /* a group is announced, but there is no frame for it */
     assert_fed_status(open_bytes("\xfe\xdc\x03\x05\x01\x01\x00\x00", 8, &e, &err),
-                      FED_EFORMAT); /* statistics, and no frame for them */
+                      FED_EFORMAT); /* statistics are announced, but there is no frame for them */
     assert_fed_status(open_bytes("\xfe\xdc\x02\x80\x80\x80\x80\x10\x01\x01\x00\x00", 12, &e, &err),
-                      FED_EFORMAT); /* small 2^32 */
+                      FED_EFORMAT); /* a limit of small tensors of 2^32 */
 }
 
 FED_TEST(frames_that_are_none_are_refused) {
@@ -54,7 +54,9 @@ FED_TEST(frames_that_are_none_are_refused) {
         const char *says;
     } bad[] = {
         {"\xfe\xdc\x02\x00\x01\x23\x00\x00", 8, "frame 1: unknown codec id 35"},
-        {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"}, /* 2^32 */
+        {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"}, /* a count
+                                                                                          of 2^32
+                                                                                          values */
         {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "the group of small tensors: 0 values"},
         {"\xfe\xdc\x03\x00\x01\x01\x00\x00", 8, "the running statistics: 0 values"},
         {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "frame 1: 2 values"},
@@ -90,7 +92,7 @@ FED_TEST(the_frame_names_its_stage_and_can_be_unpacked_by_hand) {
     large_case_close(&l);
 }
 
-/* An envelope of one packed float32 tensor of n values. */
+/* Read the frame of an envelope of one packed float32 tensor of n values. */
 static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
     uint8_t data[64];
     fed_writer w;
@@ -111,6 +113,7 @@ FED_TEST(an_unpacked_length_past_what_the_tensor_can_take_is_refused) {
     assert_fed_ok(next_packed(10, 114, 1));
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
-    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* not shorter than it was */
+    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* the unpacked length is not above the
+                                                              packed one */
     assert_fed_ok(next_packed(10, 100, 3));
 }

@@ -1,4 +1,5 @@
-/* Whole messages: checked once, what is refused and what an error says, second stages. */
+/* Whole messages: they are checked once; which are refused and with which errors; and second
+ * stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
@@ -12,7 +13,7 @@ static void open_case(const envelope_case *f, fedcodec_message *m) {
                                             ENVELOPE_SMALL, m, &err));
 }
 
-/* Twice each, to see that a call leaves the message as it was. */
+/* Each function is called twice, to see that it leaves the message unchanged. */
 FED_TEST(one_open_message_can_be_decoded_added_folded_and_measured) {
     static const char *const specs[] = {"float32",    "3lc:s=1.5",      "sbc:p=0.05",
                                         "stc:p=0.05", "3lc:s=1.9+runs", "inceptionn:e=8"};
@@ -97,7 +98,8 @@ static void assert_check_says(const envelope_case *f, const fedcodec *codec, uin
     assert_true(max_abs == -1.0f);
 }
 
-/* Where the frame's data begins: behind the head, and the frame's own of 1 + 2 + 1 bytes. */
+/* Where the frame's data begins: after the envelope's head, and the frame's head of 1 + 2 + 1
+ * bytes. */
 enum { FIRST = 5, FIRST_DATA = FIRST + 4 };
 
 FED_TEST(check_says_which_tensor_is_wrong) {
@@ -107,9 +109,9 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     envelope_case_encode(&f);
     assert_fed_ok(fedcodec_parse("sbc", &sbc, NULL));
     assert_check_says(&f, &sbc, ENVELOPE_SMALL, "tensor dense1.weight: sent as 3lc, expected sbc");
-    assert_check_says(&f, &f.codec, 5, "groups tensors under 100 values, expected 5");
-    assert_check_says(&f, &f.codec, 101, "groups tensors under 100 values, expected 101");
-    assert_check_says(&f, &f.codec, 1, "groups tensors under 100 values, expected 0");
+    assert_check_says(&f, &f.codec, 5, "groups tensors of under 100 values, expected under 5");
+    assert_check_says(&f, &f.codec, 101, "groups tensors of under 100 values, expected under 101");
+    assert_check_says(&f, &f.codec, 1, "groups tensors of under 100 values, expected under 0");
     f.layout.tensors[0].size = 601;
     assert_check_says(&f, NULL, 0, "dense1.weight: the message has 600 values, the model 601");
     f.layout.tensors[0].size = 600;
@@ -119,7 +121,8 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     f.layout.tensors[1].size = 100;
     assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
     f.layout.tensors[1].size = 7;
-    f.out.data[f.out.len - 3] = 0xff; /* five zeros, and more values than there are */
+    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros, so that the message has more
+                                         values than the model */
     assert_check_says(&f, NULL, 0, "the group of small tensors: its");
     f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
     assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
@@ -215,20 +218,20 @@ FED_TEST(a_flipped_bit_never_harms) {
     envelope_case_close(&f);
 }
 
-/* The same bytes but for one tensor's role, or one frame's codec. */
+/* The same bytes are read with another role of one tensor, and with another codec of one frame. */
 FED_TEST(statistics_must_be_there_and_as_they_are) {
     envelope_case f;
     fed_error err = {0};
     float y[ENVELOPE_SIZE];
     envelope_case_open(&f, "onebit");
-    f.layout.statistics = 1; /* scale */
+    f.layout.statistics = 1; /* the last tensor, scale, has running statistics */
     envelope_case_encode(&f);
     assert_fed_ok_err(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, &err));
     assert_true(y[ENVELOPE_SIZE - 1] == f.sum[ENVELOPE_SIZE - 1]);
     assert_true(y[ENVELOPE_SIZE - 2] != f.sum[ENVELOPE_SIZE - 2]);
     assert_true(f.residual[ENVELOPE_SIZE - 1] == 0);
 
-    f.out.data[f.out.len - 7] = 2; /* float16's id */
+    f.out.data[f.out.len - 7] = 2; /* the id of float16 */
     assert_fed_status(fedcodec_envelope_check(f.out.data, f.out.len, &f.layout, &f.codec,
                                               ENVELOPE_SMALL, NULL, &err),
                       FED_EFORMAT);
@@ -245,13 +248,13 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
 
 static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75+zstd"};
 
-/* A build may lack zstd. */
+/* The number of passes in this build, which may lack zstd. */
 static size_t staged_count(void) {
     fedcodec codec;
     return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK ? 3 : 2;
 }
 
-/* Of the envelope of one large tensor: its own, and the frame's. */
+/* Bytes of heads in an envelope of one large tensor: the envelope's, and the frame's. */
 enum { HEADS = 5 + 1 + 3 + 2 };
 
 FED_TEST(a_stage_changes_the_bytes_and_no_value) {
@@ -295,7 +298,8 @@ FED_TEST(a_stage_that_the_task_has_not_is_refused) {
     assert_fed_status(
         fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, &plain, 0, NULL, &err),
         FED_EFORMAT);
-    assert_non_null(strstr(err.text, "packed by runs, which is not its codec's stage"));
+    assert_non_null(
+        strstr(err.text, "packed by second stage runs, which the codec's spec does not name"));
     assert_fed_ok(fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, NULL, 0, NULL, &err));
     l.codec.stage = 4;
     assert_fed_status(

@@ -1,4 +1,4 @@
-/* Patches: exact whatever the values, small where little changed, and nothing else is read. */
+/* Patches: exact for any values, short if little has changed, and malformed ones are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,12 +10,12 @@
 
 enum { BLOCK = FEDCODEC_PATCH_BLOCK };
 
-/* The patch from `from` (NULL: nothing) to `to` leads there, to the bit: its bytes, the caller's.
- */
+/* Make the patch from `from` (NULL: zeros) to `to`, and check that it leads to `to`, to the bit.
+ * The caller frees its bytes. */
 static fed_writer patch_of(const float *from, const float *to, size_t n) {
     fed_writer w;
     fed_writer_growing(&w);
-    fed_write_u8(&w, 77); /* what was there stays */
+    fed_write_u8(&w, 77); /* a byte that was in the writer before must stay */
     assert_fed_ok(fedcodec_patch_write(from, to, n, &w));
     assert_int_equal(w.data[0], 77);
     assert_true(w.len - 1 <= fedcodec_patch_bound(n));
@@ -43,7 +43,7 @@ static float float_of(uint32_t bits) {
     return v;
 }
 
-/* Any finite number. */
+/* A random finite number. */
 static float any_float(fed_rng *rng) {
     float v;
     do {
@@ -110,12 +110,12 @@ FED_TEST(what_is_not_finite_is_not_written) {
     }
 }
 
-/* A model's exponents are what can be told of it: about 27 bits a value are left. */
+/* Only the exponents of a model's values can be compressed, so about 27 bits a value are left. */
 FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 80 / 100, N * 4 * 86 / 100);
-    memset(to, 0, BLOCK * sizeof *to); /* and zeros nothing */
+    memset(to, 0, BLOCK * sizeof *to); /* blocks of zeros take next to no bytes */
     assert_in_range(patch_len(NULL, to, N), N * 4 * 26 / 100, N * 4 * 29 / 100);
     free(to);
 }
@@ -130,13 +130,15 @@ FED_TEST(small_changes_take_few_bits) {
         memcpy(&bits, &to[i], sizeof bits);
         to[i] = float_of(bits + (uint32_t)(i % 64));
     }
-    assert_true(patch_len(from, to, N) < N * 10 / 8); /* 6 bits, a sign, and the model's */
+    assert_true(patch_len(from, to, N) < N * 10 / 8); /* 6 bits for the change, its sign, and the
+                                                         table of frequencies */
     free(from);
     free(to);
 }
 
-/* Of k values at random places, of which each changes by 1,000 units at most: log2(n / k) + 1.44
- * bits for the place, 11 for the change, and a table of a few bytes. */
+/* For k changed values at random places, each changed by at most 1,000 units, a change takes
+ * log2(n / k) + 1.44 bits for its place and 11 bits for its size. A table takes a few bytes more.
+ */
 FED_TEST(rare_changes_cost_their_places) {
     enum { N = 4 * BLOCK };
     for (size_t every = 16; every <= 16384; every *= 4) {
@@ -167,7 +169,8 @@ FED_TEST(the_worst_takes_a_few_bytes_more_than_its_values) {
     free(to);
 }
 
-/* Of n = 1: how, length, body. */
+/* Check that a patch of n values is refused. Its bytes: the way of coding, the length, the body.
+ */
 static void assert_refused(const char *bytes, size_t len, size_t n) {
     float values[300] = {0};
     uint8_t *exact = malloc(len + 1);
@@ -183,29 +186,29 @@ FED_TEST(garbage_is_refused) {
     float y = 0;
     assert_fed_ok(fedcodec_patch_apply((const uint8_t *)"\0\4\2\0\0\0", 6, &y, 1));
     assert_true(y == 1e-45f);
-    REFUSED("\0\4\2\0\0\0", 0);                   /* more than nothing */
-    REFUSED("", 1);                               /* nothing */
-    REFUSED("\0", 1);                             /* no length */
-    REFUSED("\0\4\2\0\0", 1);                     /* too short a body */
-    REFUSED("\0\4\2\0\0\0\0", 1);                 /* a byte too many */
-    REFUSED("\0\5\2\0\0\0\0", 1);                 /* a longer body */
-    REFUSED("\0\3\2\0\0", 1);                     /* a shorter one */
-    REFUSED("\3\4\2\0\0\0", 1);                   /* no such way */
+    REFUSED("\0\4\2\0\0\0", 0);                   /* a body, but no values */
+    REFUSED("", 1);                               /* no bytes for one value */
+    REFUSED("\0", 1);                             /* the length is missing */
+    REFUSED("\0\4\2\0\0", 1);                     /* the body is shorter than its length */
+    REFUSED("\0\4\2\0\0\0\0", 1);                 /* a byte after the body */
+    REFUSED("\0\5\2\0\0\0\0", 1);                 /* a length above that of one value */
+    REFUSED("\0\3\2\0\0", 1);                     /* a length below that of one value */
+    REFUSED("\3\4\2\0\0\0", 1);                   /* an unknown way of coding */
     REFUSED("\0\4\0\0\0\xff", 1);                 /* infinity */
     REFUSED("\0\4\1\0\0\xff", 1);                 /* minus infinity */
     REFUSED("\0\4\2\0\0\xff", 1);                 /* NaN */
-    REFUSED("\1\0", 1);                           /* no distribution */
-    REFUSED("\2\3\0\0\0", 1);                     /* no top */
-    REFUSED("\2\4\0\0\0\0", 1);                   /* nothing behind it */
-    REFUSED("\0\x84\0\2\0\0\0", 1);               /* a length in a longer form */
-    REFUSED("\0\xff\xff\xff\xff\xff\xff\1\2", 1); /* a huge one */
+    REFUSED("\1\0", 1);                           /* the table of frequencies is missing */
+    REFUSED("\2\3\0\0\0", 1);                     /* the table's top is missing */
+    REFUSED("\2\4\0\0\0\0", 1);                   /* nothing follows the table's top */
+    REFUSED("\0\x84\0\2\0\0\0", 1);               /* a length in a longer varint than necessary */
+    REFUSED("\0\xff\xff\xff\xff\xff\xff\1\2", 1); /* a huge length */
 }
 
 FED_TEST(what_is_cut_off_or_longer_is_refused) {
     enum { N = 300 };
     float *to = values_of(weight, N, 9), values[N];
     fed_writer w = patch_of(NULL, to, N);
-    assert_true(w.len - 1 < sizeof values); /* it is coded */
+    assert_true(w.len - 1 < sizeof values); /* the values are coded, not stored as they are */
     for (size_t len = 0; len < w.len - 1; len++) {
         assert_refused((const char *)w.data + 1, len, N);
     }

@@ -1,4 +1,4 @@
-/* The table of codecs: ids and names. */
+/* The table of codecs: ids and names, which must not change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +12,8 @@ FED_TEST(ids_never_change) {
                   {5, "bfloat16"},   {6, "int8"},     {7, "stoch3"},      {8, "onebit"},
                   {9, "topk"},       {12, "twobit"},  {13, "inceptionn"}, {14, "trunc"},
                   {15, "randk"},     {16, "qsgd"},    {17, "natural"},    {18, "eden"},
-                  {19, "threshold"}, {20, "powersgd"}}; /* add to it alone */
+                  {19, "threshold"}, {20, "powersgd"}}; /* add new codecs here, and change nothing
+                                                           else */
     for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
         const fedcodec_vtable *codec = fedcodec_by_id(pinned[i].id);
         assert_non_null(codec);

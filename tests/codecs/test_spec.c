@@ -1,4 +1,4 @@
-/* Spec strings: what is understood, what is refused and how it is said. */
+/* Spec strings: which are accepted, which are refused, and the texts of the errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* The public calls on one tensor, beyond what the codec contract covers. */
+/* The public functions for one tensor, as far as the codec contract does not test them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -29,7 +29,7 @@ FED_TEST(more_values_than_a_message_can_hold_are_refused) {
     assert_fed_status(fedcodec_decode(codec.vtable, dst, sizeof dst, residual, n), FED_EINVAL);
 }
 
-/* All but threshold's, whose lists may have to hold each value and its position. */
+/* All codecs but threshold, whose lists may have to hold every value and its position. */
 FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     enum { N = 431080, SLACK = 512 };
     fedcodec codec;
@@ -41,7 +41,8 @@ FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     }
 }
 
-/* What the contract test tries with a pool that only pretends to. */
+/* The contract test uses a pool that only pretends to have threads; this test uses real threads.
+ */
 FED_TEST(threads_make_the_same_message) {
     enum { N = 300001 };
     static float x[N], residual[2][N];

@@ -109,7 +109,8 @@ FED_TEST(what_a_gpu_does_not_take_is_said) {
     assert_refused(&(feddc_exchange_options){.nic = "inline"}, FED_EINVAL, "leave out the device");
     assert_refused(&(feddc_exchange_options){.codec = "onebit"}, FED_ENOTFOUND,
                    "onebit runs on the processor only");
-    assert_refused(&(feddc_exchange_options){.pull = "onebit"}, FED_ENOTFOUND, "on GPUs run");
+    assert_refused(&(feddc_exchange_options){.pull = "onebit"}, FED_ENOTFOUND,
+                   "these codecs run on GPUs");
     const feddc_exchange_options o = {.device = gpu};
     assert_fed_fails(feddc_exchange_check(&o, 4, &err), FED_EINVAL, "a stream");
 }

@@ -542,7 +542,7 @@ static void silence_is_not_waited_out(void **state) {
     for (size_t k = 0; k < sizeof scripts / sizeof scripts[0]; k++) {
         open_transport(w, PATIENCE_MS);
         play(w, scripts[k]);
-        assert_fails(w, get(w), FED_ETIMEOUT, "no progress");
+        assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
         fed_tls_close(&w->server);
     }
 }
@@ -551,7 +551,7 @@ static void silence_in_the_handshake_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);
     fed_tls_open(&w->server, &(fed_tls_options){.who = &w->who, .mute = true});
-    assert_fails(w, get(w), FED_ETIMEOUT, "no progress");
+    assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
 }
 
 /* libcurl 8.14 writes a few KB a second into the system's buffer for minutes. Then the server ends

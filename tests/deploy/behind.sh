@@ -1,9 +1,9 @@
-# For tests of programs in front of a coordinator: a folder for the test, programs that end with it, ports, patience.
-# Sourced after `set -euo pipefail`.
+# Functions for tests of proxies in front of a coordinator: a temporary folder, the end of child programs, free ports, and
+# waiting with a limit. Source this file after set -euo pipefail.
 # SPDX-License-Identifier: Apache-2.0
 
 work=$(mktemp -d)
-children=() # what `finish` ends
+children=() # ids of the processes that finish ends
 finish() {
     for pid in "${children[@]}"; do
         kill "$pid" 2>/dev/null || true
@@ -23,7 +23,7 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# Until a command succeeds, or for 60 s.
+# Repeat a command until it succeeds, for at most 60 s.
 await() {
     for _ in $(seq 300); do
         if "$@" >/dev/null 2>&1; then
@@ -34,7 +34,7 @@ await() {
     die "for 60 s this failed: $*"
 }
 
-# Pictures that devices train on, in $work/data.
+# Make pictures for devices to train on, in $work/data.
 make_data() {
     mkdir "$work/data"
     PYTHONDONTWRITEBYTECODE=1 python3 -c "import sys; sys.path.insert(0, '$(dirname "${BASH_SOURCE[0]}")'); import quoted; quoted.make_pictures('$work/data')"

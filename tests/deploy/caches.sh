@@ -19,7 +19,7 @@ start_coordinator() {
     await grep -q devices "$work/fed.out"
 }
 
-# The cache's own certificate is of a CA that the coordinator knows nothing of.
+# Make the cache's certificate. Its CA is not the coordinator's.
 make_certificate() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/cdn.key" -out "$work/cdn.pem" \
         -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null
@@ -39,7 +39,7 @@ uwsgi_temp_path $work/t4; scgi_temp_path $work/t5;#" "$source/deploy/conf/nginx-
     await curl -s -o /dev/null "http://127.0.0.1:$plain/"
 }
 
-# A task of float32 deltas, 31 KB each.
+# Queue a task whose deltas are float32, 31 KB each.
 add_task() { # [downloads]
     local more=${1:+, \"downloads\": \"$1\"}
     echo "{\"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": $rounds," \
@@ -47,7 +47,7 @@ add_task() { # [downloads]
     "$bin/fedserver" task --dir "$work/fed" "$work/task.json" >/dev/null
 }
 
-device() { # NUMBER [options]: in the background, until the task is finished
+device() { # NUMBER [options]: start a device, which ends when the task is finished
     local number=$1 token=()
     if [ ! -e "$work/token$number" ]; then
         "$bin/fedserver" token --dir "$work/fed" "${token_options[@]}" >"$work/token$number"
@@ -73,7 +73,7 @@ all_end() {
     done
 }
 
-digest() { # TASK: of its newest model
+digest() { # TASK: print the digest of its newest model
     "$bin/fedserver" export --dir "$work/fed" --task "$1" "$work/model$1.safetensors" >/dev/null
     sha256sum <"$work/model$1.safetensors"
 }
@@ -130,7 +130,7 @@ grep -q 'comes from the coordinator' "$work"/device?.log && die "over TLS the ca
 echo "nginx: over TLS likewise, with a CA of its own"
 
 add_task "https://localhost:$secure/v1/blob/"
-all_devices # they do not trust that CA
+all_devices # without --downloads-ca they do not trust the cache's CA
 all_end
 [ "$(grep -l 'comes from the coordinator' "$work"/device*.log | wc -l)" = "$devices" ] || die "a device trusts the cache's CA"
 [ "$(digest 1)" = "$(digest 4)" ] || die "without the cache's CA the model differs"

@@ -22,7 +22,7 @@ TABLES = {"fedserver": "fedserver/commands/command_options.c", "fedclientd": "fe
           "fedtrain": "fedclient/apps/fedtrain.c", "fedcodec": "codecs/tool/*.c", "fedsim": "deploy/sim/fedsim.c"}
 ROW = re.compile(r'^\s+\{"([a-z][a-z-]*)", (?:OPTION_)?(FLAG|TEXT|LIST|WHOLE|REAL|NUMBER|OTHER)\b|^\s+(FLAG|TEXT|COUNT)\("([a-z][a-z-]*)", \w|\{"--([a-z][a-z-]+)", |argv\[k\], "--([a-z-]+)"',
                  re.MULTILINE)
-SECONDS = 30  # for a shell to answer; a guard, not a measure
+SECONDS = 30  # limit for a shell's answer, so that the test can't hang
 TAB = "\t"
 
 
@@ -36,7 +36,7 @@ def read(*path):
 
 
 def table(root, program):
-    """{option: whether it takes a value, None: not said} of the source."""
+    """Return the options in the program's source: {option: whether it takes a value; None if the source does not say}."""
     options = {}
     for path in glob.glob(os.path.join(root, TABLES[program])):
         for first, kind, macro, second, tool, word in ROW.findall(read(path)):
@@ -79,24 +79,24 @@ class Terminal:
         os.write(self.end, text.encode())
 
     def wait_for(self, pattern):
-        """What the shell says, until the pattern is there."""
+        """Read what the shell prints until the pattern matches. Return the match."""
         until = time.monotonic() + SECONDS
         while not re.search(pattern, self.said):
             if time.monotonic() > until or not select.select([self.end], [], [], SECONDS)[0]:
-                fail(f"no {pattern} in what the shell said:\n{self.said}")
+                fail(f"the shell did not print {pattern}; it printed:\n{self.said}")
             try:
                 self.said += os.read(self.end, 65536).decode("utf-8", "replace")
             except OSError:
-                fail(f"the shell ended; it said:\n{self.said}")
+                fail(f"the shell ended; it printed:\n{self.said}")
         return re.search(pattern, self.said)
 
     def close(self):
-        os.close(self.end)  # which hangs up
+        os.close(self.end)  # the shell gets SIGHUP and ends
         os.waitpid(self.child, 0)
 
 
 def check_typing(shell, words, setup, folder):
-    """What is typed with TAB into a shell on a terminal, and what the shell must make of it."""
+    """Type lines with TAB into a shell on a terminal, and check the commands that the shell makes of them."""
     terminal = Terminal(words, folder)
     terminal.send(setup + "\n" + "\n".join(f"{name}() {{ echo got:$*:; }}" for name in ("fedserver", "fedclientd")) + "\n")
     terminal.send("echo set''up\n")
@@ -106,7 +106,7 @@ def check_typing(shell, words, setup, folder):
                         (f"fedserver token --di{TAB}fol{TAB}", "token --dir folder")):
         terminal.send(typed + "\n")
         got = terminal.wait_for(r"got:(.*?):\r?\n")
-        if got[1].strip().rstrip("/") != made:  # zsh takes the last slash away again
+        if got[1].strip().rstrip("/") != made:  # zsh removes the last slash
             fail(f"{shell} made {got[1]!r} of {typed!r}, and not {made!r}")
         terminal.said = terminal.said[got.end():]
     terminal.close()
@@ -114,7 +114,7 @@ def check_typing(shell, words, setup, folder):
 
 
 def check_fish(made, folder):
-    """fish answers what TAB would offer."""
+    """Ask fish's command "complete" what TAB would offer."""
     for typed, wanted in (("fedserver au", ["audit"]), ("fedserver audit --si", ["--since"]), ("fedclientd --until", ["--until-finished"]),
                           ("fedclientd --ca my", ["my-ca.pem"]), ("fedserver token --dir fol", ["folder/"])):
         program = typed.split()[0]
@@ -139,7 +139,7 @@ def main(root, build):
             check_fish(made, folder)
     for shell in ("zsh", "fish"):
         if not shutil.which(shell):
-            print(f"{shell} is not installed, so nobody has typed into it")
+            print(f"{shell} is not installed, so its completion is not tried")
 
 
 if __name__ == "__main__":

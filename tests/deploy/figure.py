@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The figure of a table (deploy/sim/figure.py): each column has a point and its name in each row's plot, inside the
-picture, and names do not lie on each other.
+picture, and names do not overlap.
 
     figure.py SOURCE_DIR
 """
@@ -27,7 +27,7 @@ def check(rows):
         assert 0 < float(point.get("cx")) < wide and 0 < float(point.get("cy")) < high, "a point outside the picture"
     places = sorted((float(t.get("x")), float(t.get("y"))) for t in names)
     for (x, y), (next_x, next_y) in zip(places, places[1:]):
-        assert x != next_x or next_y - y > 10.9, "names on each other"
+        assert x != next_x or next_y - y > 10.9, "two names overlap"
 
 
 def main():
@@ -35,10 +35,10 @@ def main():
     check({"one": [(32.0, 0.9, "float32"), (0.1, 0.5, "a<b")]})
     check({"a": crowd, "b": crowd[:7], "c": crowd[5:], "d": crowd})
     points = [(1.0, 0.5, ""), (2.0, 0.4, ""), (4.0, 0.6, "")]
-    assert staircase(points) == [(1.0, 0.5), (4.0, 0.6)], "the best so far falls"
+    assert staircase(points) == [(1.0, 0.5), (4.0, 0.6)], "a point of the staircase is worse than one with fewer bits"
     higher, lower = (xml.fromstring(figure("", {"a": [(1.0, y, "x"), (2.0, 0.5, "z")]})) for y in (0.9, 0.6))
     heights = [min(float(c.get("cy")) for c in picture.iter(SVG + "circle")) for picture in (higher, lower)]
-    assert heights[0] <= heights[1], "more accuracy is not higher"
+    assert heights[0] <= heights[1], "a point of more accuracy is drawn lower"
     print("figure: points and names are where they should be")
 
 

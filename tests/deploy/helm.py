@@ -4,11 +4,11 @@ It checks, in this order:
   versions   the chart's version is the project's
   rendered   helm lint finds nothing; each document of each example is valid, strictly, for each release of Kubernetes that the chart names
   refused    wrong values are refused, with a message that names the key
-  pods       one replica, no privileges ("restricted"), a root that nobody writes, the same ports in pod and Service
+  pods       one replica, no privileges ("restricted"), a read-only root file system, the same ports in pod and Service
   program    the rendered arguments start a real coordinator, and the rendered probe finds it healthy
 
-Without helm or kubernetes-validate (deploy/setup.sh --image) it skips. Of ServiceMonitor, which is no part of Kubernetes, no schema is
-here: only that it is rendered is checked.
+Without helm or kubernetes-validate (deploy/setup.sh --image) it skips. ServiceMonitor is not a
+part of Kubernetes and has no schema here, so the test only checks that it is rendered.
 """
 # SPDX-License-Identifier: Apache-2.0
 import importlib
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-SECONDS = 60  # for any one step; a guard, not a measure
+SECONDS = 60  # limit of any one step, so that the test can't hang
 HOSTS = {"hosts": ["fed.example.org", "192.0.2.10"]}
 EXAMPLES = {
     "least": HOSTS,
@@ -39,7 +39,7 @@ EXAMPLES = {
     "inside": {**HOSTS, "service": {"type": "ClusterIP"}, "podDisruptionBudget": {"enabled": False}, "networkPolicy": {"enabled": False}},
     "openshift": {**HOSTS, "podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}},
 }
-REFUSED = [  # values, and what the message must name
+REFUSED = [  # wrong values, and the words that the message must have
     ({}, "hosts"), ({"hosts": []}, "hosts"), ({"hosts": ["https://fed.example.org"]}, "hosts"),
     ({**HOSTS, "replicas": 2}, "replicas"), ({**HOSTS, "ports": {"front": 443}}, "ports/front"),
     ({**HOSTS, "ports": {"front": 9000, "devices": 9000}}, "both 9000"),
@@ -78,13 +78,13 @@ class Chart:
         return [document for document in self.yaml.safe_load_all(done.stdout) if document]
 
     def releases(self):
-        """Of Kubernetes, those that the chart is for and that there are schemas of: the first, and the newest two."""
+        """Return the releases of Kubernetes to check: the first that the chart supports, and the newest two with schemas."""
         with open(os.path.join(self.folder, "Chart.yaml"), encoding="utf-8") as file:
             least = int(re.search(r">=1\.(\d+)", self.yaml.safe_load(file)["kubeVersion"])[1])
         folder = os.path.join(os.path.dirname(self.validate.__file__), "kubernetes-json-schema")
         known = sorted({int(m[1]) for name in os.listdir(folder) if (m := re.match(r"v1\.(\d+)\.", name))})
         if least not in known:
-            fail(f"there are no schemas of Kubernetes 1.{least}, the first that the chart is for")
+            fail(f"kubernetes-validate has no schemas of Kubernetes 1.{least}, the first release that the chart supports")
         return [f"1.{n}" for n in sorted({least, *known[-2:]})]
 
 
@@ -94,11 +94,11 @@ def check_versions(chart):
     with open(os.path.join(chart.folder, "Chart.yaml"), encoding="utf-8") as file:
         said = chart.yaml.safe_load(file)
     if (said["version"], said["appVersion"]) != (version, version):
-        fail(f"Chart.yaml is of {said['version']} and {said['appVersion']}, the project of {version}")
+        fail(f"Chart.yaml has version {said['version']} and appVersion {said['appVersion']}, but the project's version is {version}")
 
 
 def is_valid(chart, document, release):
-    """None, or what is wrong."""
+    """Return what is wrong with the document; None: it is valid."""
     try:
         chart.validate.validate(document, release, strict=True)
     except chart.validate.ValidationError as fault:
@@ -138,20 +138,20 @@ def of_kind(documents, kind):
 
 
 def check_pods(chart):
-    """What Kubernetes' policy "restricted" asks for, and what else the image promises."""
+    """Check what Kubernetes' policy "restricted" demands, and the ports and tasks."""
     for name, values in EXAMPLES.items():
         documents = chart.render(values)
         stateful = of_kind(documents, "StatefulSet")["spec"]
         pod = stateful["template"]["spec"]
         safe = pod["securityContext"]
         if stateful["replicas"] != 1 or not safe["runAsNonRoot"] or safe["seccompProfile"] != {"type": "RuntimeDefault"}:
-            fail(f"{name}: the pod may run as root, or twice: {safe}")
+            fail(f"{name}: the pod may run as root, or has several replicas: {safe}")
         if name == "openshift" and {"runAsUser", "fsGroup"} & set(safe):
             fail(f"{name}: the pod chooses its user: {safe}")
         for container in pod["containers"] + pod["initContainers"]:
             if container["securityContext"] != {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
                                                 "capabilities": {"drop": ["ALL"]}}:
-                fail(f"{name}: a container may too much: {container['securityContext']}")
+                fail(f"{name}: a container has too many privileges: {container['securityContext']}")
         named = {p["name"]: p["containerPort"] for p in pod["containers"][0]["ports"]}
         service = of_kind(documents, "Service")["spec"]
         if {p["name"]: p["port"] for p in service["ports"]} != named or {p["targetPort"] for p in service["ports"]} != set(named):
@@ -160,12 +160,12 @@ def check_pods(chart):
             fail(f"{name}: devices would be told another port than the nodes have")
     task = EXAMPLES["most"]["tasks"]["mnist"]
     if json.loads(of_kind(chart.render(EXAMPLES["most"]), "ConfigMap")["data"]["mnist.json"]) != task:
-        fail("a task does not arrive as it was written")
+        fail("the ConfigMap's task differs from the task in the values")
     print("pods: one, without privileges; ports and tasks as they should be")
 
 
 def check_program(chart, build):
-    """The words of the rendered pod, on a coordinator of this machine: only its folder and ports are others."""
+    """Run the rendered pod's commands on this machine, with another folder and other ports."""
     pod = of_kind(chart.render(EXAMPLES["least"]), "StatefulSet")["spec"]["template"]["spec"]
     folder = os.path.join(chart.work, "state")
 

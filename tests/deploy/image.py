@@ -1,4 +1,4 @@
-"""The container image: packed twice, looked at, and run by somebody who is not root: image.py ROOT BUILD
+"""The container image: packed twice, inspected, and run by a user who is not root: image.py ROOT BUILD
 
 It checks, in this order:
   bits       packed again in another time zone, under another umask and folder, the archive has the same bytes
@@ -6,7 +6,7 @@ It checks, in this order:
   readers    skopeo reads it as an OCI and as a Docker archive; umoci unpacks it
   a run      by bubblewrap, as the image's configuration says, without root, capabilities or a root file system that can be written:
              init, health, a device of this machine enrols and trains over TLS, kill -9 in the middle, again on the same volume
-  any user   the same image as a user that it does not know, as OpenShift has them
+  any user   the image run as a user that its /etc/passwd does not have, as OpenShift does
 Without Debian's dpkg it skips; without skopeo, umoci or bubblewrap (deploy/setup.sh --image) it leaves out what needs them, and says so.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -26,13 +26,13 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import quoted  # noqa: E402: it makes pictures to train on
+import quoted  # noqa: E402: quoted.py makes pictures to train on
 
-SECONDS = 240  # for any one step; a guard, not a measure
+SECONDS = 240  # limit of any one step, so that the test can't hang
 MOST_BYTES = 40e6
 NOBODY = 65534
 ROUNDS = 40
-STEPS = 10000  # of a round: it takes longer than to ask which version there is, so the kill comes in the middle
+STEPS = 10000  # of a round: so many that the container is killed before the task ends
 
 
 def fail(text):
@@ -50,7 +50,7 @@ def await_that(what, happens):
     end = time.monotonic() + SECONDS
     while not happens():
         if time.monotonic() > end:
-            fail(f"for {SECONDS} s: {what}")
+            fail(f"after {SECONDS} s still: {what}")
         time.sleep(0.1)
 
 
@@ -61,7 +61,7 @@ def free_port():
 
 
 class Image:
-    """An archive, read without any tool."""
+    """An image's archive, read by Python alone."""
 
     def __init__(self, path):
         with tarfile.open(path) as archive:
@@ -74,7 +74,7 @@ class Image:
     def blob(self, pointer):
         content = self.files[f"blobs/{pointer['digest'].replace(':', '/')}"]
         if len(content) != pointer["size"] or hashlib.sha256(content).hexdigest() != pointer["digest"].split(":")[1]:
-            fail(f"a blob is not what its digest says: {pointer}")
+            fail(f"a blob in the archive does not have the size and digest of its descriptor: {pointer}")
         return content
 
 
@@ -104,12 +104,12 @@ def check_bits(root, build, work, spec):
 def check_content(image, here):
     whole = sum(map(len, image.layers))
     if whole >= MOST_BYTES:
-        fail(f"unpacked it has {whole / 1e6:.1f} MB, not less than {MOST_BYTES / 1e6:.0f}")
+        fail(f"the unpacked image has {whole / 1e6:.1f} MB, not less than {MOST_BYTES / 1e6:.0f}")
     diffs = [f"sha256:{hashlib.sha256(tar).hexdigest()}" for tar in image.layers]
     if image.config["rootfs"]["diff_ids"] != diffs:
-        fail("the configuration names other layers than there are")
+        fail("the configuration's diff_ids are not the digests of the layers")
     if not image.config["config"]["User"].isdigit() or image.config["config"]["User"] == "0":
-        fail(f"its user is {image.config['config']['User']}, not a number above 0")
+        fail(f"the image's user is {image.config['config']['User']}, not a number above 0")
     paths = set()
     for tar in image.layers:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
@@ -121,12 +121,12 @@ def check_content(image, here):
                     fail(f"{entry.name} names {here}")
     for program in image.config["config"]["Entrypoint"]:
         if program.lstrip("/") not in paths:
-            fail(f"it starts with {program}, and has no such file")
+            fail(f"the image's entrypoint is {program}, and it has no such file")
     print(f"content: {len(paths)} paths, {whole / 1e6:.1f} MB unpacked")
 
 
 def check_readers(image, archive, work):
-    """What others read is what we wrote."""
+    """Check that other tools read the image as it was packed."""
     if shutil.which("skopeo"):
         read = json.loads(say("skopeo", "inspect", "--no-tags", f"oci-archive:{archive}"))
         if read["Digest"] != image.index["digest"] or read["Labels"] != image.config["config"]["Labels"]:
@@ -149,7 +149,7 @@ def check_readers(image, archive, work):
 
 
 def unpack(image, root):
-    """The layers, one over the other; they take nothing away."""
+    """Unpack the layers one over the other. None of them removes files of a layer below."""
     for tar in image.layers:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
             archive.extractall(root)
@@ -157,7 +157,7 @@ def unpack(image, root):
 
 
 def as_nobody(work):
-    """root steps down: an image that needs no root is run without."""
+    """Return the words before a command that make root run it as nobody, as the image must not need root."""
     if os.getuid() != 0:
         return []
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env", f"HOME={work}"]
@@ -170,7 +170,7 @@ def give_away(folder):
 
 
 class Container:
-    """A volume, and processes of the image that share it. bubblewrap does what the configuration says."""
+    """A volume, and processes of the image that use it. bubblewrap runs them as the image's configuration says."""
 
     def __init__(self, image, root, work, name, user):
         self.config, self.root, self.work, self.user = image.config["config"], root, work, user
@@ -220,7 +220,7 @@ class Container:
 def check_run(image, root, build, work):
     container = Container(image, root, work, "volume", int(image.config["config"]["User"]))
     if container.healthy():
-        fail("an empty volume is healthy")
+        fail("the health check succeeds on an empty volume")
     for words in ("is ready", "left as it is"):
         if words not in container.say("init", "--keep", "--host", "localhost", "--host", "127.0.0.1"):
             fail(f"init --keep does not say that a coordinator {words}")
@@ -228,7 +228,7 @@ def check_run(image, root, build, work):
     container.start(*ports)
     effective, bound, no_new, user = container.privileges()
     if effective or bound or no_new != "1" or user == 0:
-        fail(f"it runs with privileges: {container.privileges()}")
+        fail(f"the container runs with privileges: {container.privileges()}")
     with open(os.path.join(container.volume, "task.json"), "w", encoding="ascii") as file:
         json.dump({"model": "lr", "rounds": ROUNDS, "cohort": 1, "batch": 4, "local_steps": STEPS}, file)
     os.chmod(os.path.join(container.volume, "task.json"), 0o644)
@@ -237,14 +237,14 @@ def check_run(image, root, build, work):
         file.write(container.say("token"))
     train(container, build, work, ports)
     if container.stop(signal.SIGTERM) != 0:
-        fail("SIGTERM does not end it with 0")
+        fail("the container does not end with status 0 on SIGTERM")
     if container.healthy():
-        fail("it is healthy though it has ended")
+        fail("the health check succeeds after the container has ended")
     print(f"a run: a device enrolled and trained {ROUNDS} rounds; killed in the middle, it went on")
 
 
 def train(container, build, work, ports):
-    """A device trains; the container is killed after two rounds, and goes on where it was."""
+    """Let a device train. The container is killed after two rounds, and must go on from there when it is started again."""
     data = os.path.join(work, "data")
     os.mkdir(data)
     quoted.make_pictures(data)

@@ -18,7 +18,7 @@ import urllib.request
 
 SOURCE, BIN = sys.argv[1], sys.argv[2]
 MONITORING = os.path.join(SOURCE, "deploy", "monitoring")
-EXTRA = os.environ.get("FED_PROMETHEUS", "")  # a folder with both programs
+EXTRA = os.environ.get("FED_PROMETHEUS", "")  # a folder with prometheus and promtool, which need not be in PATH then
 
 
 def program(name):
@@ -36,7 +36,7 @@ def check_rules():
         subprocess.run([program("promtool"), what, "rules", name], cwd=MONITORING, check=True)
     for alert in re.findall(r"alert: (\w+)", open(os.path.join(MONITORING, "alerts.yml")).read()):
         page = open(os.path.join(SOURCE, "docs", "monitoring.md")).read()
-        assert f"`{alert}`" in page, f"docs/monitoring.md says nothing about {alert}"
+        assert f"`{alert}`" in page, f"docs/monitoring.md does not name the alert {alert}"
 
 
 def write_samples(path):
@@ -134,7 +134,7 @@ def check_dashboard(address):
         try:
             missing = [(title, q) for title, q in missing if not ask(address, q)]
         except OSError:
-            pass  # it is starting
+            pass  # Prometheus is still starting
     assert not missing, f"no data for: {missing}"
 
 

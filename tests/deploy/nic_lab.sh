@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/nic.sh trains over four hosts with NICs, to the digest of one process, and leaves nothing behind.
+# Test that deploy/nic.sh trains on four hosts with NICs, all on this machine, to the same digest as one process.
 #   nic_lab.sh SOURCE BIN     exits with 77 where there is no root, no /dev/net/tun or no MNIST (FED_MNIST_DIR)
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail

@@ -13,11 +13,11 @@ if ! has_nginx && ! command -v caddy >/dev/null; then
 fi
 . "$source/tests/deploy/behind.sh"
 
-page() { # PORT [curl options]: the status code
+page() { # PORT [curl options]: print the HTTP status
     curl -s -o "$work/answer" -w '%{http_code}' --max-time 10 "${@:2}" "https://localhost:$1/v1/status" || true
 }
 
-answers() { # CODE PORT [curl options]
+answers() { # STATUS PORT [curl options]: whether the page answers with that HTTP status
     [ "$(page "${@:2}")" = "$1" ]
 }
 
@@ -68,7 +68,7 @@ behind_caddy() {
     sed -i '1i {\n\tskip_install_trust\n\tadmin off\n\tauto_https disable_redirects\n}' "$work/Caddyfile"
     XDG_DATA_HOME=$work XDG_CONFIG_HOME=$work caddy run --config "$work/Caddyfile" --adapter caddyfile >"$work/caddy.log" 2>&1 &
     children+=($!)
-    # Through a proxy on this machine a stranger is still a stranger.
+    # A request through the proxy comes from this machine, and still needs a login.
     await answers 401 "$outer" -k
     bearer=$("$bin/fedserver" page --dir "$work/fed" --bearer)
     answers 200 "$outer" -k -H "Authorization: Bearer $bearer" || die "a bearer token does not get through Caddy"

@@ -1,9 +1,10 @@
-"""Run the commands that the documents quote, in their quick forms: made-up pictures, one round, two steps.
+"""Run the commands that the documents quote, shortened: made-up pictures, one round, two steps.
 
     quoted.py ROOT BIN      exit status 1, with file and line, if a command fails or does not exist
 
-Of fedserver's and fedclientd's commands, which need a coordinator that runs, the options are checked against --help; the
-end-to-end tests run them. So are those for a device that is not on this machine. Scripts must be there and, where a word follows them, know it.
+Commands of fedserver and fedclientd need a running coordinator, so only their options are checked against --help; the end-to-end
+tests run them. The same goes for commands with a --device that this machine lacks. Scripts must exist and be executable, and
+papers.sh must know its table.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -15,12 +16,12 @@ import sys
 import tempfile
 
 PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedworker", "fedcodec"}
-# What a reader puts in the place of a capital word.
+# What the test puts in the place of a word in capitals.
 PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
                 "SHARE": "0", "SEED": "1", "N": "1"}
 QUICK = ["rounds=1", "iterations=0", "clients=3", "cohort=3", "goal=3", "minimum=1", "batch=2", "local_steps=1", "offline=0",
          "deadline_s=60", "hostile=0", "threads=1"]
-OTHER_DATA = ("cifar10", "ptb")  # not made up here: their commands' options are checked
+OTHER_DATA = ("cifar10", "ptb")  # data sets that this test does not make: only the options of their commands are checked
 
 
 def documents(root):
@@ -37,7 +38,7 @@ def commands(path):
         joined = re.sub(r"\\\n\s*", " ", block[1])
         for number, line in enumerate(joined.split("\n")):
             if line[:1].isspace():
-                continue  # a drawing, or what a command prints
+                continue  # an indented line is a drawing, or output of a command
             for part in re.split(r"&&|(?<!&)&$", line.split(" #")[0]):
                 try:
                     words = shlex.split(re.sub(r'"\$\([^)]*\)"', "TOKEN", part))
@@ -48,7 +49,7 @@ def commands(path):
 
 
 def make_pictures(folder):
-    """Ten classes, each a bright row of its own; in MNIST's files."""
+    """Write pictures of ten classes into MNIST's files. Each class has a bright row of its own."""
     for part, count in (("train", 60), ("t10k", 20)):
         labels = bytes(k % 10 for k in range(count))
         pictures = b"".join(bytes(255 if y == 2 * k else 0 for y in range(28) for _ in range(28)) for k in labels)
@@ -59,7 +60,7 @@ def make_pictures(folder):
 
 
 def make_table(folder):
-    """13 columns and a price, for docs/fedtrain.md's table."""
+    """Write a table of 13 columns and a price, for the commands of docs/fedtrain.md."""
     lines = [",".join([f"c{k}" for k in range(13)] + ["price"])]
     lines += [",".join(str((k * 7 + c * 3) % 11) for c in range(13)) + f",{k % 5 + 0.5}" for k in range(100)]
     for part in ("train", "test"):
@@ -68,7 +69,7 @@ def make_table(folder):
 
 
 class Reader:
-    """Somebody who types what the documents say, in a folder of their own."""
+    """Runs the commands of one document, in a folder of its own."""
 
     def __init__(self, root, binaries, work):
         self.root, self.bin, self.work = root, binaries, work
@@ -103,7 +104,7 @@ class Reader:
         return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}", "model=lr"] + named)
 
     def has_device(self, words):
-        """Is what --device names on this machine, and usable?"""
+        """Return whether this machine has the device that --device names, and can use it."""
         said = subprocess.run([os.path.join(self.bin, "fedworker"), "devices"], capture_output=True, text=True).stdout
         usable = re.findall(r"^(\w+:\d+) .*\n(?! +can't)", said, re.MULTILINE)
         name = words[words.index("--device") + 1]
@@ -120,12 +121,12 @@ class Reader:
         return self.run(words)
 
     def fedworker(self, words):
-        """A worker group of this machine is run; of one that meets others the options are checked."""
+        """Run a worker group of this machine alone. Check only the options of one that connects to other machines."""
         alone = words[1:2] in (["train"], ["predict"]) and not {"--listen", "--join", "--server"} & set(words)
         return self.fedtrain(words) if alone else self.check_options(words)
 
     def fedcodec(self, words):
-        """Runs on what the page's commands before this one have written."""
+        """Run the command on files that the page's earlier commands have written."""
         return self.run(words)
 
     def script(self, words):
@@ -138,7 +139,7 @@ class Reader:
         return None
 
     def try_out(self, words):
-        """None, or what is wrong."""
+        """Return what is wrong with the command; None: it works."""
         words = [re.sub(r"^build/release/bin/|^bin/|^\./", "", words[0])] + words[1:]
         words = [re.sub(r"\b[A-Z]+\b", lambda m: PLACEHOLDERS.get(m[0], m[0]), w) for w in words]
         if words[0] in ("fedsim", "fedtrain", "fedworker", "fedcodec"):

@@ -1,7 +1,7 @@
 """The bill of materials: complete, the same each time, and valid CycloneDX: sbom.py ROOT BUILD
 
-What is linked is found here by another way than deploy/sbom.py's: by the trace of the loader. Without Debian's dpkg it
-skips; without cyclonedx-python-lib (deploy/setup.sh --image) it leaves out the schema, and says so.
+This test finds linked libraries in another way than deploy/sbom.py does: by the loader's trace, LD_DEBUG. Without Debian's
+dpkg it skips. Without cyclonedx-python-lib (deploy/setup.sh --image) it does not check the schema, and says so.
 """
 # SPDX-License-Identifier: Apache-2.0
 import importlib.util
@@ -24,10 +24,10 @@ def make(root, build, *programs, **environment):
 
 
 def loaded(program):
-    """The shared libraries that the loader opens, by its own trace."""
+    """Return the shared libraries that the loader opens, from its trace."""
     said = subprocess.run([program, "--version"], text=True, capture_output=True, env={**os.environ, "LD_DEBUG": "files"}).stderr
     found = {os.path.realpath(path) for path in re.findall(r"calling init: (/\S+)", said)}
-    return found or fail(f"the loader tells nothing of {program}")
+    return found or fail(f"LD_DEBUG=files lists no library of {program}")
 
 
 def check_complete(bill, program):
@@ -57,15 +57,15 @@ def check_complete(bill, program):
 
 def check_again(root, build, text):
     if make(root, build, "fedserver", TZ="Asia/Tokyo", LC_ALL="C.UTF-8") != text:
-        fail("made twice it differs")
+        fail("the bill differs when it is made a second time")
     other = json.loads(make(root, build, "fedserver", SOURCE_DATE_EPOCH="1000000000"))
     if other["metadata"]["timestamp"] != "2001-09-09T01:46:40Z" or other["serialNumber"] == json.loads(text)["serialNumber"]:
-        fail("SOURCE_DATE_EPOCH is not its time, or two bills have one serial number")
+        fail("the bill's time is not SOURCE_DATE_EPOCH, or two bills have the same serial number")
     print("again: the same bytes")
 
 
 def check_schema(path):
-    """By the strict schema, where a library that has it is installed."""
+    """Validate the bill by CycloneDX's strict schema, if the Python library that has the schema is installed."""
     try:
         from cyclonedx.schema import SchemaVersion
         from cyclonedx.validation.json import JsonStrictValidator
@@ -96,7 +96,7 @@ def main(root, build):
             check_schema(os.path.join(work, name))
     unknown = subprocess.run([sys.executable, "-B", os.path.join(root, "deploy/sbom.py"), build, "nonesuch"], text=True, capture_output=True)
     if unknown.returncode == 0 or "nonesuch" not in unknown.stderr:
-        fail("a program that is not there is no error")
+        fail("deploy/sbom.py accepts a program that does not exist, or does not name it in its error")
     return 0
 
 

@@ -10,7 +10,7 @@ if ! systemd-analyze --help 2>/dev/null | grep -q -- --offline; then
     exit 77
 fi
 for unit in *.service; do
-    # The program is not installed here, and systemd before 254 lacks two keys: neither is a fault of the unit.
+    # The program is not installed here, and systemd before 254 lacks two keys: messages about either are not faults of the unit.
     faults=$(systemd-analyze verify --man=no "./$unit" 2>&1 | grep -F "${unit%%[@.]*}" |
         grep -v -e "is not executable: No such file" -e "Unknown key.*'Restart\(Steps\|MaxDelaySec\)'" || true)
     if [ -n "$faults" ]; then

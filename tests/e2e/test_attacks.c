@@ -1,7 +1,8 @@
-/* Everything bad that a peer can send, at real coordinator processes: after each kind an honest
- * device is served, and in the end the model has not moved, memory has not grown, nobody has died.
+/* Bad inputs of all kinds, sent to real coordinator processes. After each kind an honest device
+ * must be served. In the end the model must not have changed, memory must not have grown, and no
+ * process may have died.
  *
- *   test_attacks [SCALE]    so many times as many bad inputs (default 1: a few seconds)
+ *   test_attacks [SCALE]    SCALE times as many bad inputs (default 1: a few seconds)
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
@@ -20,7 +21,8 @@
 
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
-/* A sanitizer keeps what was freed, to see who uses it. */
+/* With a sanitizer more growth is allowed, since it keeps freed memory to find later uses of it.
+ */
 enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
@@ -30,25 +32,25 @@ typedef struct world {
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
     fed_identity honest, flooder;
-    char digest[17]; /* of the model, before everything */
-    long memory_kb;  /* of both processes, before everything */
+    char digest[17]; /* of the model at the start */
+    long memory_kb;  /* of both processes at the start */
     pid_t front;
     unsigned scale;
-    uint64_t tried;     /* bad inputs */
-    int64_t slowest_ms; /* answer to the honest device */
+    uint64_t tried;     /* number of bad inputs sent */
+    int64_t slowest_ms; /* slowest answer to the honest device */
     fed_rng rng;
 } world;
 
 static world w;
 
-/* -- the honest ones -- */
+/* -- honest devices and people -- */
 
 static void enrol(fed_identity *who) {
     const char *token = w.token[w.tokens_used++];
     assert_int_equal(fed_curl_enrol(&w.ca, w.coordinator.front_port, token, who), 200);
 }
 
-/* POST a body; the answer's status, and its "error" where word is not NULL. */
+/* POST a body. Returns the answer's status; word, if it is not NULL, gets the answer's "error". */
 static long post_once(CURL *curl, const char *path, uint16_t port, const void *body, size_t len,
                       char word[32]) {
     char url[256];
@@ -66,7 +68,7 @@ static long post_once(CURL *curl, const char *path, uint16_t port, const void *b
     return status;
 }
 
-/* The same, but as an honest client does: when told to, it waits. */
+/* post_once as an honest client does it: if the answer asks to wait, it waits and tries again. */
 static long post(CURL *curl, const char *path, uint16_t port, const void *body, size_t len,
                  char word[32]) {
     long status = post_once(curl, path, port, body, len, word);
@@ -107,7 +109,7 @@ static fed_assignment ask_work(const fed_identity *who) {
     return work;
 }
 
-/* What people see: the status as text. */
+/* Read /v1/status, the status for people, as text. */
 static void read_status(char dst[HEARD]) {
     CURL *curl = fed_curl_new(&w.ca, NULL, w.coordinator.front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
@@ -126,7 +128,8 @@ static void read_digest(char digest[17]) {
     digest[16] = '\0';
 }
 
-/* An honest device, on a connection of its own, and people are served; nothing has changed. */
+/* An honest device, on a connection of its own, and people must be served, and the model and the
+ * status must be unchanged. */
 static int still_well(void **state) {
     (void)state;
     char digest[17];
@@ -182,7 +185,7 @@ static int start(void **state) {
     read_ca_key();
     fed_rng_init(&w.rng, 1, 0, 0);
     enrol(&w.honest);
-    enrol(&w.flooder); /* now: what comes closes the door for a while */
+    enrol(&w.flooder); /* now, as later enrolments are refused for a while */
     (void)ask_work(&w.honest);
     read_digest(w.digest);
     w.front = fed_test_child(w.coordinator.pid);
@@ -199,7 +202,7 @@ static int stop(void **state) {
     return ended == FED_OK ? 0 : 1;
 }
 
-/* -- who must not come in -- */
+/* -- certificates that must be refused -- */
 
 static void shut_out(const fed_identity *who) {
     CURL *curl = fed_curl_new(&w.ca, who, w.coordinator.devices_port, "/v1/checkin");
@@ -268,7 +271,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     assert_int_equal(post(curl, "/v1/checkin", port, body, len, NULL), 200);
     revoke(&lost);
-    for (int k = 0; k < 6; k++) { /* first the kept connection, then new ones by ticket */
+    for (int k = 0; k < 6; k++) { /* one kept connection, then new ones by ticket */
         assert_int_equal(post(curl, "/v1/checkin", port, body, len, word), 403);
         assert_string_equal(word, "device_revoked");
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
@@ -285,7 +288,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_share_cleanup(sessions);
 }
 
-/* -- updates -- */
+/* -- damaged updates -- */
 
 static size_t received(void) {
     char status[HEARD];
@@ -329,7 +332,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
     static const float x[FLOATS] = {1, 1, 1, 1, 1, 1};
     const uint16_t port = w.coordinator.devices_port;
     const fed_assignment work =
-        ask_work(&w.honest); /* a lease that holds, so bytes are looked at */
+        ask_work(&w.honest); /* a valid lease, so that the bytes are checked */
     fed_writer body;
     fed_writer_growing(&body);
     device_encode(&work, x, 10, &body);
@@ -350,7 +353,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
         assert_true(status >= 400 && status < 500);
         w.tried++;
     }
-    memset(body.data + body.len - 4, 0xFF, 4); /* not a number */
+    memset(body.data + body.len - 4, 0xFF, 4); /* the last value becomes a NaN */
     assert_int_equal(post(curl, "/v1/update", port, body.data, body.len, NULL), 400);
     static uint8_t large[9 << 20];
     assert_int_equal(post(curl, "/v1/update", port, large, sizeof large, NULL), 413);
@@ -361,10 +364,10 @@ static void what_is_no_update_is_refused_whole(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* -- requests -- */
+/* -- malformed requests -- */
 
-/* Say this on a connection of its own at both doors. The answer may be silence, or a refusal; never
- * a success, and never a secret. */
+/* Send these bytes on a new connection to both ports, the front's and the devices'. The answer may
+ * be nothing or a refusal, but never a success, and it must not contain a secret. */
 static void refused(const char *words, size_t len) {
     const fed_identity *who[2] = {NULL, &w.honest};
     const uint16_t ports[2] = {w.coordinator.front_port, w.coordinator.devices_port};
@@ -376,7 +379,7 @@ static void refused(const char *words, size_t len) {
         }
         if (strstr(heard, "HTTP/1.1 2") == heard || strstr(heard, "PRIVATE KEY") != NULL ||
             strstr(heard, "root:") != NULL) {
-            fail_msg("\"%.200s\" got: %s", words, heard);
+            fail_msg("the request \"%.200s\" was answered: %s", words, heard);
         }
         curl_easy_cleanup(curl);
         w.tried++;
@@ -473,12 +476,12 @@ static void heads_without_end_are_cut_off(void **state) {
             len += snprintf(bomb + len, sizeof bomb - (size_t)len, "X-%d: y\r\n", len);
         }
         refused(bomb, (size_t)len);
-        len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nX: "); /* a long one */
+        len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nX: "); /* one long header */
         memset(bomb + len, 'a', BOMB);
         refused(bomb, BOMB);
-        memset(bomb, 'A', BOMB); /* a method without end */
+        memset(bomb, 'A', BOMB); /* an endless method */
         refused(bomb, BOMB);
-        memcpy(bomb, "GET /", 5); /* a path without end */
+        memcpy(bomb, "GET /", 5); /* an endless path */
         refused(bomb, BOMB);
         memset(bomb + 5, '?', 1);
         refused(bomb, BOMB);
@@ -532,7 +535,7 @@ static void no_tls_is_no_harm(void **state) {
         for (size_t k = 0; k < sizeof words; k++) {
             words[k] = (uint8_t)fed_rng_u32(&w.rng);
         }
-        if (n % 4 < 2) { /* what looks like a handshake */
+        if (n % 4 < 2) { /* half of them begin like a TLS handshake */
             memcpy(words, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
         }
         (void)send(fd, words, sizeof words, MSG_NOSIGNAL);
@@ -541,10 +544,11 @@ static void no_tls_is_no_harm(void **state) {
     }
 }
 
-/* -- the slow -- */
+/* -- slow connections -- */
 
-/* Handshakes, heads and bodies that stop in the middle, all at once; an honest device is served
- * while they stand there. With SCALE above 1 they stay until they are thrown out. */
+/* Many connections whose handshake, head or body stops in the middle. An honest device must be
+ * served while they are open. With SCALE above 1 the test waits until the coordinator closes them.
+ */
 static void the_slow_hold_up_nobody(void **state) {
     (void)state;
     enum { SLOW = 12, HELLO = 60 };
@@ -583,7 +587,8 @@ static void the_slow_hold_up_nobody(void **state) {
     }
 }
 
-/* -- floods, and the door for new devices: last, for what they leave is a closed door -- */
+/* -- floods of requests and of wrong tokens: last, since afterwards enrolment is refused a while
+ * -- */
 
 static void a_flood_is_told_to_wait(void **state) {
     (void)state;
@@ -624,11 +629,11 @@ static void tokens_are_not_guessed(void **state) {
         curl_slist_free_all(headers);
         w.tried++;
     }
-    assert_true(looked_at <= 10 + 2 * w.scale); /* and one in six seconds */
+    assert_true(looked_at <= 10 + 2 * w.scale); /* 10 at once, then one each 6 seconds */
     curl_easy_cleanup(curl);
 }
 
-/* All come from this address, as from behind one NAT. */
+/* All requests come from one address, as behind a NAT. */
 static void a_right_token_is_taken_among_wrong_ones(void **state) {
     (void)state;
     fed_identity who;

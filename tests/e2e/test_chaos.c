@@ -1,14 +1,14 @@
-/* The chaos run: a coordinator and its devices, a process each, over real TLS on bad lines. They
- * are killed at random; requests are repeated, lost and replayed; the clock jumps; slow loris come
- * along. In the end the models are computed once more, plainly and in calm, from the updates that
- * were acknowledged: to the bit.
+/* The chaos run: a coordinator and its devices, each a process, over real TLS on bad lines. They
+ * are killed at random, requests are repeated, lost and replayed, the clock jumps, and slow-loris
+ * clients send their requests byte by byte. In the end the models are computed again from the
+ * acknowledged updates, without any fault, and must be equal to the bit.
  *
- *     e2e.test_chaos                            24 devices; then 60 with three tasks side by side;
- *                                               then 24 that have slots for three tasks each
+ *     e2e.test_chaos                            three runs: 24 devices; 60 with three tasks at a
+ *                                               time; 24 that have slots for three tasks each
  *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
  *
- * Of several tasks, each has its own devices by their tag, or all have the same ones; D1 to D6 are
- * checked for each.
+ * With several tasks, each has its own devices, chosen by a tag, or all tasks share the devices. D1
+ * to D6 in docs/durability.md are checked for each task.
  * With FED_TEST_STORE=postgres in the environment the coordinator's store is a PostgreSQL server of
  * the test's own, which is killed, too.
  */
@@ -31,7 +31,7 @@
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
 enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
-/* Early, so that the shortest run meets it. */
+/* The database is first killed early, so that also the shortest run has a kill. */
 enum { FIRST_DATABASE_KILL_MS = 1500 };
 
 typedef struct chaos {
@@ -41,18 +41,20 @@ typedef struct chaos {
     chaos_child *device, coordinator, proxy, loris;
     fed_rng dice;
     unsigned device_kills, coordinator_kills, clock_jumps, again;
-    unsigned acknowledged; /* updates, when the coordinator was killed last */
-    int64_t kill_device_ms, kill_coordinator_ms, jump_ms; /* when the next one is due */
-    fed_postgres *database;            /* the store's server; NULL: the store is a file */
-    unsigned database_kills, given_up; /* given_up: coordinators that ended because of it */
+    unsigned acknowledged; /* acknowledged updates at the coordinator's last kill */
+    int64_t kill_device_ms, kill_coordinator_ms,
+        jump_ms;            /* times of the next kill and the next jump */
+    fed_postgres *database; /* the store's server; NULL: the store is a file */
+    unsigned database_kills,
+        given_up; /* given_up: coordinators that ended for lack of a database */
     int64_t kill_database_ms;
     bool broken;
 } chaos;
 
-static unsigned small_devices, small_rounds = 8; /* 0: as many as the run's length asks for */
+static unsigned small_devices, small_rounds = 8; /* small_devices 0: the default runs */
 static uint64_t seed = 1;
 
-/* -- the beginning -- */
+/* -- setting up coordinator and devices -- */
 
 static unsigned largest_power(unsigned most) {
     unsigned p = 1;
@@ -62,7 +64,8 @@ static unsigned largest_power(unsigned most) {
     return p;
 }
 
-/** A power of two of updates a round, so that every sum is exact in float32. */
+/** Write a task. Its rounds have a power of two of updates, so that every mean is exact in
+ * float32. */
 static void make_task(const chaos *c, unsigned number, fedserver *server) {
     static const char *const codecs[] = {"topk:p=0.1", "topk:p=0.2", "topk:p=0.03"};
     const bool shared = c->run.slots > 1;
@@ -111,7 +114,7 @@ static void prepare(chaos *c) {
     chaos_read_ca(&c->run, path);
 }
 
-/* -- children -- */
+/* -- processes -- */
 
 static void note_end(chaos *c, unsigned k, int how) {
     const chaos_end end = chaos_child_note(&c->device[k], how, &c->dice);
@@ -136,7 +139,8 @@ static void reap(chaos *c) {
     }
 }
 
-/** Whoever should be there is; returns how many devices are not finished. */
+/** Start the coordinator and the devices that do not run. Returns how many devices have not
+ * finished. */
 static unsigned raise_all(chaos *c) {
     if (c->coordinator.pid == 0 && chaos_child_is(&c->coordinator)) {
         chaos_coordinator(&c->run);
@@ -144,22 +148,23 @@ static unsigned raise_all(chaos *c) {
     return chaos_raise(&c->run, 0, c->devices, c->device, c->token);
 }
 
-/* -- what goes wrong -- */
+/* -- kills and clock jumps -- */
 
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
     chaos_child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
-    /* Each death costs a start. On a busy machine there would be nothing but starts, if deaths did
-     * not wait for updates. */
+    /* The number of kills is limited by the number of updates. Otherwise devices on a busy machine
+     * would spend all their time on starting. */
     const bool spared = c->device_kills >= c->devices + 2 * c->run.board->acknowledged;
     if (!spared && chaos_is_due(&c->dice, &c->kill_device_ms, 2400 / c->devices + 100) &&
         victim->pid > 0) {
         (void)kill(victim->pid, SIGKILL);
         c->device_kills++;
     }
-    /* On a machine with little time for us it must live long enough to get on at all. */
+    /* The coordinator is killed only after some updates, so that a slow machine makes progress. */
     bool got_on = c->run.board->acknowledged > c->acknowledged + c->devices / 16;
-    /* The first kill waits for nothing else: a fast machine would be through before. */
+    /* The first kill does not wait for updates: on a fast machine the task would be over before.
+     */
     if (got_on && c->coordinator.pid > 0 &&
         (chaos_is_due(&c->dice, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
          c->coordinator_kills == 0)) {
@@ -203,7 +208,8 @@ static void live(chaos *c) {
             }
         }
         if (fed_clock_monotonic_ms() > limit) {
-            printf("D6: %u devices are not finished after %d s\n", left, LIMIT_S);
+            printf("D6 in docs/durability.md: %u devices are not finished after %d s\n", left,
+                   LIMIT_S);
             c->broken = true;
         }
     }
@@ -216,7 +222,7 @@ static void live(chaos *c) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 static unsigned far_devices(const chaos *c) {
     return (c->devices + CHAOS_FAR_EVERY - 1) / CHAOS_FAR_EVERY;
@@ -283,7 +289,7 @@ static bool on_postgres(void) {
     return store != NULL && strcmp(store, "postgres") == 0;
 }
 
-/* slots: above 1, each device takes part in all tasks. */
+/* Run the chaos. If slots is above 1, each device takes part in all tasks. */
 static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigned slots) {
     fed_postgres server;
     chaos c = {.devices = devices, .rounds = rounds, .tasks = tasks};
@@ -313,7 +319,7 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
         print(&c, &result, took_ms);
         if (slots > 1) {
             printf("  task %u: devices came back to it %u times\n", (unsigned)task, returns);
-            unsound += returns == 0; /* the tasks did not share their devices */
+            unsound += returns == 0; /* 0: the tasks did not share their devices */
         }
         unsound += result.broken[0] != '\0';
     }
@@ -328,7 +334,8 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_int_equal(unsound, 0);
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
     assert_true(c.database == NULL || c.database_kills > 0);
-    /* On a busy machine devices may be slower than their line, and no packet has to wait. */
+    /* This may be 0: on a busy machine devices may be slower than their line, so that no packet
+     * has to wait. */
     unsigned long bytes = 0;
     (void)chaos_net_held_back(&c.run, &bytes);
     assert_true(c.run.far < 0 || bytes > 0);

@@ -1,5 +1,6 @@
-/* Two copies of one device's state directory, with other data: nothing that either has trained is
- * acknowledged and lost (D4), and the coordinator names the device. */
+/* Two clients with copies of one device's state directory train on different data. Nothing that
+ * either of them trained may be acknowledged and lost (D4 in docs/durability.md), and the
+ * coordinator must report the device as cloned. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <math.h>
@@ -23,8 +24,8 @@ typedef struct copy {
     fedclient_platform platform;
     fedclient_transport line;
     fedclient *client;
-    float step;        /* what each of its trainings adds to every value */
-    struct copy *then; /* takes a whole turn while this one trains its first round */
+    float step;        /* each of this copy's trainings adds it to every value */
+    struct copy *then; /* runs a whole round while this copy trains its first one */
 } copy;
 
 typedef struct world {
@@ -47,7 +48,7 @@ static fedclient_event step_until(copy *c, fedclient_outcome wanted) {
             return event;
         }
     }
-    fail_msg("no outcome %d in %d turns", (int)wanted, TURNS);
+    fail_msg("fedclient_step did not have the outcome %d in %d steps", (int)wanted, TURNS);
     return (fedclient_event){0};
 }
 
@@ -165,20 +166,21 @@ static void read_model(copy *c, float values[PARAMETERS]) {
     free(read);
 }
 
-/* Both train with one lease; the second one's update is counted while the first one trains. */
+/* Both copies train with the same lease. The second copy's update is counted while the first copy
+ * trains. */
 FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     float before[PARAMETERS], after[PARAMETERS];
     w->first.then = &w->second;
     const fedclient_event refused = step_until(&w->first, FEDCLIENT_REFUSED);
     assert_int_equal(refused.round, 1);
-    assert_in_range(refused.wait_ms, 30000, 60000); /* it stands back */
+    assert_in_range(refused.wait_ms, 30000, 60000); /* the refused copy waits long */
     assert_int_equal(clones_known(w), 1);
-    read_model(&w->first, before); /* version 0 */
+    read_model(&w->first, before); /* version 0 of the model */
 
     assert_int_equal(step_until(&w->first, FEDCLIENT_COUNTED).round, 2);
     step_until(&w->first, FEDCLIENT_FINISHED);
     read_model(&w->first, after);
-    for (int i = 0; i < PARAMETERS; i++) { /* the second one's round, and both of the first one */
+    for (int i = 0; i < PARAMETERS; i++) { /* one round of the second, two of the first copy */
         assert_true(fabsf(after[i] - before[i] - 6.0f) < 1e-5f);
     }
 }

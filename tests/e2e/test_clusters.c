@@ -1,5 +1,5 @@
-/* Two clusters and ten phones train one model over TLS: the status shows the clusters with their
- * workers. A worker that is killed is named there. With real programs. */
+/* Two clusters and ten phones train one model over TLS, with real programs. The coordinator's
+ * status must show the clusters with their workers, and name a worker that is killed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <jansson.h>
@@ -38,7 +38,7 @@ static void make_token(const world *w, fedserver_role role, const char *tag,
     fed_operator_token(w->coordinator.directory, &grant, token);
 }
 
-/* more: the program's further words, at most ten; the last is NULL */
+/* Start program k. more: further arguments, at most ten; the last is NULL. */
 static void start(world *w, int k, const char *program, const char *token,
                   const char *const *more) {
     char path[320], url[64], ca[320], state[320], log[320], shard[32];
@@ -55,7 +55,7 @@ static void start(world *w, int k, const char *program, const char *token,
         args[n++] = "--shard";
         args[n++] = shard;
     }
-    if (strcmp(program, "fedworker") == 0) { /* the command goes first */
+    if (strcmp(program, "fedworker") == 0) { /* fedworker's first argument is its command */
         memmove(args + 2, args + 1, (size_t)(n - 1) * sizeof *args);
         args[1] = "train";
         n++;
@@ -95,7 +95,7 @@ static void start_all(world *w) {
     start(w, EVALUATOR, "fedclientd", token, judge);
 }
 
-/* A failure of a program that should live on. */
+/* Fail the test if a program that should still run has ended. */
 static void look_at_programs(world *w) {
     for (int k = 0; k < PROGRAMS; k++) {
         if (w->programs[k] > 0 && waitpid(w->programs[k], NULL, WNOHANG) != 0) {
@@ -134,7 +134,7 @@ static const char *text(const json_t *object, const char *key) {
     return found != NULL ? found : "";
 }
 
-/* The worker group over this link; NULL: it is not told yet. */
+/* The worker group with this link in the status; NULL: it has not been reported yet. */
 static const json_t *worker_group_over(const json_t *root, const char *link) {
     size_t k = 0;
     const json_t *group = NULL;
@@ -146,7 +146,7 @@ static const json_t *worker_group_over(const json_t *root, const char *link) {
     return NULL;
 }
 
-/* Ask for the status until it says so. The caller owns it. */
+/* Ask for the status until "says" returns true, and return it. The caller owns it. */
 static json_t *await(world *w, bool (*says)(const json_t *root), const char *what) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     while (fed_clock_monotonic_ms() < limit_ms) {
@@ -236,7 +236,7 @@ static void ranks_that_mpirun_has_started_are_one_device(void **state) {
     json_decref(root);
 }
 
-/* The worker of the worker group over tcp. */
+/* A worker of the worker group with the link tcp. */
 static const json_t *worker_of(const json_t *root, size_t rank) {
     return json_array_get(json_object_get(worker_group_over(root, "tcp"), "workers"), rank);
 }
@@ -245,9 +245,9 @@ static bool is_well(const json_t *worker) {
     return strcmp(text(worker, "state"), "well") == 0 || strcmp(text(worker, "state"), "slow") == 0;
 }
 
-static json_int_t long_task; /* its number */
+static json_int_t long_task; /* the number of a task that outlasts the test */
 
-/* All three are at work in the long task. */
+/* Do all three workers train in the long task? */
 static bool three_work(const json_t *root) {
     bool all = integer(worker_group_over(root, "tcp"), "task") == long_task;
     for (size_t k = 0; k < 3 && all; k++) {
@@ -257,9 +257,9 @@ static bool three_work(const json_t *root) {
     return all;
 }
 
-static json_int_t killed_at; /* the step of the others when one was killed */
+static json_int_t killed_at; /* the other workers' step when one was killed */
 
-/* Worker 1 is named, and the other two have gone on without it. */
+/* Is there a verdict on worker 1, and have the other two trained on without it? */
 static bool two_go_on(const json_t *root) {
     return text(worker_group_over(root, "tcp"), "verdict")[0] != '\0' &&
            strcmp(text(worker_of(root, 1), "state"), "dead") == 0 && is_well(worker_of(root, 0)) &&
@@ -267,7 +267,7 @@ static bool two_go_on(const json_t *root) {
            integer(worker_of(root, 2), "step") > killed_at + 10;
 }
 
-/* Kill it. words: "pid N" */
+/* Kill the worker of this rank. words: "pid N", as a verdict names it. */
 static void kill_worker(const json_t *root, size_t rank, char words[32]) {
     const pid_t pid = (pid_t)integer(worker_of(root, rank), "pid");
     assert_true(pid > 1 && pid != getpid());
@@ -279,7 +279,7 @@ static void kill_worker(const json_t *root, size_t rank, char words[32]) {
 static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) {
     world *w = *state;
     char words[32];
-    /* only clusters have the tag, and this takes them longer than the test */
+    /* A task for clusters only, by its tag, which takes them longer than the test. */
     long_task = queue(w, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"tag\": \"cluster\","
                          " \"local_steps\": 1000000, \"batch\": 8, \"codec_up\": \"int8\","
                          " \"deadline_s\": 1000}");
@@ -294,7 +294,7 @@ static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) 
     json_decref(root);
 }
 
-/* It is left with fewer than --min 2. */
+/* The worker group is left with fewer than --min 2 workers. */
 static void a_worker_group_with_too_few_is_started_again(void **state) {
     world *w = *state;
     char words[32];

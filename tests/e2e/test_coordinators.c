@@ -1,6 +1,6 @@
-/* Three coordinators on one PostgreSQL, and devices that know all three. The one that leads is
- * killed in the middle of rounds, again and again: the models are those that a plain computation
- * makes of the acknowledged updates, to the bit. */
+/* Three coordinators with one PostgreSQL store, and devices that know all three addresses. The
+ * leader is killed again and again in the middle of rounds. The models must equal, to the bit,
+ * those that a plain computation makes from the acknowledged updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ typedef struct world {
     chaos_child device[DEVICES];
     char token[DEVICES][FEDSERVER_TOKEN];
     unsigned kills;        /* of leaders */
-    unsigned acknowledged; /* updates, when a leader was killed last */
+    unsigned acknowledged; /* acknowledged updates at the last kill */
     int64_t limit_ms;
 } world;
 
@@ -81,7 +81,7 @@ static int teardown(void **state) {
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* Start those that ended before the task did. Returns how many have not finished. */
+/* Start devices again that ended before the task. Returns how many have not finished. */
 static unsigned tend_devices(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
         chaos_child *d = &w->device[k];
@@ -95,7 +95,7 @@ static unsigned tend_devices(world *w) {
 
 static void wait_a_little(const world *w) {
     if (fed_clock_monotonic_ms() > w->limit_ms) {
-        fail_msg("D6: the task is not over in time");
+        fail_msg("D6 in docs/durability.md: the task is not over in time");
     }
     fed_sleep_ms(POLL_MS);
 }
@@ -113,7 +113,7 @@ static void enrol_all(world *w) {
 
 /* ---- coordinators ---------------------------------------------------------------------------- */
 
-/* Who leads in a later term than `before`. */
+/* Wait until a coordinator leads in a later term than `before`, and return its number. */
 static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     int leader = fed_cluster_leader(&w->cluster, term);
     while (leader < 0 || *term <= before) {
@@ -162,7 +162,7 @@ FED_TEST_WITH(the_model_is_exact_though_leaders_are_killed_within_rounds, world 
     assert_true(w->kills >= 3);
 }
 
-/* What the front of a member says; the answer may be of another member. */
+/* Ask the front of coordinator k. The answer may come from another coordinator, the leader. */
 static fed_reply ask_front(const world *w, unsigned k, const char *path) {
     fed_pem ca;
     char url[200];
@@ -183,7 +183,7 @@ FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
              w->cluster.member[leader].bind, w->cluster.member[leader].link, (unsigned)term);
     for (unsigned k = 0; k < MEMBERS; k++) {
         bool said = false;
-        while (!said) { /* until both followers have their links */
+        while (!said) { /* until both followers are connected to the leader */
             fed_reply r = ask_front(w, k, "/v1/status");
             said = r.status == 200 && strstr(fed_reply_text(&r.body), leads) != NULL;
             fed_reply_free(&r);
@@ -205,7 +205,7 @@ static void await_end(world *w, unsigned k) {
 FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
     uint64_t term = 0;
     bool stopped[MEMBERS] = {false};
-    for (unsigned k = 0; k < MEMBERS; k++) { /* the last one has nobody to hand over to */
+    for (unsigned k = 0; k < MEMBERS; k++) { /* the last one has no follower that could lead */
         const unsigned leader = await_leader(w, term, &term);
         assert_false(stopped[leader]);
         stopped[leader] = true;

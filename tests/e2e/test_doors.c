@@ -1,5 +1,5 @@
-/* Who gets how far into a real coordinator: nobody, people, strangers with a good certificate, and
- * devices that have enrolled. */
+/* What the ports of a real coordinator let pass: requests without a certificate, people's
+ * requests, clients with a certificate of another CA, and enrolled devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -137,12 +137,13 @@ FED_TEST_WITH(test_bad_certificates_end_in_the_handshake, world *w) {
     assert_shut_out(w, &who);
 }
 
-/* What a device does with its token: POST /v1/enrol, then the certificate is good for the other
- * door at once. */
+/* A device enrols with its token by POST /v1/enrol. The devices' port must accept the new
+ * certificate at once. */
 FED_TEST_WITH(test_a_device_enrols_and_is_let_in, world *w) {
     fed_identity who, other;
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &who), 200);
-    assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &other), 401); /* used */
+    assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &other),
+                     401); /* the token is used */
 
     CURL *curl = fed_curl_new(&w->ca, &who, w->devices_port, "/v1/checkin");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "not a check-in");

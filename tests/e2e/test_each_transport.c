@@ -1,5 +1,5 @@
-/* A coordinator and two devices, each fedclientd as a person starts it, train to the end of a task
- * over each transport that this build has. */
+/* For each transport of this build, a coordinator and two devices train a task to its end. All are
+ * real programs with command lines as a person would write them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -14,7 +14,8 @@
 
 enum { DEVICES = 2 };
 
-/* Large enough for an upload that asks first, and for a download in pieces. */
+/* The model is large enough for an upload with Expect: 100-continue, and for a download in pieces.
+ */
 static const char task[] =
     "{\"model\": \"lenet5-caffe\", \"codec_up\": \"float32\", \"codec_down\": \"3lc\","
     " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 3, \"cohort\": 2}";
@@ -85,7 +86,8 @@ static void train_over(const char *transport) {
     static world w;
     pid_t devices[DEVICES];
     if (!is_built(transport)) {
-        print_message("this build has no transport \"%s\": see what cmake said\n", transport);
+        print_message("skipped: this build has no transport \"%s\"; cmake's output says why\n",
+                      transport);
         skip();
     }
     start_world(&w);

@@ -1,6 +1,6 @@
-/* An edge aggregator dies at each call that changes a file, its own or its device's: killed, or
- * without power. It starts again, and goes on to the end of upstream's task. Each update that it
- * acknowledged must have gone up once. */
+/* An edge aggregator dies at each call that changes a file, its own or one of its device upstream.
+ * It is killed, or loses power. It is started again and goes on to the end of upstream's task.
+ * Each update that it acknowledged must have been sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -17,27 +17,28 @@
 enum { SIZE = 6, DEVICES = 2, ROUNDS = 3, UPDATES = DEVICES * ROUNDS, LEASE_MS = 100000 };
 enum { TURNS_MOST = 100 };
 
-/* Each update is a power of four: a sum of them says how often each is in it. */
+/* Each update is a power of four, so that a sum of updates shows how often each of them is in it.
+ */
 static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* What the edge aggregator's device upstream has stored, as a client's store does: whole or not at
- * all. */
+/* What the edge aggregator's device has stored. Like the store of a client, a change is stored
+ * completely or not at all. */
 typedef struct upstream {
-    uint64_t number; /* of the last training; each is counted at once, and makes a version */
-    double total;    /* of all changes, in units */
+    uint64_t number; /* of the last training; each one makes a version at once */
+    double total;    /* sum of all stored changes, in units */
 } upstream;
 
 typedef struct world {
     char directory[256], state[300];
-    coordinator home; /* open in a child only */
+    coordinator home; /* open only in a child process */
     test_device device[DEVICES];
-    unsigned *acknowledged; /* a bit for each update; shared with the child */
+    unsigned *acknowledged; /* a bit for each update; memory shared with the child */
     fault_plan *plan;
 } world;
 
-/* -- a life -- */
+/* -- one run of the edge aggregator, from a start to its death -- */
 
 static void upstream_read(const world *w, upstream *u) {
     char path[320];
@@ -59,7 +60,7 @@ static void upstream_write(const world *w, const upstream *u) {
     assert_fed_ok_err(fed_file_replace(path, u, sizeof *u, 0600, &err));
 }
 
-/* Each device that has a lease sends its update of the round, and hears that it counts. */
+/* Each device that has a lease sends its update of the round, which must be counted. */
 static void devices_train(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
         const fed_assignment work = device_ask_work(&w->home, &w->device[k]);
@@ -71,7 +72,7 @@ static void devices_train(world *w) {
         for (int i = 0; i < SIZE; i++) {
             x[i] = unit * ldexpf(1, 2 * (int)which);
         }
-        coordinator_commit(&w->home); /* the lease is stored before the device hears of it */
+        coordinator_commit(&w->home); /* the lease is stored before the device gets it */
         assert_int_equal(device_upload(&w->home, &w->device[k], &work, x, 10, NULL), 200);
         coordinator_commit(&w->home);
         *w->acknowledged |= 1U << which;
@@ -109,7 +110,7 @@ static void one_round(world *w, fedserver_edge *edge, upstream *u) {
                                         .lease_ms = LEASE_MS};
     turn(w, edge, &offer, &change);
     for (int turns = 0; !change.ready; turns++) {
-        assert_true(turns < TURNS_MOST); /* D6 */
+        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md */
         devices_train(w);
         turn(w, edge, &offer, &change);
     }
@@ -123,7 +124,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* opens it */
+    coordinator_crash(&w->home); /* starts with an open coordinator */
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -133,7 +134,7 @@ static _Noreturn void live(world *w) {
     _exit(0);
 }
 
-/* Returns how the life ended. */
+/* Run the edge aggregator in a child process. Returns the status of waitpid. */
 static int run(world *w) {
     int how = 0;
     fflush(NULL);
@@ -148,7 +149,7 @@ static int run(world *w) {
     return how;
 }
 
-/* -- many lives -- */
+/* -- runs with a death at each call -- */
 
 static void prepare(world *w) {
     coordinator_setup(&w->home);
@@ -171,7 +172,7 @@ static void report(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-/* Each update that was acknowledged is in the changes, and none is there twice. */
+/* Check that each acknowledged update is in the changes sent upstream, and none of them twice. */
 static void check(world *w, fault_kind kind, uint64_t at) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -183,8 +184,8 @@ static void check(world *w, fault_kind kind, uint64_t at) {
         const unsigned times = (unsigned)(total >> 2 * k & 3);
         const bool acknowledged = (*w->acknowledged >> k & 1) != 0;
         if (times > 1 || (acknowledged && times == 0)) {
-            fail_msg("%s at call %llu (%s): update %u went up %u times", fault_kind_name(kind),
-                     (unsigned long long)at, w->plan->what, k, times);
+            fail_msg("%s at call %llu (%s): update %u was sent upstream %u times",
+                     fault_kind_name(kind), (unsigned long long)at, w->plan->what, k, times);
         }
     }
     assert_int_equal(u.number, ROUNDS);
@@ -194,7 +195,7 @@ static void check(world *w, fault_kind kind, uint64_t at) {
     fedserver_close(server);
 }
 
-/* Returns whether the edge aggregator made so many calls that one of them could fail. */
+/* Run with a fault at call number "at". Returns false if the edge aggregator made fewer calls. */
 static bool dies_at(world *w, fault_kind kind, uint64_t at) {
     prepare(w);
     *w->plan = (fault_plan){.kind = kind, .at = at, .seed = at};
@@ -231,7 +232,7 @@ FED_TEST(each_update_goes_up_once_wherever_the_edge_dies) {
 
 int main(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 1); /* what a cut leaves is ours to say */
+        setenv("TMPDIR", "/dev/shm", 1); /* a power cut is simulated: a fast file system will do */
     }
     return fed_cases_run(NULL, NULL);
 }

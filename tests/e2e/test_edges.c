@@ -1,8 +1,8 @@
-/* Three edge aggregators of twenty devices: coordinators upstream and of the edge aggregators as a
- * person starts them, and devices on lines that repeat and lose messages, all over real TLS. All of
- * them are killed at random. In the end the models are computed once more, from the updates that
- * the edge aggregators' devices were acknowledged, as if all were devices of one coordinator: to
- * the bit.
+/* Three edge aggregators, each with twenty devices. The coordinators, upstream and at the edges,
+ * are started like a person would start them. Devices are on lines that repeat and lose messages,
+ * over real TLS. All processes are killed at random. In the end the models are computed again from
+ * all acknowledged updates, as if all devices were devices of one coordinator. The models must be
+ * equal to the bit.
  *
  *     e2e.test_edges [ROUNDS [SEED]]
  */
@@ -30,7 +30,8 @@ enum { EDGE = 3, EACH = 20, DEVICES = EDGE * EACH };
 enum { UPSTREAM = EDGE, SERVERS = EDGE + 1 };
 enum { LIMIT_S = 400, POLL_MS = 10, TOKEN_LIFE_S = 24 * 3600 };
 
-/* Powers of two, also in all: so every sum is exact in float32. */
+/* Updates of a round at each edge aggregator. These numbers and their sum are powers of two, so
+ * that every mean is exact in float32. */
 static const unsigned goal[EDGE] = {8, 8, 16};
 
 static unsigned rounds;
@@ -39,10 +40,10 @@ static uint64_t seed = 1;
 typedef struct server {
     chaos_child child;
     char directory[340], log[340];
-    unsigned front, devices; /* ports, in each of its lives */
+    unsigned front, devices; /* ports, the same after each restart */
     bool listened;
     unsigned kills;
-    int64_t strike_ms; /* when it is killed next */
+    int64_t strike_ms; /* the time of its next kill */
 } server;
 
 typedef struct world {
@@ -58,7 +59,7 @@ typedef struct world {
     bool broken;
 } world;
 
-/* -- the beginning -- */
+/* -- setting up coordinators and devices -- */
 
 static void make_task(const world *w, fedserver *home) {
     char text[500];
@@ -81,7 +82,7 @@ static void make_server(world *w, unsigned k) {
     server *s = &w->server[k];
     fed_error err = {0};
     fedserver *home = NULL;
-    if (k == UPSTREAM) { /* where federation_check looks for it */
+    if (k == UPSTREAM) { /* federation_check reads the file there */
         snprintf(s->directory, sizeof s->directory, "%s/coordinator", w->directory);
     } else {
         snprintf(s->directory, sizeof s->directory, "%s/site%u", w->directory, k);
@@ -148,7 +149,7 @@ static _Noreturn void become_server(const world *w, unsigned k) {
         words[WITHOUT_EDGE] = NULL;
     } else {
         snprintf(slots, sizeof slots, "%u", goal[k]);
-        if (k % 2 == 0) { /* 0.3.0 drops these earlier names */
+        if (k % 2 == 0) { /* earlier names of options, which 0.3.0 drops */
             words[COHORT] = "--site-cohort";
             words[MINIMUM] = "--site-minimum";
         }
@@ -161,7 +162,7 @@ static _Noreturn void become_server(const world *w, unsigned k) {
     _exit(127);
 }
 
-/* Whether it has printed its ports. */
+/* Has the coordinator printed its ports? */
 static bool says_ports(server *s) {
     uint8_t *text = NULL;
     size_t len = 0;
@@ -199,7 +200,8 @@ static void note_end(world *w, pid_t pid, int how) {
     }
 }
 
-/* Who should be there is there. Returns how many devices are not finished. */
+/* Start the coordinators and devices that do not run. Returns how many devices have not finished.
+ */
 static unsigned raise_all(world *w) {
     unsigned left = 0;
     for (unsigned k = 0; k < SERVERS; k++) {
@@ -213,7 +215,7 @@ static unsigned raise_all(world *w) {
     return left;
 }
 
-/* -- what goes wrong -- */
+/* -- kills and disturbed lines -- */
 
 static unsigned acknowledged(const world *w) {
     unsigned all = 0;
@@ -223,17 +225,19 @@ static unsigned acknowledged(const world *w) {
     return all;
 }
 
-/* A coordinator is killed only after something has gone on: the test ends on a slow machine too.
- * Its first kill waits for nothing else: on a fast machine the rounds would be over before. */
+/* Kill devices and coordinators at random. A coordinator is killed again only after some progress,
+ * so that the test ends on a slow machine, too. Its first kill does not wait for progress: on a
+ * fast machine the rounds would be over before. */
 static void strike(world *w) {
     chaos_child *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
-    /* Each death costs a start: on a busy machine there would be nothing but starts. */
+    /* The number of kills is limited by the number of updates. Otherwise devices on a busy machine
+     * would spend all their time on starting. */
     const bool spared = w->device_kills >= DEVICES + 2 * acknowledged(w);
     if (!spared && chaos_is_due(&w->dice, &w->strike_ms, 150) && d->pid > 0) {
         (void)kill(d->pid, SIGKILL);
         w->device_kills++;
     }
-    for (unsigned k = SERVERS; k-- > 0;) { /* upstream first */
+    for (unsigned k = SERVERS; k-- > 0;) { /* in falling order: upstream first */
         server *s = &w->server[k];
         if (acknowledged(w) > w->acknowledged + 4 && s->child.pid > 0 &&
             (chaos_is_due(&w->dice, &s->strike_ms, k == UPSTREAM ? 1500 : 1200) || s->kills == 0)) {
@@ -260,7 +264,7 @@ static void begin(world *w) {
         make_run(w, k);
         start_server(w, k);
         chaos_board *board = w->run[k].board;
-        board->front = board->proxy_front = w->server[k].front; /* the line itself is good */
+        board->front = board->proxy_front = w->server[k].front; /* no proxy on this line */
         board->devices = board->proxy_devices = w->server[k].devices;
     }
 }
@@ -283,7 +287,8 @@ static void live(world *w) {
             storm = true;
         }
         if (fed_clock_monotonic_ms() > limit_ms) {
-            printf("D6: %u devices are not finished after %d s\n", left, LIMIT_S);
+            printf("D6 in docs/durability.md: %u devices are not finished after %d s\n", left,
+                   LIMIT_S);
             w->broken = true;
         }
     }
@@ -295,7 +300,7 @@ static void live(world *w) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 typedef struct edge_count {
     const fed_ledger *ledger;
@@ -304,8 +309,8 @@ typedef struct edge_count {
     fed_history *history;
 } edge_count;
 
-/* D1, D2: each update that the edge aggregator acknowledged is in one committed round of the edge
- * aggregator's. */
+/* D1 and D2 in docs/durability.md: each update that an edge aggregator acknowledged must be in one
+ * of its committed rounds. */
 static fed_status check_round(void *user, const fedserver_round_entry *row, fed_error *err) {
     const edge_count *c = user;
     unsigned said = 0;
@@ -335,7 +340,9 @@ static void check_edge(const world *w, federation *f, unsigned k, fed_history *h
     assert_fed_ok_err(fedserver_model_export(home, 0, path, &err));
     assert_fed_ok_err(fed_checkpoint_load(path, &last, &err));
     if (fed_digest(last.values, last.layout.size) != f->result->digest) {
-        federation_break(f, "D5: edge aggregator %u ends with another model than upstream", k);
+        federation_break(
+            f, "D5 in docs/durability.md: edge aggregator %u ends with another model than upstream",
+            k);
     }
     assert_true(fed_history_read_log(history, w->server[k].log));
     if (!fed_history_holds(history, why, sizeof why)) {
@@ -350,7 +357,7 @@ static void check(const world *w, federation_result *result) {
     federation f;
     fed_history *history[EDGE];
     chaos_judge(&f, &setup, w->directory, result);
-    fed_history_free(f.history); /* each edge aggregator has its own */
+    fed_history_free(f.history); /* each edge aggregator has its own history */
     for (unsigned k = 0; k < DEVICES; k++) {
         history[k / EACH] = k % EACH == 0 ? fed_history_new() : history[k / EACH];
         f.history = history[k / EACH];

@@ -1,5 +1,5 @@
-/* The whole house at once: a coordinator process and real HTTPS clients, killed and started again.
- */
+/* fedsim as a program: it runs a coordinator process and clients over real HTTPS, or in virtual
+ * time. Runs are killed and continued. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <signal.h>
@@ -52,8 +52,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Start fedsim on a scenario, over real connections where these keys and options do not say
- * otherwise. */
+/** Start fedsim on a scenario, with further keys and options. Clients use real connections, unless
+ * these say otherwise. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -121,7 +121,7 @@ static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(v
     json_t *result = read_result(w);
     assert_int_equal(integer(result, "rounds"), 3);
     json_int_t present = integer(result, "clients_present");
-    assert_true(present >= 18); /* over three rounds two could be late each time */
+    assert_true(present >= 18); /* in each of three rounds two clients may be late */
     assert_int_equal(integer(result, "clients_identical"), present);
     assert_int_equal(integer(result, "coordinator_kills"), 1);
     assert_true(integer(result, "updates_counted") >= 3 * 18);
@@ -169,7 +169,8 @@ static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void 
     json_decref(result);
 }
 
-/* Rows whose largest number says their class, a little blurred. */
+/* Write a table whose rows have their largest number in the column of their class, with some
+ * noise. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", w->directory, name);
@@ -242,7 +243,8 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     assert_true(accuracy_of_run(w, task, more) > 0.7);
 }
 
-/* Running statistics go the same way as weights, but whole: a lossy codec would spoil them. */
+/* Running statistics are sent like weights, but as float32, since a lossy codec would spoil them.
+ */
 static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
     const world *w = *state;
     static const char task[] =
@@ -275,7 +277,8 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* SCAFFOLD: the control variate travels in the model, past codecs that would spoil it. */
+/* With SCAFFOLD the control variate is a part of the model, and is sent as float32, since lossy
+ * codecs would spoil it. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
     static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
@@ -322,7 +325,8 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
-/** What a shell prints for a command line that begins with fedsim, which is found through PATH. */
+/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH; out: what it prints.
+ */
 static int run_through_path(const world *w, const char *words, char out[4096]) {
     char line[1200];
     snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
@@ -335,11 +339,12 @@ static int run_through_path(const world *w, const char *words, char out[4096]) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-/** It must succeed or be refused, and print this among other things. */
+/** Run fedsim. It must succeed or fail, as "succeeds" demands, and its output must contain "says".
+ */
 static void expect(const world *w, const char *words, bool succeeds, const char *says) {
     char out[4096];
     if ((run_through_path(w, words, out) == 0) != succeeds || strstr(out, says) == NULL) {
-        fail_msg("no \"%s\" of %s: %s", says, words, out);
+        fail_msg("\"%s\" is not in the output of fedsim %s: %s", says, words, out);
     }
 }
 
@@ -370,7 +375,7 @@ static void a_device_that_is_not_there_is_refused_before_anything_runs(void **st
     expect(*state, "model=lr clients=2 rounds=1 device=toaster", false, "device=toaster: ");
 }
 
-/* Each thread has a net on it. */
+/* Clients train on a GPU, where each thread of fedsim has a net. */
 static void clients_learn_on_a_device(void **state) {
     char out[4096], words[400], name[FED_GPU_NAME];
     snprintf(words, sizeof words,
@@ -383,7 +388,8 @@ static void clients_learn_on_a_device(void **state) {
     assert_true(strtod(accuracy + strlen("test accuracy "), NULL) > 90);
 }
 
-/* Two classes that differ in the first column, beside one a million times as large. */
+/* Write a table of two classes. They differ in the first column; the second column has values a
+ * million times as large. */
 static void write_lopsided_table(const world *w) {
     char text[200 * 32];
     size_t len = 0;
@@ -441,7 +447,7 @@ static void nap(long ms) {
     nanosleep(&time, NULL);
 }
 
-/* Start a run, and interrupt it so long after its coordinator has a directory. */
+/* Start a run, and interrupt it "ms" after its coordinator's directory exists. */
 static void interrupt_after(const world *w, const char *const *more, long ms) {
     pid_t pid = start_fedsim(w, restart, more);
     while (access(w->coordinator, F_OK) != 0) {
@@ -464,12 +470,15 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     json_t *result = read_result(w);
     assert_true(json_is_false(json_object_get(result, "finished")));
     json_decref(result);
-    assert_int_equal(run_fedsim(w, restart, more), 2); /* it would write over what is there */
+    assert_int_equal(run_fedsim(w, restart, more),
+                     2); /* a new run must not overwrite the results of an old one */
     const char *other[] = {"clients=20", "rounds=3", "--resume", NULL};
-    assert_int_equal(run_fedsim(w, restart, other), 2); /* another scenario */
+    assert_int_equal(run_fedsim(w, restart, other),
+                     2); /* a run can't continue with another scenario */
 }
 
-/** As the summary says, and of the model that the run has left. */
+/** hex = the digest in the run's summary, which must be that of the model file that the run left.
+ */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
     char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
@@ -483,7 +492,7 @@ static void digest_of_run(const world *w, const char *out, char hex[17]) {
     assert_string_equal(left, hex);
 }
 
-/* It may have come to its end before the signal; then there is nothing to go on with. */
+/* The run may have ended before the signal came. Then it can't be continued, which is fine. */
 static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
     const world *w = *state;
     char whole[300], parts[300], one[17], other[17];

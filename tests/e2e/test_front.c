@@ -1,4 +1,5 @@
-/* The front as a process: it alone needs the CA's key, it comes back, it ends with its parent. */
+/* The front as a process: only it needs the CA's key, it is started again when it dies, and it
+ * ends with its parent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ static int teardown(void **state) {
     return ended == FED_OK ? 0 : 1;
 }
 
-/* The status of the answer to an enrolment; 0: none. */
+/* Enrol a device. Returns the HTTP status of the answer; 0: there was no answer. */
 static long enrol(world *w) {
     fed_identity who;
     const char *token = w->token[w->tokens_used++];
@@ -58,7 +59,7 @@ static void assert_status_says(const world *w, const char *words) {
     curl_easy_cleanup(curl);
 }
 
-/* Has it ended, though perhaps nobody has asked yet how? */
+/* Has the process ended? It may be a zombie that its parent has not waited for yet. */
 static bool gone(pid_t pid) {
     char path[64], state = 'X';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -77,7 +78,7 @@ FED_TEST_WITH(what_the_front_enrols_the_rounds_know_at_once, world *w) {
     assert_status_says(w, "\"devices\":2");
 }
 
-/* Through both processes. */
+/* The request goes through both processes, front and rounds. */
 FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     char line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
@@ -95,7 +96,8 @@ FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     fed_curl_close(curl);
 }
 
-/* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
+/* The parent has the front's listening socket, too. So while there is no front, connections are
+ * not refused, but wait. */
 FED_TEST_WITH(a_front_that_dies_comes_back, world *w) {
     const pid_t first = fed_test_child(w->coordinator.pid);
     assert_true(first > 0);
@@ -114,7 +116,8 @@ FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
         fed_sleep_ms(PAUSE_MS);
     }
     assert_true(gone(front));
-    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err)); /* on the same ports */
+    assert_fed_ok_err(
+        sim_coordinator_start(&w->coordinator, &err)); /* on the same ports as before */
     assert_int_equal(enrol(w), 200);
 }
 
@@ -128,13 +131,14 @@ FED_TEST_WITH(the_rounds_do_not_need_the_key, world *w) {
     assert_int_equal(rename(key, away), 0);
     assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     CURL *curl = fed_curl_raw(&w->coordinator.ca, NULL, w->coordinator.devices_port);
-    curl_easy_cleanup(curl); /* TLS 1.3: our certificate is asked for only after our last word */
+    curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
     assert_int_equal(rename(away, key), 0);
-    assert_int_equal(enrol(w), 200); /* the front was started again, and again */
+    assert_int_equal(enrol(w), 200); /* the front was started again */
 }
 
-/* Ask at a port by a name that only the renewed certificate has; 0: it is not trusted. */
+/* Ask at a port by a host name that only the renewed certificate has. Returns the HTTP status; 0:
+ * the certificate is not trusted. */
 static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *who) {
     char url[100], line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, who, port, "/");
@@ -151,7 +155,7 @@ static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *w
     return status;
 }
 
-/* SIGHUP to the coordinator reaches both processes, and neither ends. */
+/* After SIGHUP to the coordinator both processes use the renewed certificate, and neither ends. */
 FED_TEST_WITH(a_renewed_certificate_is_taken_up_at_sighup, world *w) {
     fed_identity who;
     fed_error err = {0};

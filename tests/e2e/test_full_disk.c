@@ -1,6 +1,7 @@
 /* The disk of the store fills up and is freed again, while a federation trains: `fedserver run` on
- * a small file system, and devices of real TLS. In the end nothing that was acknowledged is lost,
- * and nothing counts twice (D1 to D6). Skipped where the system lets the test mount nothing. */
+ * a small file system, and devices over real TLS. In the end nothing that was acknowledged may be
+ * lost or counted twice (D1 to D6 in docs/durability.md). Skipped if the test may not mount a file
+ * system. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <fcntl.h>
@@ -23,9 +24,9 @@
 #define MODEL "input 256 | dense 128 | relu | dense 10"
 
 enum { SKIPPED = 77, DEVICES = 8, LIMIT_S = 600, POLL_MS = 5, TOKEN_LIFE_S = 24 * 3600 };
-enum { BETWEEN = 4 }; /* so many updates are acknowledged between two times */
+enum { BETWEEN = 4 }; /* updates that are acknowledged before the disk is filled again */
 
-/* A power of two of updates a round, so that every sum is exact in float32. */
+/* A round has a power of two of updates, so that every mean is exact in float32. */
 static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
                            " \"codec_up\": \"topk:p=0.5\", \"codec_down\": \"float32\","
                            " \"rounds\": 16, \"cohort\": 6, \"goal\": 4, \"minimum\": 4,"
@@ -37,11 +38,11 @@ typedef struct world {
     fed_postgres *database; /* NULL: the store is SQLite */
     chaos_child device[DEVICES], coordinator;
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned fills, fills_most; /* the task may end before */
+    unsigned fills, fills_most; /* fills_most: the task may end before */
     bool full;
-    unsigned ends;         /* of coordinators, since the disk was filled */
-    bool held;             /* the devices are stopped, until the coordinator is ready */
-    unsigned acknowledged; /* updates, when the disk was last freed */
+    unsigned ends;         /* how often the coordinator ended since the disk was filled */
+    bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
+    unsigned acknowledged; /* acknowledged updates when the disk was last freed */
 } world;
 
 /* -- the small disk -- */
@@ -58,7 +59,8 @@ static void name_ballast(const world *w, char path[500]) {
     snprintf(path, 500, "%s/ballast", w->small);
 }
 
-/* Large pieces first; then whatever is left. */
+/* Fill the disk with a file: pieces of 1 MB while they fit, then ever smaller ones, down to 4 KB.
+ */
 static void fill(world *w) {
     char path[500];
     off_t at = 0;
@@ -83,17 +85,17 @@ static void make_room(world *w) {
     w->full = false;
     w->acknowledged = w->run.board->acknowledged;
     if (w->database != NULL) {
-        fed_postgres_start(w->database); /* without room for its log it has ended, too */
+        fed_postgres_start(w->database); /* PostgreSQL ends without room for its log */
     }
 }
 
-/* -- the beginning -- */
+/* -- setting up coordinator and devices -- */
 
 static void start_database(world *w) {
     const char *before = getenv("TMPDIR");
     char kept[400] = "";
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
-    assert_int_equal(chmod(w->run.directory, 0711), 0); /* the server is another user's */
+    assert_int_equal(chmod(w->run.directory, 0711), 0); /* PostgreSQL runs as another user */
     mount_small(w, "pg", "96m");
     assert_int_equal(setenv("TMPDIR", w->small, 1), 0);
     fed_postgres_open(w->database);
@@ -173,7 +175,7 @@ static void become_coordinator(const world *w) {
 }
 
 static void start_coordinator(world *w) {
-    (void)unlink(w->out); /* of an earlier life */
+    (void)unlink(w->out); /* of an earlier start */
     if (chaos_child_is(&w->coordinator)) {
         become_coordinator(w);
     }
@@ -189,7 +191,7 @@ static void print_log(const world *w) {
     free(text);
 }
 
-/* It ends by itself where its store has no room, and only there. */
+/* The coordinator has ended. It may do that only if its store has no room, with exit status 1. */
 static void note_coordinator(world *w, int how) {
     w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
@@ -224,9 +226,9 @@ static void signal_devices(const world *w, int number) {
     }
 }
 
-/* The second life begins on the disk that is still full. All devices come at once, and the
- * coordinator has none of them in memory: then a batch has several updates, and reads between them.
- */
+/* Start the coordinator again. The first time the disk is still full, and the devices are stopped
+ * until the coordinator is ready. They then come all at once, so that one batch has several
+ * updates, and reads of devices that are not in memory between them. */
 static void raise_coordinator(world *w) {
     w->held = w->ends++ == 0;
     if (w->held) {
@@ -237,7 +239,8 @@ static void raise_coordinator(world *w) {
     start_coordinator(w);
 }
 
-/* It prints a line once its ports are open; or it has ended. */
+/* Continue the stopped devices once the coordinator has printed a line, because its ports are
+ * open, or has ended. */
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;
@@ -264,13 +267,15 @@ static void live(world *w) {
         }
         if (fed_clock_monotonic_ms() > end_ms) {
             print_log(w);
-            fail_msg("D6: %u devices are not finished after %d s", left, LIMIT_S);
+            fail_msg("D6 in docs/durability.md: %u devices are not finished after %d s", left,
+                     LIMIT_S);
         }
         fed_sleep_ms(POLL_MS);
     }
 }
 
-/* The task may have ended while the disk was full: the process may then do so, too. */
+/* Stop the coordinator. If the task ended while the disk was full, the process may end with a
+ * failure. */
 static void stop_coordinator(world *w) {
     int how = 0;
     assert_int_equal(kill(w->coordinator.pid, SIGTERM), 0);
@@ -281,7 +286,7 @@ static void stop_coordinator(world *w) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 static bool log_says(const world *w, const char *words) {
     uint8_t *text = NULL;
@@ -325,7 +330,7 @@ FED_TEST(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql) {
     run_on(true);
 }
 
-/* Mounts of this process and its children only. */
+/* Can the test mount a file system, for this process and its children only? */
 static bool may_mount(void) {
     char place[300];
     fed_test_tmpdir(place, sizeof place);

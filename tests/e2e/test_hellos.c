@@ -1,6 +1,7 @@
-/* What a stranger's first message costs: a TLS hello is answered before anything is known of its
- * sender. Every group, signature and cipher suite that GnuTLS knows is offered to a coordinator's
- * processes, and its CPU time is counted; then devices train while hellos rain down. */
+/* The cost of TLS hellos, which a server must answer before it knows anything about their sender.
+ * For every group, signature and cipher suite that GnuTLS knows, a hello is sent to a
+ * coordinator's processes, and their CPU time is measured. Then devices train while many hellos
+ * arrive. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <gnutls/crypto.h>
@@ -21,13 +22,13 @@
 #include "fed_curl.h"
 
 enum { DEVICES = 20, FLOATS = 6, HELLO_MOST = 8192, KINDS_MOST = 400 };
-enum { BATCH = 4, BATCHES = 5 };                       /* the cheapest batch counts */
+enum { BATCH = 4, BATCHES = 5 }; /* hellos in a batch; the batch with the least time counts */
 enum { RAIN_PER_S = 50, RAIN = 250, OPEN_MOST = 100 }; /* hellos; connections left open */
 enum { ROUNDS_LEAST = 5, RAIN_LIMIT_MS = 120 * 1000 };
 enum { HELLO_US = FED_TEST_SIZE(3000, 100 * 1000) };
 
 typedef struct hello {
-    char name[160]; /* what it offers */
+    char name[160]; /* what the hello offers, for messages */
     uint8_t bytes[HELLO_MOST];
     size_t len;
 } hello;
@@ -35,7 +36,7 @@ typedef struct hello {
 typedef struct world {
     char directory[300], task[400];
     sim_coordinator coordinator;
-    char token[DEVICES + 1][FEDSERVER_TOKEN]; /* the last one is an evaluator's */
+    char token[DEVICES + 1][FEDSERVER_TOKEN]; /* the last token is an evaluator's */
     fed_identity device[DEVICES];
     hello hellos[KINDS_MOST];
     size_t kinds;
@@ -75,7 +76,7 @@ static int stop(void **state) {
     return ended == FED_OK ? 0 : 1;
 }
 
-/* -- hellos -- */
+/* -- making hellos -- */
 
 static ssize_t keep(gnutls_transport_ptr_t to, const void *bytes, size_t len) {
     hello *h = to;
@@ -96,8 +97,8 @@ static int never(gnutls_transport_ptr_t from, unsigned ms) {
     return 0;
 }
 
-/* A client's first flight. Some of what GnuTLS knows it can't offer any more: then there is none.
- */
+/* Record the first message of a GnuTLS client with these priorities. GnuTLS can no longer offer
+ * some of the algorithms that it knows; then no hello is added. */
 static void add_hello(const char *name, const char *priority) {
     gnutls_session_t session;
     gnutls_certificate_credentials_t nobody;
@@ -165,7 +166,8 @@ static uint8_t *put16(uint8_t *at, size_t value) {
     return at + 2;
 }
 
-/* A hello for ffdhe8192 that nobody computed: its key share is noise. */
+/* Add a hello for the group ffdhe8192, whose key share is random bytes, so that it costs the
+ * sender nothing. */
 static void add_noise(void) {
     enum { SHARE = 1024, GROUP = 0x0104 };
     static const uint8_t fixed[] = {
@@ -182,12 +184,12 @@ static void add_noise(void) {
     x = put16(put16(put16(x, 51), SHARE + 6), SHARE + 4); /* key_share */
     x = put16(put16(x, GROUP), SHARE);
     assert_int_equal(gnutls_rnd(GNUTLS_RND_NONCE, x, SHARE), 0);
-    x[0] &= 0x7F; /* below the group's prime */
+    x[0] &= 0x7F; /* so that the number is below the group's prime */
     x += SHARE;
     const size_t extended = (size_t)(x - extensions);
     const size_t body = 2 + 32 + 1 + sizeof fixed + 2 + extended;
     uint8_t *at = h->bytes;
-    *at++ = 22; /* a record of handshake messages */
+    *at++ = 22; /* record type 22: handshake */
     at = put16(put16(at, 0x0301), body + 4);
     *at++ = 1; /* client hello */
     *at++ = 0;
@@ -208,7 +210,7 @@ static void make_hellos(void) {
     add_suites();
 }
 
-/* -- what they cost -- */
+/* -- the cost of hellos -- */
 
 static int64_t cpu_us(pid_t pid) {
     clockid_t clock;
@@ -218,7 +220,8 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Say hello, and wait for the first byte of an answer, or the end: then it has been computed. */
+/* Send a hello, and wait for the first byte of an answer or the end of the connection. Then the
+ * server has done its computation. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;
@@ -231,7 +234,8 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* CPU time of one hello at best: a busy machine makes it look more. */
+/* The CPU time of a hello: the least of several batches, as other work on the machine adds to it.
+ */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {
@@ -268,9 +272,9 @@ FED_TEST(no_hello_is_dear_to_the_front) {
     assert_cheap(w.coordinator.front_port, fed_test_child(w.coordinator.pid));
 }
 
-/* -- training in the rain -- */
+/* -- training while hellos arrive -- */
 
-/* Fifty hellos a second, half to each listener, whose answers nobody waits for. */
+/* Send fifty hellos a second, half to each port, without waiting for answers. */
 static void *rain(void *user) {
     (void)user;
     int open[OPEN_MOST];
@@ -306,7 +310,7 @@ static fed_reply post(CURL *curl, const char *path, const void *body, size_t len
     return fed_curl_ask(curl);
 }
 
-/* One device's part in the open round. */
+/* Take part in the open round as one device: check in, and send an update. */
 static fed_assignment train(CURL *curl) {
     static const float x[FLOATS] = {0.5f, -0.5f, 0.25f, 1, 2, 3};
     uint8_t bytes[64];
@@ -346,7 +350,8 @@ FED_TEST(devices_train_on_in_a_rain_of_hellos) {
             const fed_assignment work = train(curl[k]);
             last = work.action == FED_ACTION_TRAIN ? work.round : last;
         }
-        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT, 1L); /* now and then anew */
+        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT,
+                         1L); /* sometimes a new connection */
     }
     atomic_store(&w.over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -1,11 +1,12 @@
-/* The judge of histories finds what is planted, and nothing where nothing is. */
+/* The checker of histories (support/fed_history.h) finds each planted fault, and none in a sound
+ * history. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_history.h"
 
 enum { DEVICES = 3, ROUNDS = 4 };
 
-/* Three devices, four rounds. Device 0 hears of each acknowledgement twice. */
+/* A sound history: three devices, four rounds. Device 0 gets each acknowledgement twice. */
 static fed_history *sound(void) {
     fed_history *h = fed_history_new();
     for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -33,7 +34,7 @@ static void assert_broken(fed_history *h, const char *rule, const char *words) {
     char why[200] = "";
     assert_false(fed_history_holds(h, why, sizeof why));
     if (strncmp(why, rule, 2) != 0 || strstr(why, words) == NULL) {
-        fail_msg("not %s \"%s\", but: %s", rule, words, why);
+        fail_msg("the checker did not find %s \"%s\", but: %s", rule, words, why);
     }
     fed_history_free(h);
 }
@@ -48,11 +49,11 @@ FED_TEST(a_lost_update_is_found) {
     fed_history_acknowledged(h, 1, 999, 2, 5);
     assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
     h = sound();
-    fed_history_acknowledged(h, 1, 999, 5, 5); /* of a round that never committed */
+    fed_history_acknowledged(h, 1, 999, 5, 5); /* an update of a round that never committed */
     assert_broken(h, "H2", "all rounds counted 12 updates, 13 were acknowledged");
 }
 
-/* Of two coordinators, each log has the rounds of its own. */
+/* With two coordinators, each log has the rounds that its coordinator committed. */
 FED_TEST(a_round_that_two_coordinators_commit_is_found) {
     fed_history *h = sound();
     fed_history_next_log(h);
@@ -91,10 +92,10 @@ FED_TEST(two_messages_of_one_lease_are_found) {
 
 FED_TEST(a_round_that_commits_again_is_found) {
     fed_history *h = sound();
-    fed_history_committed(h, 4, DEVICES); /* a restart forgot it */
+    fed_history_committed(h, 4, DEVICES); /* committed again after a restart */
     assert_broken(h, "H3", "round 4 committed after round 4");
     h = sound();
-    fed_history_committed(h, 5, DEVICES); /* it said so before it was stored */
+    fed_history_committed(h, 5, DEVICES); /* the log line came before the store had it */
     assert_broken(h, "H3", "the store has 0 such rounds");
     h = sound();
     fed_history_stored(h, 4, 0);

@@ -1,14 +1,15 @@
-/* The kill matrix: whoever dies, stands still or is cut off, in whatever phase of a round, each
- * acknowledged update counts once, and the models are those of a plain computation.
+/* The kill matrix: whichever process is killed, stopped or cut off, in any phase of a round, each
+ * acknowledged update must count once, and the models must be those of a plain computation.
  *
  *     e2e.test_kill_matrix                            a few strikes of each kind, for ctest
  *     e2e.test_kill_matrix --kills 2000 --failovers 20 [--seed S] [--cells REGEX]
  *         [--coordinators N] [--other-program PATH]
  *
- * A cell is a victim, a fault and a kind of task. Its strikes go through the phases of rounds, and
- * through the statements at which a round closes. Where a coordinator dies or stands still, the
- * test measures how long it takes until a device sees the next version. With --other-program every
- * second coordinator is that program: another release, beside this one. It needs PostgreSQL. */
+ * A cell is a victim, a fault and a kind of task. A strike is one fault. A cell's strikes go
+ * through the phases of rounds, and through the SQL statements at which a round closes. If a
+ * coordinator is killed or stopped, the test measures how long it takes until a device sees the
+ * next version. With --other-program every second coordinator is that program, such as another
+ * release. The test needs PostgreSQL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <regex.h>
@@ -21,27 +22,29 @@
 #include "fed_test.h"
 #include "kill_strike.h"
 
-/* The strikes of one world: its history is judged when they are over. From the last update but one
- * to the next round the leader sends 30 to 60 statements; each kind of strike walks over STEPS. */
+/* A world is a federation of processes that gets several strikes, and whose history is checked
+ * when they are over. From the last update but one to the next round the leader sends 30 to 60 SQL
+ * statements; each kind of strike goes through STEPS of them. */
 enum { STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
 
-/* A planted fault shows itself by chance: in one of so many strikes, a few to a world. */
+/* A planted bug has an effect only by chance: at least one of PLANTED strikes must show it. A
+ * world gets PLANTED_FEW of them. */
 enum { PLANTED = 48, PLANTED_FEW = 3 };
 
 typedef struct options {
     bool whole;
-    unsigned kills, failovers; /* in all cells together */
+    unsigned kills, failovers; /* of all cells together */
     unsigned coordinators;
     uint64_t seed;
     const char *cells, *other;
-    const char *plant; /* NULL: none */
+    const char *plant; /* a planted bug; NULL: none */
     bool no_standby;
 } options;
 
 static options asked = {.seed = 1, .cells = ".", .coordinators = 3};
 
 typedef struct cell {
-    kill_victim victim; /* KILL_VICTIMS: all of them, with all faults, in turn */
+    kill_victim victim; /* KILL_VICTIMS: all victims with all faults, in turn */
     kill_fault fault;
     kill_mode mode;
     char name[80];
@@ -49,9 +52,9 @@ typedef struct cell {
 
 enum { VERSIONS = 4096 };
 
-/* What the strikes of a cell came to. */
+/* The results of a cell's strikes. */
 typedef struct tally {
-    unsigned version_ms[VERSIONS], versions; /* as of kill_world; the first ones */
+    unsigned version_ms[VERSIONS], versions; /* times from kill_world, the first VERSIONS of them */
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
@@ -77,7 +80,8 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     }
 }
 
-/* Of a cell with all victims: each mode has its own share of victims and faults. */
+/* Choose victim and fault of a strike in a cell with all victims. Each mode gets its own share of
+ * them. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
     unsigned at = number * KILL_MODES + c->mode;
     do {
@@ -99,7 +103,7 @@ static kill_strike strike_of(const options *o, const cell *c, unsigned number) {
     return s;
 }
 
-/* One that is there; which one changes from world to world. */
+/* The load balancer of a world: HAProxy and nginx in turn, as far as they are installed. */
 static kill_balancer balancer_of(const cell *c, unsigned number) {
     const kill_balancer first = number % 2 == 0 ? KILL_HAPROXY : KILL_NGINX;
     const kill_balancer second = first == KILL_NGINX ? KILL_HAPROXY : KILL_NGINX;
@@ -129,14 +133,14 @@ static void add(const options *o, tally *t, const kill_world *w, const federatio
     }
 }
 
-/* One world, with the strikes from `first` on. */
+/* Run one world, with "count" strikes from number `first` on. */
 static void run_world(const options *o, kill_store *store, const cell *c, unsigned first,
                       unsigned count, tally *t) {
     static kill_world w;
     federation_result result = {0};
     const kill_setup setup = {
         .mode = c->mode,
-        /* Others than those of strikes may pass while something is stopped. */
+        /* More rounds than strikes, since rounds may pass while a process is stopped. */
         .rounds = c->mode == KILL_ASYNCHRONOUS ? 4 * count + 4 : 3 * count / 2 + 2,
         .coordinators = o->coordinators,
         .seed = o->seed + first,
@@ -204,12 +208,13 @@ static void name(cell *c) {
              c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
 }
 
-/* With --kills or --failovers: the kills of all cells with that victim. */
+/* With --kills or --failovers: how many strikes all cells with that victim get together. */
 static unsigned kills_of(const options *o, kill_victim victim) {
     return victim == KILL_FAILOVER ? o->failovers : o->kills;
 }
 
-/* Without --kills a cell for each kind of task. 0: o->cells fits none, or is no pattern. */
+/* Choose the cells whose names match --cells. Without --kills there is one cell for each kind of
+ * task. Returns their number; 0: no name matches, or --cells is not a regular expression. */
 static unsigned choose(const options *o, cell chosen[CELLS]) {
     regex_t wanted;
     unsigned count = 0;
@@ -230,7 +235,7 @@ static unsigned choose(const options *o, cell chosen[CELLS]) {
     return count;
 }
 
-/* How many strikes the cell gets of all. */
+/* How many of all strikes this cell gets. */
 static unsigned share_of(const options *o, const cell *cells, unsigned count, unsigned at) {
     const bool failover = cells[at].victim == KILL_FAILOVER;
     unsigned alike = 0, before = 0;
@@ -272,10 +277,10 @@ static void each_acknowledged_update_counts_once_whoever_dies(void **state) {
     assert_int_equal(broken, 0);
 }
 
-/* -- planted faults -- */
+/* -- planted bugs -- */
 
 typedef struct plant {
-    const char *name; /* of a fault in support/planted; NULL: of the store */
+    const char *name; /* a bug in support/planted; NULL: a wrong setup of the store */
     kill_victim victim;
     kill_fault fault;
     unsigned coordinators;
@@ -287,12 +292,12 @@ static plant plants[] = {
     {NULL, KILL_FAILOVER, KILL_DIES, 1}, /* a standby that is not synchronous */
 };
 
-/* Something counted wrongly; it is not enough that nothing goes on. */
+/* Was something counted wrongly? That the task did not end in time (D6) is not enough. */
 static bool counts_wrongly(const tally *t) {
     return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
 }
 
-/* The strikes must break something. */
+/* With the planted bug the strikes must break a rule. */
 static void it_is_found_out(void **state) {
     const plant *p = *state;
     const options o = {.seed = 1,
@@ -336,7 +341,7 @@ static int a_part(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* -- */
+/* -- the program -- */
 
 static bool read_number(const char *text, unsigned *number) {
     char *end = NULL;
@@ -346,7 +351,7 @@ static bool read_number(const char *text, unsigned *number) {
     return whole;
 }
 
-/* False: stderr says what is wrong. */
+/* Read the command line. False: it is wrong, and a message was printed. */
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},
@@ -361,7 +366,8 @@ static bool read_options(int argc, char **argv, options *o) {
         }
         unsigned number = 0;
         if (strchr("kfsn", k) != NULL && !read_number(optarg, &number)) {
-            fprintf(stderr, "%s is no whole number from 0 to %u\n", optarg, UINT32_MAX);
+            fprintf(stderr, "the option's value %s is not a whole number from 0 to %u\n", optarg,
+                    UINT32_MAX);
             return false;
         }
         o->whole |= k == 'k' || k == 'f';
@@ -381,7 +387,7 @@ static bool chooses_none(const options *o) {
         return false;
     }
     fprintf(stderr,
-            "--cells %s: it fits no cell that gets a kill; cells have names like \"leader SIGKILL "
+            "--cells %s matches no cell that gets a kill; cells have names like \"leader SIGKILL "
             "median\", without --kills like \"all all median\"\n",
             o->cells);
     return true;
@@ -403,7 +409,7 @@ int main(int argc, char **argv) {
                "installed\n");
     }
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        (void)setenv("TMPDIR", "/dev/shm", 1); /* what a killed process has written stays */
+        (void)setenv("TMPDIR", "/dev/shm", 1); /* faster, and a kill loses no written data there */
     }
     return asked.whole ? whole() : a_part();
 }

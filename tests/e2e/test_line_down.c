@@ -1,5 +1,5 @@
-/* A worker whose line goes down is named as cut off, and the others go on: over two networks of the
- * test's own. Skipped where the system does not let it make networks. */
+/* If a worker's network line goes down, the verdict must name it as cut off, and the others must
+ * go on. The test makes two network namespaces. It is skipped if it may not make any. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <sched.h>
@@ -23,7 +23,7 @@ static bool wait_until(const atomic_uint *flag) {
     return atomic_load(flag) != 0;
 }
 
-/* The worker behind the line has a network of its own. */
+/* Move the worker at the far end of the line into a network namespace of its own. */
 static void enter(worker_group_board *board, uint32_t worker) {
     if (!wait_until(&board->line) || worker + 1 != atomic_load(&board->line)) {
         return;
@@ -79,7 +79,7 @@ FED_TEST(one_is_cut_off_and_the_others_go_on) {
                 assert_int_equal(g.code[i], WORKER_GROUP_FINISHED);
             }
         }
-        /* it learned that it was left out, or missed the failure detector */
+        /* The cut-off worker learned that it was left out, or lost the failure detector. */
         assert_true(g.code[victim] == WORKER_GROUP_LEFT_OUT ||
                     g.code[victim] == WORKER_GROUP_ALONE);
         (void)shell("ip link delete feddc0 2>/dev/null");
@@ -95,7 +95,7 @@ int main(void) {
         !shell("ip link set lo up && ip address add 10.77.0.1/32 dev lo && "
                "ip link add feddc0 type veth peer name feddc1 && "
                "ip link delete feddc0")) {
-        fputs("skipped: no networks of its own here\n", stderr);
+        fputs("skipped: the system lets this test make no network namespaces\n", stderr);
         return SKIPPED;
     }
     return fed_cases_run(NULL, NULL);

@@ -1,4 +1,4 @@
-/* The coordinator gets another CA while devices go on: over each transport that this build has. */
+/* The coordinator changes its CA while devices keep working, over each transport of this build. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ typedef struct device {
 typedef struct world {
     char directory[300], server[64], said[4000];
     const char *transport;
-    sim_coordinator coordinator; /* its ca: the old one, as devices were given it */
+    sim_coordinator coordinator; /* its member ca: the old CA, which devices got */
     fed_pem new_ca;
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
@@ -35,7 +35,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return fed_fail(err, FED_ESTATE, "there is nothing to train");
 }
 
-/* On what its platform holds. */
+/* Open a client on the device's platform, with the state stored there. */
 static void device_open(const world *w, device *d, const fed_pem *ca) {
     fed_error err = {0};
     assert_fed_ok_err(fedclient_transport_open(
@@ -87,7 +87,8 @@ static void assert_cert(world *w, const char *words, bool works, const char *say
     }
 }
 
-/* The status of an answer at that port, whatever it is; 0: one of the two sides was not trusted. */
+/* Send a check-in to that port. Returns the HTTP status; 0: client or server did not trust the
+ * other's certificate. */
 static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     CURL *curl = fed_curl_new(ca, who, port, "/v1/checkin");
     fed_reply r = fed_curl_ask(curl);
@@ -97,7 +98,8 @@ static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return status;
 }
 
-/* Have the certificates read again, and wait until that one is refused. */
+/* Send SIGHUP, so that the coordinator reads its certificates again, and wait until it refuses
+ * this client. */
 static void hang_up_until_refused(const world *w, const fed_pem *ca, const fed_identity *who,
                                   uint16_t port) {
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
@@ -149,7 +151,7 @@ static void change_over(world *w) {
 static void another_ca_over(world *w) {
     const uint16_t front = w->coordinator.front_port, devices = w->coordinator.devices_port;
     const fed_pem *old_ca = &w->coordinator.ca;
-    fed_identity never; /* it presents all that the coordinator answered, as old releases do */
+    fed_identity never; /* presents certificate and CAs, as old releases do */
     fed_error err = {0};
     device late;
     device_enrol(w, &w->awake, old_ca);
@@ -163,7 +165,8 @@ static void another_ca_over(world *w) {
     assert_cert(w, "drop-old-ca", false, "3 of 3 devices");
     change_over(w);
     read_new_ca(w);
-    /* The server's certificate is the new CA's: who has changed over goes on, restarted, too. */
+    /* The server's certificate is now of the new CA. Devices that have changed over keep working,
+     * also after a restart. */
     assert_cert(w, "drop-old-ca --force", false, "fedserver cert renew");
     assert_cert(w, "renew --force", true, "server.pem is of the new one");
     hang_up_until_refused(w, old_ca, NULL, front);

@@ -1,5 +1,6 @@
-/* Two hosts with NICs, in network namespaces of the test's own: connections of real kernels go
- * through fednic, marked and not. Skipped where the system does not let it make networks. */
+/* Two hosts with NICs, in network namespaces that the test makes. Connections of real kernels go
+ * through fednic, marked and unmarked ones. Skipped if the test may not make network namespaces.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
 #include <arpa/inet.h>
@@ -46,7 +47,7 @@ static void inside(unsigned host) {
     close(fd);
 }
 
-/* The number behind a metric's name and labels; host's NIC. */
+/* The value of a metric, by its name and labels, of a host's NIC. */
 static uint64_t metric(unsigned host, const char *name) {
     char words[100];
     char command[400];
@@ -77,10 +78,10 @@ static uint64_t coded_frames(unsigned host, const char *side) {
 typedef struct wanted {
     int family; /* AF_INET, AF_INET6 */
     bool marked;
-    bool unmarked_answer; /* the listener is not marked */
+    bool unmarked_answer; /* the listener's packets are not marked */
 } wanted;
 
-/* What host 2 has received; in memory that both processes see. */
+/* What host 2 has received, in memory that both processes share. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;
@@ -118,7 +119,7 @@ static int socket_of(const wanted *w, int type) {
     return fd;
 }
 
-/* Host 2, in a process of its own: takes one connection, and keeps what comes. */
+/* Host 2, a process of its own: accept one connection, and store the received bytes. */
 static void receive(const wanted *w, board *b) {
     struct sockaddr_storage at;
     (void)alarm(2 * LIMIT_S);
@@ -195,7 +196,7 @@ static void end_connection(connection *c) {
 
 static float values[FLOATS], rounded[FLOATS];
 
-/* As gradients: small, and a few of any size. */
+/* Make values like gradients: small ones, and a few of any size. */
 static void make_values(void) {
     fed_rng rng;
     fed_rng_init(&rng, 22, 0, 0);
@@ -276,7 +277,7 @@ static void the_answer_need_not_be_marked(void **state) {
     }
 }
 
-/* Of an unmarked connection the NIC sees the SYN alone. */
+/* With --bypass the NIC gets only the SYN of an unmarked connection. */
 static void the_kernel_forwards_unmarked_frames(void **state) {
     (void)state;
     static const char sent[] = "fednic_frames_total{tun=\"nic0\",side=\"sent\"}";
@@ -303,7 +304,8 @@ static int tap_socket(void) {
     return fd;
 }
 
-/* Frames of a protocol of our own in VLAN 100: until one comes, with its tag or without. */
+/* Send frames of a private protocol in VLAN 100 until one arrives, which must have this tag (0:
+ * none). */
 static void await_tag(int fd, uint16_t wanted_tag) {
     for (int k = 0; k < 1000; k++) {
         uint8_t frame[100];
@@ -323,7 +325,7 @@ static void await_tag(int fd, uint16_t wanted_tag) {
             return;
         }
     }
-    fail_msg("no frame of ours came");
+    fail_msg("no frame of the test's protocol arrived");
 }
 
 static void a_vlan_keeps_its_tag(void **state) {
@@ -343,7 +345,8 @@ static void a_vlan_keeps_its_tag(void **state) {
     close(to);
 }
 
-/* The new NIC did not see the SYN, so it compresses nothing; the connection does not notice. */
+/* The new NIC has not seen the connection's SYN, so it does not compress it. The connection goes
+ * on. */
 static void a_nic_is_killed_and_started_again(void **state) {
     (void)state;
     const int families[] = {AF_INET, AF_INET6};
@@ -352,7 +355,7 @@ static void a_nic_is_killed_and_started_again(void **state) {
         put(&c, values, BYTES);
         await(c.board, BYTES);
         assert_int_equal(nic("", "kill 1"), 0);
-        put(&c, values, BYTES / 8); /* it waits in the kernel */
+        put(&c, values, BYTES / 8); /* these bytes wait in the kernel meanwhile */
         assert_int_equal(nic("", "start 1"), 0);
         put(&c, (const uint8_t *)values + BYTES / 8, BYTES - BYTES / 8);
         await(c.board, 2 * BYTES);
@@ -378,7 +381,8 @@ static void the_line_goes_down_and_up(void **state) {
     end_connection(&c);
 }
 
-/* Host 2 has its address on eth0: its answer has no option, so nothing is compressed. */
+/* Host 2 has its address on eth0, without a NIC. Its SYN's answer lacks the NICs' TCP option, so
+ * nothing is compressed. */
 static void the_far_end_has_no_nic(void **state) {
     (void)state;
     assert_int_equal(nic("", "kill 2"), 0);
@@ -464,7 +468,8 @@ static int all_groups(void) {
     return failed + cmocka_run_group_tests(bypassed, two_hosts_bypassed, NULL);
 }
 
-/* A child runs the tests, so that the lab goes however they end. */
+/* A child process runs the tests, so that the network namespaces are removed however the tests
+ * end. */
 int main(void) {
     int how = 0;
     if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0 ||

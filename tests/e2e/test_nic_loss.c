@@ -1,5 +1,6 @@
-/* Two hosts with offload NICs, and a line between them on which everything goes wrong: connections
- * of real kernels arrive whole. Skipped where the system does not let it make networks. */
+/* Two hosts with offload NICs, and a line between them that loses, repeats and damages frames.
+ * Data on connections of real kernels must arrive complete. Skipped if the test may not make
+ * network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -9,9 +10,9 @@
 #include "fed_test.h"
 #include "nic_streams.h"
 
-enum { SKIPPED = 77, LIMIT_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
+enum { SKIPPED = 77, STALL_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
 
-/* Both families, both ends as the one that connects, and marked connections beside plain ones. */
+/* Plan connections over IPv4 and IPv6, from either host, and some that are not marked. */
 static void make_plans(nic_stream_plan *plans, size_t bytes) {
     for (size_t k = 0; k < MANY; k++) {
         plans[k] = (nic_stream_plan){
@@ -35,14 +36,15 @@ static void say(const char *what, const nic_tally *t) {
                   (unsigned long long)t->raw, (unsigned long long)t->mixed);
 }
 
-/* Borders cut at most one float a segment, and a segment sent again a second one. */
+/* Most floats must have been rounded. A segment's border splits at most one float, and that of a
+ * segment that is sent again a second one; these are not compressed. */
 static void assert_compressed(const char *what, const nic_tally *t) {
     say(what, t);
     assert_true(t->raw + t->mixed < all_of(t) / 50);
 }
 
 static void run(nic_world *w, const char *what, const nic_stream_plan *plans) {
-    nic_tally t = nic_streams_run(w, what, plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, what, plans, MANY, STALL_MS, NULL);
     assert_compressed(what, &t);
 }
 
@@ -55,7 +57,7 @@ static void a_good_line_rounds_each_float(void **state) {
     nic_stream_plan plans[MANY];
     make_plans(plans, 2 * MB);
     uint64_t before = carried(w);
-    nic_tally t = nic_streams_run(w, "good line", plans, 5, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "good line", plans, 5, STALL_MS, NULL);
     say("good line", &t);
     assert_int_equal(all_of(&t), 5 * 2 * (2 * MB) / 4);
     assert_int_equal(t.raw + t.mixed, 0);
@@ -64,7 +66,8 @@ static void a_good_line_rounds_each_float(void **state) {
     assert_true(bytes < 10 * MB);
 }
 
-/* Linux would take the bytes of a partial checksum on trust, if they missed the other NIC. */
+/* Compressed segments must not have a partial checksum. Linux would accept such a segment
+ * unchecked if it reached the host without passing the other NIC. */
 static void compressed_segments_have_their_whole_checksum(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -73,7 +76,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
     size_t compressed = 0;
     make_plans(plans, MB / 8);
     nic_world_line_sockets(w, ends);
-    (void)nic_streams_run(w, "checksums", plans, 5, LIMIT_MS, NULL);
+    (void)nic_streams_run(w, "checksums", plans, 5, STALL_MS, NULL);
     for (int k = 0; k < NIC_HOSTS; k++) {
         bad_frame f = {.data = room};
         while (bad_line_read(ends[k], &f)) {
@@ -82,7 +85,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
             uint8_t tos = p.family == 4 ? ip[1] : (uint8_t)(ip[0] << 4 | ip[1] >> 4);
             if (p.tcp && (tos & 0xfc) == 0x2c) {
                 assert_int_equal(f.offload.flags, 0);
-                assert_false(bad_frame_whole(&f, &p)); /* but for TCP it is wrong */
+                assert_false(bad_frame_whole(&f, &p)); /* for plain TCP the checksum is wrong */
                 compressed++;
             }
         }
@@ -91,7 +94,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
     assert_true(compressed > 100);
 }
 
-/* What happens to frames of a million. */
+/* How many of a million frames suffer each fault. */
 typedef struct weather {
     const char *what;
     unsigned chance[BAD_KINDS];
@@ -139,7 +142,7 @@ static void turn_dscp_off(nic_world *w) {
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
 }
 
-/* So that plain segments look compressed. */
+/* Make the line change the DSCP of plain segments to that of compressed ones. */
 static void turn_dscp_into_the_nics(nic_world *w) {
     atomic_store(&w->rates.tos, 0x2c);
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
@@ -157,12 +160,12 @@ static void routers_may_change_the_dscp(void **state) {
     for (size_t k = 0; k < 3; k++) {
         nic_stream_plan plans[MANY];
         make_plans(plans, MB);
-        plans[6].tos = 0x2c; /* its own user marks it so */
+        plans[6].tos = 0x2c; /* the program itself sets this DSCP */
         atomic_store(&w->rates.packets, k != 1);
-        nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, LIMIT_MS, changes[k]);
+        nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
-        t = nic_streams_run(w, "DSCP changed", plans, MANY, LIMIT_MS, NULL);
-        say("DSCP changed", &t); /* the SYN too: NICs may take it for unmarked */
+        t = nic_streams_run(w, "DSCP changed", plans, MANY, STALL_MS, NULL);
+        say("DSCP changed", &t); /* the SYN is changed, too, so NICs may see it as unmarked */
         nic_world_calm(w);
     }
 }
@@ -188,9 +191,9 @@ static void the_mtu_may_change(void **state) {
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
     atomic_store(&w->rates.chance[BAD_DROP], 1000);
-    nic_tally t = nic_streams_run(w, "smaller MTU", plans, MANY, LIMIT_MS, shrink);
+    nic_tally t = nic_streams_run(w, "smaller MTU", plans, MANY, STALL_MS, shrink);
     assert_compressed("smaller MTU", &t);
-    t = nic_streams_run(w, "larger MTU", plans, MANY, LIMIT_MS, grow);
+    t = nic_streams_run(w, "larger MTU", plans, MANY, STALL_MS, grow);
     assert_compressed("larger MTU", &t);
 }
 
@@ -222,14 +225,14 @@ static void kernels_may_be_set_otherwise(void **state) {
         set_chances(w, (const unsigned[BAD_KINDS]){[BAD_DROP] = 2000, [BAD_CONGEST] = 5000});
         atomic_store(&w->rates.packets, k % 2 != 0);
         run(w, settings[k], plans);
-        run(w, settings[k], plans); /* Fast Open's second connection has a cookie */
+        run(w, settings[k], plans); /* with Fast Open the second run has a cookie */
         nic_world_calm(w);
         (void)snprintf(command, sizeof command, "sysctl -qw %s", back[k]);
         both(w, command);
     }
 }
 
-/* Borders cut floats. */
+/* Borders of segments split floats. */
 static void segments_may_have_any_size(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -251,12 +254,12 @@ static void segments_may_have_any_size(void **state) {
         plans[k].room = 0;
         plans[k].odd = false;
     }
-    nic_tally t = nic_streams_run(w, "tiny segments", plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "tiny segments", plans, MANY, STALL_MS, NULL);
     say("tiny segments", &t);
     nic_world_calm(w);
 }
 
-/* A segment of many becomes hundreds of packets, more than the NIC's queue holds. */
+/* A large offloaded segment becomes hundreds of packets, more than the NIC's queue holds. */
 static void tiny_segments_overrun_no_queue(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -264,7 +267,7 @@ static void tiny_segments_overrun_no_queue(void **state) {
     for (size_t k = 0; k < MANY; k++) {
         plans[k].mss = 88;
     }
-    (void)nic_streams_run(w, "tiny segments", plans, 4, LIMIT_MS, NULL);
+    (void)nic_streams_run(w, "tiny segments", plans, 4, STALL_MS, NULL);
     for (int k = 0; k < NIC_HOSTS; k++) {
         char text[4000];
         nic_world_stats(w, k, text, sizeof text);
@@ -272,14 +275,15 @@ static void tiny_segments_overrun_no_queue(void **state) {
     }
 }
 
-/* The same four numbers name one connection after another: marked, unmarked, marked. */
+/* The same addresses and ports are used for a marked, an unmarked and again a marked connection.
+ */
 static void ports_may_be_used_again(void **state) {
     nic_world *w = *state;
     for (unsigned k = 0; k < 6; k++) {
         nic_stream_plan plans[2] = {
             {.marked = k % 2 == 0, .port = 45000, .bytes = 100000},
             {.marked = k % 3 == 0, .port = 45001, .six = true, .from = 1, .bytes = 100000}};
-        (void)nic_streams_run(w, "ports again", plans, 2, LIMIT_MS, NULL);
+        (void)nic_streams_run(w, "ports again", plans, 2, STALL_MS, NULL);
     }
 }
 
@@ -295,7 +299,7 @@ static void send_datagrams(const nic_world *w) {
     close(fd);
 }
 
-/* A frame that the line never takes must not stand before all others. */
+/* A frame that is too long for the line must not block the frames behind it. */
 static void a_frame_that_is_too_long_stops_no_other(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -305,7 +309,7 @@ static void a_frame_that_is_too_long_stops_no_other(void **state) {
     }
     nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1300");
     send_datagrams(w);
-    nic_tally t = nic_streams_run(w, "narrow line", plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "narrow line", plans, MANY, STALL_MS, NULL);
     nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1600");
     assert_compressed("narrow line", &t);
 }
@@ -314,22 +318,23 @@ static void restart(nic_world *w) {
     nic_world_restart_nic(w, 1);
 }
 
-/* It can't know by the DSCP what is compressed. */
+/* Restart a NIC while the line clears the DSCP, so that the new NIC can't tell compressed segments
+ * by it. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
     nic_world_kill_nic(w, 0);
 }
 
-/* A NIC that begins anew restores all, and compresses new connections. */
+/* A restarted NIC must restore segments of old connections, and compress new connections. */
 static void a_nic_may_begin_anew(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
-    nic_tally t = nic_streams_run(w, "new NIC", plans, MANY, LIMIT_MS, restart);
+    nic_tally t = nic_streams_run(w, "new NIC", plans, MANY, STALL_MS, restart);
     say("new NIC", &t);
     for (int k = 0; k < 2; k++) {
         atomic_store(&w->rates.packets, k != 0);
-        t = nic_streams_run(w, "killed NIC", plans, MANY, LIMIT_MS, kill_and_bleach);
+        t = nic_streams_run(w, "killed NIC", plans, MANY, STALL_MS, kill_and_bleach);
         say("killed NIC", &t);
         nic_world_calm(w);
     }
@@ -355,7 +360,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* To a host without a NIC floats travel as they are. */
+/* Floats to a host without a NIC must be sent uncompressed. */
 static void the_other_host_may_have_no_nic(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -363,7 +368,7 @@ static void the_other_host_may_have_no_nic(void **state) {
     for (int k = 0; k < 2; k++) {
         set_chances(w, weathers[8].chance);
         atomic_store(&w->rates.packets, k != 0);
-        nic_tally t = nic_streams_run(w, "one NIC", plans, MANY, LIMIT_MS, NULL);
+        nic_tally t = nic_streams_run(w, "one NIC", plans, MANY, STALL_MS, NULL);
         assert_int_equal(t.rounded + t.mixed, 0);
     }
 }

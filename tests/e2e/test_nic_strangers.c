@@ -1,5 +1,6 @@
-/* Strangers on the line between two hosts with offload NICs: whatever they send, streams stay right
- * and the NICs live. Skipped where the system does not let it make networks. */
+/* Attackers on the line between two hosts with offload NICs. Whatever frames they send, the data
+ * of connections must stay right, and the NICs must keep running. Skipped if the test may not make
+ * network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <sys/uio.h>
@@ -10,25 +11,25 @@
 
 enum {
     SKIPPED = 77,
-    LIMIT_MS = 30000,
+    STALL_MS = 30000,
     MANY = 8,
     BYTES = 4 << 20,
-    COPY = 1400, /* a stranger's frame has at most so many bytes of the frame that it imitates */
+    COPY = 1400, /* most bytes that a forged frame copies of a real one */
     FAR = 0x40000000,
     TWIST = 253 - 6
 };
 
-/* Listens to frames of both hosts, and sends others that resemble them. */
+/* An attacker, which listens to frames of both hosts and sends forged ones that resemble them. */
 typedef struct stranger {
     int ends[NIC_HOSTS];
     atomic_bool stop;
     fed_rng rng;
-    uint64_t heard, sent, refused; /* refused by Linux: no such frame can leave an interface */
+    uint64_t heard, sent, refused; /* refused: frames that Linux does not send */
     uint8_t room[BAD_FRAME];
 } stranger;
 
-/* They begin when all connections are open: a forged SYN can end one that is not, by TCP's own
- * rules. */
+/* Attackers begin when all connections are open. By TCP's rules a forged SYN could end a
+ * connection that is not open yet. */
 static atomic_bool meddling;
 
 static void begin_to_meddle(nic_world *w) {
@@ -45,7 +46,7 @@ static void put16(uint8_t *p, uint32_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Give the segment a right checksum, or that of a compressed one. */
+/* Give the segment a right checksum, or (twisted) the checksum of a compressed segment. */
 static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_set_tos(f, p, 3, twisted ? 0x2c : 0x28);
     put16(f->data + p->transport + 16, bad_frame_pseudo(f, p) + (twisted ? TWIST : 0u));
@@ -56,7 +57,7 @@ static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_complete(f);
 }
 
-/* A whole segment of the stranger's own choice, where no window is. */
+/* A valid segment with forged data, whose sequence number is outside of the receiver's window. */
 static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     f->data[p->transport + 4] ^= FAR >> 24;
     for (size_t k = p->payload; k < p->end; k++) {
@@ -70,7 +71,7 @@ static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, below(s, 2) != 0);
 }
 
-/* It says that it is compressed, and no NIC has made it so. */
+/* A segment that is marked as compressed, but whose bytes are not in the NICs' format. */
 static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     if (p->payload + 4 <= p->end) {
         uint32_t kind = below(s, 4);
@@ -81,7 +82,7 @@ static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, true);
 }
 
-/* A SYN, with the NICs' option or another one, at an open connection. */
+/* A forged SYN for an open connection, with the NICs' TCP option or another one. */
 static void another_syn(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *tcp = f->data + p->transport;
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
@@ -114,12 +115,12 @@ static void wrong_lengths(stranger *s, bad_frame *f, const bad_parts *p) {
         break;
     default:
         ip[6] = (uint8_t)below(s, 256);
-        break; /* IPv6: another next header */
+        break; /* IPv6: forge another next header */
     }
     bad_frame_set_tos(f, p, 0xff, 0);
 }
 
-/* Fragments that overlap, end in the header, or come alone; of marked packets. */
+/* IP fragments of marked packets, which overlap, end in the header, or come alone. */
 static void fragment(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *ip = f->data + p->ip;
     f->data[p->transport + 4] ^= FAR >> 24;
@@ -151,12 +152,12 @@ static void noise(stranger *s, bad_frame *f) {
     f->data[14] = below(s, 2) != 0 ? 0x45 : 0x60;
 }
 
-/* What Linux should do with the frame, as nobody would say it. */
+/* Give the frame offload flags for Linux (virtio_net_hdr) that make no sense. */
 static void strange_offload(stranger *s, bad_frame *f) {
     static const uint8_t kinds[] = {VIRTIO_NET_HDR_GSO_TCPV4,
                                     VIRTIO_NET_HDR_GSO_TCPV6,
                                     VIRTIO_NET_HDR_GSO_UDP,
-                                    5 /* UDP, each datagram whole */,
+                                    5 /* UDP in whole datagrams */,
                                     0x84,
                                     0};
     f->offload = (struct virtio_net_hdr){.flags = (uint8_t)below(s, 4),
@@ -188,7 +189,7 @@ static void imitate(stranger *s, bad_frame *f) {
     }
 }
 
-/* As if the far host had sent it. */
+/* Exchange source and destination, as if the far host had sent the frame. */
 static void turn_round(bad_frame *f, const bad_parts *p) {
     uint8_t swap[16];
     const size_t at[][2] = {
@@ -202,7 +203,7 @@ static void turn_round(bad_frame *f, const bad_parts *p) {
     }
 }
 
-/* The next frame that a host sends, no longer than a packet. */
+/* Read the next frame that a host sends, unless it is longer than a packet. */
 static bool hear(stranger *s, int end, bad_frame *f) {
     f->data = s->room;
     if (!bad_line_read(s->ends[end], f) || f->len <= 14) {
@@ -270,14 +271,14 @@ FED_TEST_WITH(strangers_change_no_stream, nic_world *w) {
                 .six = k % 2 != 0, .from = k / 2 % 2 != 0, .marked = k < 6, .bytes = BYTES};
         }
         atomic_store(&w->rates.packets, round % 2 != 0);
-        nic_tally t = nic_streams_run(w, "among strangers", plans, MANY, LIMIT_MS, begin_to_meddle);
+        nic_tally t = nic_streams_run(w, "among strangers", plans, MANY, STALL_MS, begin_to_meddle);
         atomic_store(&meddling, false);
         print_message("floats: %llu rounded, %llu raw, %llu mixed\n", (unsigned long long)t.rounded,
                       (unsigned long long)t.raw, (unsigned long long)t.mixed);
     }
     atomic_store(&s->stop, true);
     (void)pthread_join(thread, NULL);
-    print_message("strangers heard %llu frames and sent %llu; Linux refused %llu\n",
+    print_message("attackers received %llu frames and sent %llu; Linux refused %llu\n",
                   (unsigned long long)s->heard, (unsigned long long)s->sent,
                   (unsigned long long)s->refused);
     assert_true(s->sent > 1000);

@@ -1,5 +1,5 @@
-/* Models without layers: a coordinator that knows tensors only, and devices with a trainer of their
- * own, over TLS. A device with our trainer declines such a task. */
+/* Models without layers, of which a coordinator knows only the tensors. Devices train them with a
+ * trainer of their own, over TLS. A device with libfedtrain must decline such a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -12,7 +12,8 @@
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
-/* How far a training of each device goes towards the target: the mean is 0.5, the median 0.375. */
+/* The share of the way to the target values that one training of each device goes. The mean of the
+ * shares is 0.5, their median 0.375. */
 static const float shares[DEVICES] = {0.25F, 0.875F, 0.375F};
 
 static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
@@ -22,8 +23,8 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport transport;
     fedclient *client;
-    float share;     /* how far one training goes towards the target */
-    uint32_t rounds; /* trained */
+    float share;     /* of the way to the target that one training goes */
+    uint32_t rounds; /* rounds that this device has trained */
 } device;
 
 typedef struct world {
@@ -42,7 +43,7 @@ static float target(size_t i) {
     return (float)(i % 11) - 5;
 }
 
-/* A trainer that the library does not know. It may look at names and shapes only. */
+/* A trainer of the program's own. It knows only the names and shapes of tensors. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     assert_true(fed_arch_is_opaque(round->arch));
@@ -53,7 +54,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
         round->values[i] += d->share * (target(i) - round->values[i]);
     }
     for (size_t i = TRAINED; i < VALUES; i++) {
-        round->values[i] = 4 * d->share; /* what this device measured */
+        round->values[i] = 4 * d->share; /* a running statistic */
     }
     round->samples = 10;
     round->loss = d->share;
@@ -98,7 +99,7 @@ static void close_device(device *d) {
     *d = (device){.client = NULL};
 }
 
-/* Write the first model's file beside the tasks. */
+/* Write the file of the initial model beside the task files. */
 static void write_first(const world *w) {
     fed_error err = {0};
     char path[320];
@@ -113,7 +114,7 @@ static void write_first(const world *w) {
     fed_arch_free(&arch);
 }
 
-/* settings: the task's other keys. */
+/* Add a task. settings: its keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
     char path[320], json[600];
@@ -129,8 +130,8 @@ static fed_status add_task(const world *w, const char *model, const char *settin
     return status;
 }
 
-/* The devices take turns until each of them has heard of the end.   restarts: the coordinator
- * restarts after the first update of each round */
+/* The devices take turns until all of them have learned that the task has ended. restarts: restart
+ * the coordinator after the first update of each round. */
 static void run_to_the_end(world *w, bool restarts) {
     int finished = 0;
     fed_error err = {0};
@@ -193,7 +194,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* One round of a server that knows one value and its state: u is the mean of the changes. */
+/* The server's part of a round for one value of the model: u is the mean of the devices' changes,
+ * state the strategy's state for this value. Returns the new value. */
 typedef double (*server_step)(double value, double u, double state[2]);
 
 static double by_mean(double value, double u, double state[2]) {
@@ -215,7 +217,7 @@ static double by_adam(double value, double u, double state[2]) {
 
 static const struct strategy {
     const char *spec;
-    double taken; /* how far u goes towards the target */
+    double taken; /* the share of the way to the target that u goes */
     server_step step;
 } strategies[] = {{"fedavg", 0.5, by_mean},
                   {"fedavgm:m=0.5", 0.5, by_momentum},
@@ -230,7 +232,7 @@ static void expect_computed(const float *values, const struct strategy *s) {
         for (int round = 0; round < ROUNDS; round++) {
             wanted = s->step(wanted, s->taken * ((double)target(i) - wanted), state);
         }
-        if (i >= TRAINED) { /* measured: the last round's alone */
+        if (i >= TRAINED) { /* running statistics are those of the last round */
             wanted = 4 * s->taken;
         }
         if (fabs((double)values[i] - wanted) > 1e-5) {
@@ -338,7 +340,7 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_int_equal(declines, 1);
 }
 
-/* Value 3 of conv1.bias becomes a NaN. The values lie at the end of the file. */
+/* Overwrite value 3 of conv1.bias by a NaN. The values lie at the end of the file. */
 static void spoil_first(const world *w) {
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     char path[320];
@@ -352,7 +354,7 @@ static void spoil_first(const world *w) {
     free(bytes);
 }
 
-/* The task is refused, and the sentence has these words. */
+/* The task must be refused, with a sentence that contains these words. */
 static void expect_refusal(const world *w, const char *model, fed_status status,
                            const char *words) {
     fed_error err = {0};

@@ -1,5 +1,5 @@
-/* A coordinator that was restored from an older backup: devices that are ahead of it heal by
- * themselves (D5, D6). */
+/* A coordinator is restored from an older backup. Devices that have newer versions than it must go
+ * on by themselves (D5 and D6 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
@@ -12,16 +12,17 @@
 
 enum { DEVICES = 2, TURNS = 300 };
 
-/* An update of it is 100 KB: it lies in the segment file. */
+/* An update of this task has 100 KB, so large that the coordinator keeps it in its segment file.
+ */
 static const char task_json[] = "{\"model\": \"input 784 | dense 32 | dense 10\","
                                 " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
                                 " \"rounds\": 6, \"cohort\": 2, \"goal\": 2, \"deadline_s\": 100}";
 
 typedef struct device {
     fedclient_platform platform;
-    fedclient_transport line, transport; /* transport: the line, but for what breaks */
+    fedclient_transport line, transport; /* transport: the line, unless it breaks */
     fedclient *client;
-    bool breaks; /* uploads do not arrive */
+    bool breaks; /* uploads fail */
     float step;
 } device;
 
@@ -47,7 +48,7 @@ static fed_status send_or_break(void *user, const fedclient_request *request, in
                                 fed_writer *answer, fed_error *err) {
     device *d = user;
     if (d->breaks && strstr(request->url, "/v1/update") != NULL) {
-        return fed_fail(err, FED_ENET, "the line breaks (test)");
+        return fed_fail(err, FED_ENET, "the test breaks this upload");
     }
     return d->line.send(d->line.user, request, status, answer, err);
 }
@@ -120,7 +121,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Another process's view of the coordinator's directory. */
+/* Open the coordinator's directory read-only, as another process would. */
 static fedserver *look(const world *w) {
     fed_error err = {0};
     fedserver *other;
@@ -145,7 +146,7 @@ static void restore(world *w) {
     fed_coordinator_start(&w->home);
 }
 
-/* Step until the device says this. */
+/* Call fedclient_step until it has this outcome. */
 static fedclient_event step_until(device *d, fedclient_outcome wanted) {
     fedclient_event event = {0};
     for (int k = 0; k < TURNS; k++) {
@@ -155,11 +156,11 @@ static fedclient_event step_until(device *d, fedclient_outcome wanted) {
             return event;
         }
     }
-    fail_msg("no outcome %d in %d turns", (int)wanted, TURNS);
+    fail_msg("fedclient_step did not have the outcome %d in %d steps", (int)wanted, TURNS);
     return event;
 }
 
-/* Both report, so that a round ends. */
+/* Both devices send an update, so that the round ends. */
 static void round_trip(world *w, uint32_t number) {
     for (int k = 0; k < DEVICES; k++) {
         assert_int_equal(step_until(&w->devices[k], FEDCLIENT_COUNTED).round, number);
@@ -198,12 +199,12 @@ FED_TEST_WITH(devices_ahead_of_an_older_backup_heal_and_finish_the_task, world *
     round_trip(w, 1);
     round_trip(w, 2);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);
-    back_up(w); /* version 2; half of round 3 is in */
+    back_up(w); /* at version 2, with one of two updates of round 3 */
     step_until(&w->devices[1], FEDCLIENT_COUNTED);
     round_trip(w, 4);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);
     w->devices[1].breaks = true;
-    step_until(&w->devices[1], FEDCLIENT_RETRY); /* a lease and a message of round 5 */
+    step_until(&w->devices[1], FEDCLIENT_RETRY); /* holds a lease and a message of round 5 */
     w->devices[1].breaks = false;
     restore(w);
     step_until(&w->devices[1], FEDCLIENT_REFUSED);

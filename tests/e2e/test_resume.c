@@ -1,9 +1,9 @@
-/* A large model over a line that breaks again and again, with the coordinator and the device killed
- * on the way: it gets through, and hardly a byte travels twice.
+/* A large model is sent over a line that breaks again and again, while coordinator and device are
+ * killed. It must arrive, and hardly a byte may be sent twice.
  *
- * In the test suite 20 MB with a break each 1 MB. FED_RESUME_MB and FED_RESUME_BREAK_MB ask for
- * others (docs/results/broken-connections.md has the figures of 100 and 5). FED_RESUME_TRANSPORT
- * names another transport than the first. */
+ * In the test suite the model has 20 MB, and the line breaks each 1 MB. FED_RESUME_MB and
+ * FED_RESUME_BREAK_MB set other numbers; docs/results/broken-connections.md has results for 100 and
+ * 5. FED_RESUME_TRANSPORT names another transport than the first one of the build. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 #include "fed_cases.h"
@@ -27,13 +27,13 @@
 enum {
     MB = 1000000,
     TRANSFERS = 3
-}; /* the model, its update, the new model; the update is float32, the others are patches */
+}; /* transfers: the model as a patch, its update as float32, the new model as a patch */
 
 typedef struct world {
     char directory[256], coordinator[300], device[300];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* at 127.0.0.2; the coordinator is at 127.0.0.1 */
+    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
     unsigned coordinator_kills, device_kills;
@@ -95,8 +95,9 @@ static int device_main(const world *w) {
     if (status == FED_OK) {
         status = run_device(w, client, &err);
     }
-    if (status != FED_OK && status != FED_ENET) { /* not reachable while it enrols */
-        fprintf(stderr, "the device ended: %s\n", err.text);
+    if (status != FED_OK &&
+        status != FED_ENET) { /* FED_ENET: enrolment could not reach the coordinator */
+        fprintf(stderr, "the test's device ended with an error: %s\n", err.text);
     }
     return status == FED_OK ? 0 : 1;
 }
@@ -129,7 +130,7 @@ static void kill_now(pid_t pid) {
     assert_int_equal(waitpid(pid, &how, 0), pid);
 }
 
-/* -- the world -- */
+/* -- coordinator, lines and kills -- */
 
 static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     static const char *const hosts[] = {"127.0.0.2", NULL};
@@ -154,7 +155,8 @@ static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     start_device(w);
 }
 
-/* At so many bytes somebody is killed: the device and the coordinator in turn, in each transfer. */
+/* When the lines have carried *next bytes, kill the device or the coordinator, in turn. In each
+ * transfer both are killed. */
 static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
     if (w->lines.up_bytes + w->lines.down_bytes < *next) {
         return;
@@ -171,7 +173,7 @@ static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
     *next += content / (2 * TRANSFERS + 1);
 }
 
-/* Until the device has the final model. */
+/* Run until the device has the final model. */
 static void run_world(world *w, uint64_t content) {
     uint64_t next = content / (2 * TRANSFERS + 1);
     bool finished = false;
@@ -182,7 +184,7 @@ static void run_world(world *w, uint64_t content) {
         if (waitpid(w->device_pid, &how, WNOHANG) == w->device_pid) {
             assert_true(WIFEXITED(how));
             finished = WEXITSTATUS(how) == 0;
-            if (!finished) { /* the coordinator was away */
+            if (!finished) { /* the coordinator did not run */
                 fed_sleep_ms(20);
                 start_device(w);
             }
@@ -190,8 +192,7 @@ static void run_world(world *w, uint64_t content) {
     }
 }
 
-/* The device and the coordinator hold the same model: the initial one and what the device trained.
- */
+/* Device and coordinator must have the same model: the initial one plus the device's training. */
 static void check_models(world *w) {
     fed_error err = {0};
     char args[800], out[300], path[400];
@@ -235,7 +236,8 @@ static uint64_t patch_bytes(const float *from, const float *to, size_t n) {
     return bytes;
 }
 
-/* What had to travel: the first model, the update, the new model. Ends the coordinator. */
+/* The bytes of the first model, the update and the new model, which had to be sent at least. Ends
+ * the coordinator. */
 static uint64_t content_of(world *w) {
     fed_error err = {0};
     fedserver *server = NULL;

@@ -1,9 +1,10 @@
-/* The crash sweep: every process of a little federation dies at each of its calls that change a
- * file, one run after the other, and its disk fails there in every way; D1 to D6 must hold each
- * time.
+/* The crash sweep. In each run, one process of a small federation dies, or its disk fails, at one
+ * of its calls that change a file. The runs go through all processes, calls and kinds of fault. D1
+ * to D6 in docs/durability.md must hold in each run.
  *
- *     e2e.test_sweep          every k-th call, a bounded time: what ctest runs
- *     e2e.test_sweep whole    every call, and many storms; behind it, which tests: whole '*large*'
+ *     e2e.test_sweep          at every k-th call, for a bounded time; ctest runs this
+ *     e2e.test_sweep whole    at every call, and many storms; a pattern may follow that
+ *                             chooses tests: whole '*large*'
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
@@ -18,35 +19,36 @@
 
 #define MODEL "input 8 | dense 3"
 
-/* Two of three devices make a round: one is always late, so its update is refused, and what is owed
- * of it comes with the next. Every sum is exact, so each version can be computed plainly. */
+/* Two of three devices are enough for a round. One is always late, so its update is refused and
+ * sent with its next one. Every sum is exact, so each version can be computed plainly. */
 static const char late_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* The same with phases, which layouts 6 to 8 of the database kept in a table of their own. */
+/* late_task with phases, which layouts 6 to 8 of the database kept in a separate table. */
 static const char phases_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"deadline_s\": 60, \"small_tensor\": 0, \"learning_rate\": 0.1,"
     " \"phases\": [{ \"round\": 2, \"batch\": 3 }, { \"round\": 3, \"learning_rate\": 0.3 }] }";
 
-/* Everybody counts in every round, so each run must end with the calm run's bits, through lossy
- * codecs both ways. */
+/* All three updates count in every round. So each run must end with the same bits as the run
+ * without a fault, also with lossy codecs both ways. */
 static const char lossy_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* Updates of more than 64 KB. */
+/* Updates of this task have more than 64 KB, and are kept in a segment file. */
 #define LARGE_MODEL "input 128 | dense 136"
 static const char large_task[] =
     "{ \"model\": \"" LARGE_MODEL "\", \"initial\": \"zeros.safetensors\","
     " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 3,"
     " \"goal\": 2, \"minimum\": 2, \"deadline_s\": 60 }";
 
-/* A strategy with a state of its own, and one that wants every update at once. */
+/* Tasks with a strategy that has a state (fedadam), and with one that needs all updates of a round
+ * at the same time (median). */
 static const char adam_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -56,13 +58,14 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* Asynchronous: an update counts in whichever round is open, and weighs what its age says. */
+/* An asynchronous task: an update counts in the round that is open when it comes, with a weight
+ * that depends on its staleness. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"staleness\": 3, \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* The first turns of a device's life. */
+/* A short task for runs in which devices enrol. */
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
     " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2, \"goal\": 2, \"minimum\": 2,"
@@ -75,8 +78,8 @@ enum { FEWER = FED_TEST_SIZE(1, 5), DRAWS_MOST = 20 };
 typedef struct tally {
     const char *name;
     unsigned runs, points, kills, counted, lost, twice, broken;
-    unsigned histories; /* runs whose history is broken */
-    uint64_t digest;    /* that every run must end with; 0: they may differ */
+    unsigned histories; /* runs in which the checker of histories found a fault */
+    uint64_t digest;    /* of the model that every run must end with; 0: not checked */
     bool quiet;
 } tally;
 
@@ -84,7 +87,8 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     federation_result r;
     federation_run(setup, fault, &r);
     if (t->digest != 0 && r.broken[0] == '\0' && r.digest != t->digest) {
-        snprintf(r.broken, sizeof r.broken, "D3: the final model is not the calm run's");
+        snprintf(r.broken, sizeof r.broken,
+                 "D3: the final model is not that of the run without a fault");
     }
     t->runs++;
     t->points += r.fired ? 1U : 0U;
@@ -122,9 +126,10 @@ static void add_tally(tally *all, const tally *part) {
     all->lost += part->lost;
     all->twice += part->twice;
     all->broken += part->broken;
+    all->histories += part->histories;
 }
 
-/** Every so-manieth of the runs, in a process of its own. */
+/** Start a process that does every step-th run of the list, from "first" on. */
 static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
                           size_t step, tally *t) {
     fflush(NULL);
@@ -134,7 +139,7 @@ static pid_t start_worker(const federation_setup *setup, const fault_list *list,
         return pid;
     }
     fed_test_die_with_parent();
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* an assertion ends the worker, not the test */
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion aborts this process */
     for (size_t k = first; k < list->count; k += step) {
         (void)try(setup, &list->at[k], t);
     }
@@ -142,7 +147,7 @@ static pid_t start_worker(const federation_setup *setup, const fault_list *list,
     _exit(0);
 }
 
-/** All of them, on all cores; the list is used up. */
+/** Do all runs of the list, with a process on each core, and free the list. */
 static void try_all(const federation_setup *setup, fault_list *list, tally *t) {
     enum { WORKERS = 64 };
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -172,13 +177,14 @@ static void print(const tally *t) {
     fflush(stdout);
 }
 
-/** One kind of fault at every stride-th call of every process; of a command, at its end, too. */
+/** Try one kind of fault at every stride-th call of every process. If the setup has an operator's
+ * command, also after the last call. */
 static void sweep(const federation_setup *setup, const federation_result *calm, fault_kind kind,
                   unsigned stride, tally *t) {
     fault_list list = {0};
     bool job = setup->job != FEDERATION_NO_JOB;
-    /* A process's disk does not know what another one has synced: a power cut of the coordinator
-     * would take a person's command back. */
+    /* The simulated disk of a process does not know what other processes have synced. So a power
+     * cut of the coordinator would undo the operator's command. */
     const bool cut = kind == FAULT_POWER || kind == FAULT_POWER_TORN;
     bool all = !job || (setup->job == FEDERATION_QUEUE && !cut);
     unsigned first = all ? FEDERATION_COORDINATOR : FEDERATION_OPERATOR;
@@ -191,8 +197,8 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
     try_all(setup, &list, t);
 }
 
-/** A run without a fault. Keys are drawn, and with them how long devices wait. After some draws no
- * update comes late: then draw again. */
+/** Do a run without a fault. Devices' keys are random, and decide how long devices wait. With some
+ * keys no update comes late although one should; then try other keys. */
 static void run_calm(federation_setup *setup, federation_result *calm) {
     const federation_fault none = {0};
     bool late = false;
@@ -208,7 +214,8 @@ static void run_calm(federation_setup *setup, federation_result *calm) {
     assert_true(late);
 }
 
-/** All kinds, one line each; every stride-th call, and in the whole sweep every one. */
+/** Sweep all kinds of fault, and print a line for each. Faults come at every call in the whole
+ * sweep, else at some of them, by stride. */
 static void sweep_kinds(federation_setup *setup, const char *name, unsigned stride,
                         bool same_digest) {
     federation_result calm;
@@ -227,12 +234,12 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
     assert_int_equal(broken, 0);
 }
 
-/* What several sweeps have in common: three enrolled devices and this task. */
+/* Part of the setup of several sweeps: three enrolled devices and this task. */
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
-/* Each is a test, or belongs to the test of the case before it. */
+/* Each entry is a test, or, without a name, a part of the entry's test before it. */
 static const struct sweep_case {
-    const char *test; /* what must hold; NULL: as the case before */
+    const char *test; /* name of the test; NULL: as the entry before */
     const char *name;
     federation_setup setup;
     unsigned stride;
@@ -253,7 +260,7 @@ static const struct sweep_case {
      {THREE(large_task, LARGE_MODEL), .one_is_late = true},
      61,
      false},
-    /* A thread makes each version, and its bytes lie in files: deaths at each step of a closing. */
+    /* Rounds close in a thread, and versions' bytes are in files, so that faults hit each step. */
     {"nothing is lost where a round closes in a thread",
      "apart late",
      {THREE(late_task, MODEL), .one_is_late = true, .apart = true},
@@ -262,13 +269,13 @@ static const struct sweep_case {
     {NULL, "apart fedadam", {THREE(adam_task, MODEL), .apart = true}, 61, true},
     {NULL, "apart median", {THREE(median_task, MODEL), .apart = true}, 97, true},
     {NULL, "apart large", {THREE(large_task, LARGE_MODEL), .apart = true}, 97, false},
-    /* Updates come for the next round while a round closes. */
+    /* Asynchronous: updates for the next round come while a round closes. */
     {"nothing is lost where updates are stale and a round closes",
      "apart stale",
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true, .apart = true},
      47,
      false},
-    /* While files of models come and go. */
+    /* A backup is made while files of models are written and removed. */
     {"a backup has the files of its models",
      "apart backup",
      {THREE(large_task, LARGE_MODEL), .apart = true, .job = FEDERATION_BACKUP, .job_after = 3},
@@ -286,13 +293,13 @@ static const struct sweep_case {
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true},
      31,
      false},
-    /* With its first token. */
+    /* Devices enrol with their first token. */
     {"a device enrols whatever dies",
      "enrol",
      {.task = first_task, .model = MODEL, .devices = 2},
      17,
      false},
-    /* With an update of the open round in its segment file. */
+    /* A backup is made while the segment file has an update of the open round. */
     {"a backup is whole or not there",
      "backup",
      {THREE(large_task, LARGE_MODEL), .job = FEDERATION_BACKUP, .job_after = 3},
@@ -318,7 +325,7 @@ static const struct sweep_case {
      {THREE(phases_task, MODEL), .job = FEDERATION_MIGRATE, .job_after = 3, .layout = 8},
      7,
      false},
-    /* The coordinator, the devices and the person who changes the queue die, each at each call. */
+    /* Coordinator, devices and the operator's command that changes the queue die at each call. */
     {"nothing is lost where tasks are paused and cancelled",
      "queue",
      {THREE(late_task, MODEL), .one_is_late = true, .job = FEDERATION_QUEUE, .job_after = 3},
@@ -336,7 +343,7 @@ static void sweep_case(void **state) {
     } while (c < cases + CASES && c->test == NULL);
 }
 
-/** A second death while the process takes up its work again. */
+/** A process dies, and dies again while it recovers. */
 static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_result calm;
@@ -359,7 +366,7 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     assert_int_equal(t.broken, 0);
 }
 
-/** All processes, again and again. */
+/** All processes die again and again in one run. */
 static void nothing_is_lost_in_a_storm(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_prepare(&setup);
@@ -374,7 +381,7 @@ static void nothing_is_lost_in_a_storm(void) {
     assert_int_equal(t.broken, 0);
 }
 
-/** The sweep itself must be able to find something. */
+/** The sweep must find a planted bug. */
 static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .acks_early = true};
     federation_prepare(&setup);
@@ -384,14 +391,15 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
         (void)try(&setup, &fault, &t);
     }
     federation_clear(&setup);
-    assert_true(t.broken > 0 && t.histories > 0); /* both judges find it */
+    assert_true(t.broken > 0 && t.histories > 0); /* both checkers find it */
 }
 
-/** At a power cut such a disk loses what was promised: of the coordinator's, and of a device's. */
+/** The sweep must find a disk that loses synced data at a power cut: the coordinator's or a
+ * device's. */
 static void find_lie(fault_lie lie, unsigned who, bool apart) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .apart = apart};
     federation_prepare(&setup);
-    tally t = {.name = "planted: a lie", .quiet = true};
+    tally t = {.name = "planted: a disk that loses synced data", .quiet = true};
     for (uint64_t at = 1; at <= 120 && t.broken == 0; at++) {
         const federation_fault fault = {
             .process = who, .kind = FAULT_POWER, .at = {at}, .lie = lie};
@@ -413,7 +421,7 @@ static void a_directory_that_is_not_synced_is_found_out(void) {
     find_lie(FAULT_LIES_ON_NAMES, 1, false);
 }
 
-/** init again and again: a coordinator is complete or it is not there. */
+/** fedserver init dies at each call: afterwards the coordinator must be complete or not exist. */
 static void a_coordinator_is_complete_or_not_there(void) {
     unsigned points = 0;
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
@@ -433,7 +441,7 @@ int main(int argc, char **argv) {
     }
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm",
-               1); /* what a cut leaves is ours to say: no disk is waited for */
+               1); /* power cuts are simulated, so a memory file system will do */
     }
     struct CMUnitTest tests[CASES + 6] = {
         fed_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),

@@ -1,6 +1,6 @@
-/* Coordinators on one PostgreSQL take over from each other in the middle of rounds, and the
- * database fails over to its standby: not a bit of the model changes, nothing that was acknowledged
- * is lost, and who led before writes nothing any more. */
+/* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and
+ * the database fails over to its standby. The model must have the same bits as without that,
+ * nothing acknowledged may be lost, and a former leader must not write any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -18,12 +18,12 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
                            " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 3,"
                            " \"cohort\": 4, \"goal\": 4, \"deadline_s\": 10}";
 
-/* How the lead changes. */
+/* How the lead changes from one coordinator to the other. */
 typedef enum change {
-    STAYS,      /* it does not */
-    LETS_GO,    /* the leader ends, and says so */
-    CUT_OFF,    /* the leader does not renew its lead; it finds out later */
-    UNSTORED,   /* the leader ends in the middle of a batch, which counted an update */
+    STAYS,      /* the lead does not change */
+    LETS_GO,    /* the leader ends, and gives up its lead */
+    CUT_OFF,    /* the leader fails to renew its lead, and notices it later */
+    UNSTORED,   /* the leader ends in a batch with a counted update, before it is stored */
     FAILS_OVER, /* the database dies in the middle of a batch, and its standby takes its place */
 } change;
 
@@ -35,7 +35,7 @@ static void noise(float *x, uint32_t round, uint32_t who) {
     }
 }
 
-/* Open a second coordinator. It follows. */
+/* Open a second coordinator, which is a follower. */
 static fedserver *open_second(const coordinator *c, const char *address) {
     fed_error err = {0};
     fedserver *second = NULL;
@@ -45,7 +45,8 @@ static fedserver *open_second(const coordinator *c, const char *address) {
     return second;
 }
 
-/* Batches without requests, until it leads. cut: the leader's renewals don't count. */
+/* Run empty batches until this coordinator leads. cut: let the present leader's lead expire,
+ * although it is renewed. */
 static void let_lead(fedserver *server, bool cut) {
     static const char overdue[] = "UPDATE fedserver.leader SET until = '-infinity'";
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -80,7 +81,7 @@ static void expect_to_follow(fedserver *second, const char *leader) {
     assert_fed_ok_err(fedserver_commit(second, &err));
 }
 
-/* The old leader's batch is refused, whatever it tries. */
+/* The store must refuse every batch of the former leader. */
 static void expect_outdone(fedserver *server) {
     fed_error err = {0};
     fed_status status = fedserver_commit(server, &err);
@@ -91,11 +92,11 @@ static void expect_outdone(fedserver *server) {
         status = status == FED_OK ? fedserver_begin(server, &err) : status;
     }
     assert_true(status == FED_EIO || status == FED_ESTATE);
-    assert_true(fedserver_begin(server, &err) == FED_ESTATE); /* and it stays so */
+    assert_true(fedserver_begin(server, &err) == FED_ESTATE); /* also the next batch */
 }
 
-/* The database of this run, where the shared server is not it: a primary and its standby. Each time
- * the standby becomes the primary, and gets a standby. */
+/* The primary and the standby of a run with failovers; other runs use the shared server. At each
+ * failover the standby becomes the primary, and gets a new standby. */
 static fed_postgres pair[2];
 
 static void open_pair(void) {
@@ -125,14 +126,15 @@ static void fail_over(void) {
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 
-/* It has no database any more, and its memory may be ahead of what is stored. */
+/* End a leader that has lost its database. Its memory may be ahead of the store, so it must not go
+ * on. */
 static void end_without_database(fedserver *leader) {
     fed_error err = {0};
     assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
     fedserver_close(leader);
 }
 
-/* The two change places. */
+/* Change the lead between the two coordinators. */
 static void change_leader(coordinator *c, change how) {
     static const char *const addresses[] = {"a.example:1", "b.example:2"};
     const char *next = addresses[strcmp(c->address, addresses[0]) == 0];
@@ -147,7 +149,7 @@ static void change_leader(coordinator *c, change how) {
     } else if (how == FAILS_OVER) {
         fed_postgres_kill(&pair[0]);
         end_without_database(old);
-        fail_over(); /* the follower finds the new primary by itself */
+        fail_over(); /* the follower finds the new primary without help */
     }
     let_lead(second, how == CUT_OFF);
     if (how == CUT_OFF) {
@@ -168,7 +170,7 @@ typedef struct run {
     fed_history *history;
 } run;
 
-/* The device's message, in its coordinator's words counted or refused. Returns the digest. */
+/* Send a device's update, and note in the history whether it was counted. Returns its digest. */
 static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
     float x[PARAMETERS];
     noise(x, work->round, who);
@@ -179,7 +181,7 @@ static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
 static void upload(run *r, const fed_assignment *work, uint32_t who, change how) {
     if (how == UNSTORED || (how == FAILS_OVER && who == work->round)) {
         const uint32_t before = received(&r->c);
-        (void)send(r, work, who); /* its answer never leaves */
+        (void)send(r, work, who); /* the device never gets the answer */
         change_leader(&r->c, how);
         assert_int_equal(received(&r->c), before);
     }
@@ -224,7 +226,7 @@ static void judge(const run *r) {
     }
 }
 
-/* The digest of the last model. */
+/* Run the task with this change of the lead. Returns the digest of the last model. */
 static uint64_t play(change how) {
     run r = {.history = fed_history_new()};
     coordinator_setup(&r.c);

@@ -1,5 +1,6 @@
-/* A coordinator that two addresses lead to. The one that the device uses goes away for ever, in the
- * middle of a download and of an upload: the device goes on at the other one, from where it was. */
+/* A coordinator with two addresses. The address that the device uses fails for ever in the middle
+ * of a download or an upload. The device must continue at the other address, without starting
+ * again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 #include "fed_cases.h"
@@ -23,7 +24,7 @@ typedef struct world {
     char token[FEDSERVER_TOKEN];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* at 127.0.0.2; the coordinator itself is at 127.0.0.1 */
+    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
 } world;
@@ -69,7 +70,7 @@ static int device_main(const world *w) {
         status = live(w, client, &err);
     }
     if (status != FED_OK) {
-        fprintf(stderr, "the device ended: %s\n", err.text);
+        fprintf(stderr, "the test's device ended with an error: %s\n", err.text);
         return 1;
     }
     transport.traffic(transport.user, &traffic);
@@ -78,7 +79,7 @@ static int device_main(const world *w) {
     return 0;
 }
 
-/* -- the world -- */
+/* -- coordinator, lines and device -- */
 
 static void start_coordinator(world *w) {
     char front[16], devices[16], out[300];
@@ -95,7 +96,7 @@ static void start_coordinator(world *w) {
               front, "--devices-port", devices, "--quiet", (char *)NULL);
         _exit(127);
     }
-    while (len == 0) { /* it prints a line once both ports are open */
+    while (len == 0) { /* the coordinator prints a line once both ports are open */
         free(text);
         text = NULL;
         fed_sleep_ms(10);
@@ -164,8 +165,8 @@ static void read_traffic(const world *w, uint64_t *sent, uint64_t *received) {
     free(told);
 }
 
-/* The line's address goes away after so many bytes in one direction. Returns how many the device
- * sent and received in all. */
+/* Run the task. The first address fails after "up" bytes sent or "down" bytes received. *sent and
+ * *received: all bytes of the device. */
 static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) {
     static world w;
     bool there = true, done = false;
@@ -181,7 +182,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
             there = false;
         }
         done = ended(&w);
-        assert_false(done && there); /* else nothing was tried */
+        assert_false(done && there); /* the address failed in the middle */
     }
     read_traffic(&w, sent, received);
     close_world(&w);
@@ -190,7 +191,8 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
 FED_TEST(a_download_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
-    /* both models, patches, are less than 7 MB each; what arrived is not fetched again */
+    /* The two models are patches of less than 7 MB each. Bytes that arrived are not fetched again.
+     */
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
     assert_true(received < 18 * (uint64_t)MB);
 }
@@ -199,5 +201,5 @@ FED_TEST(an_upload_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(5 * MB, UINT64_MAX, &sent, &received);
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
-    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* not from the beginning */
+    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* the upload did not begin again */
 }

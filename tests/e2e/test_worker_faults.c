@@ -1,5 +1,5 @@
-/* Workers that train are killed, stopped and cut off: the right one is named, and the others train
- * to the end with equal replicas. */
+/* Workers are killed, stopped and cut off while they train. The verdict must name the right one,
+ * and the others must train to the end with equal replicas. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static fed_rng rng;
 static pid_t start(const char *command, const char *output) {
     char path[300];
     (void)snprintf(path, sizeof path, "%s/%s", directory, output);
-    (void)unlink(path); /* of the test before */
+    (void)unlink(path); /* left by the test before */
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -65,24 +65,25 @@ static bool has_ended(pid_t pid) {
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-/* Until the output of this process has these words. Returns how long that took, in ms. */
+/* Wait until the output of this process contains these words. Returns how long that took, in ms.
+ */
 static int64_t await_words(pid_t pid, const char *output, const char *words) {
     char text[8192] = "";
     int64_t began = fed_clock_monotonic_ms(), now = began;
     bool ended = false;
     while (strstr(text, words) == NULL) {
         if (now - began > LIMIT_MS || ended) {
-            fail_msg("\"%s\" is not in: %s", words, text);
+            fail_msg("\"%s\" is not in the output: %s", words, text);
         }
         fed_sleep_ms(5);
-        ended = has_ended(pid); /* before the last look */
+        ended = has_ended(pid); /* asked before the output is read for the last time */
         read_output(output, text, sizeof text);
         now = fed_clock_monotonic_ms();
     }
     return now - began;
 }
 
-/* Epochs that have ended. */
+/* The number of epochs that have ended, by the output. */
 static uint32_t epochs(const char *output) {
     char text[8192];
     uint32_t count = 0;
@@ -100,8 +101,8 @@ static void await_epoch(pid_t pid, const char *output, uint32_t count) {
     assert_true(epochs(output) >= count);
 }
 
-/* The exit status of a process. It may take long beside other work, but each epoch has the limit:
- * ranks that wait for each other wait for a busy machine, too. */
+/* Wait for a process, and return its exit status. The time limit holds for each epoch, since on a
+ * busy machine the whole training may take long. */
 static int await_end(pid_t pid, const char *output) {
     int status = 0;
     uint32_t before = epochs(output);
@@ -118,7 +119,7 @@ static int await_end(pid_t pid, const char *output) {
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, &status, 0);
     read_output(output, text, sizeof text);
-    fail_msg("it did not end: %s", text);
+    fail_msg("the process did not end: %s", text);
     return -1;
 }
 
@@ -138,7 +139,7 @@ static pid_t child_of(pid_t parent, uint32_t k) {
     return (pid_t)pid;
 }
 
-/* All steps were taken, and what came out knows the digits. */
+/* By the summary, all steps must have been done, and the model must recognize the digits. */
 static void assert_trained(void) {
     char path[300];
     json_error_t why;
@@ -209,13 +210,13 @@ static void too_few_left_end_with_the_verdict(void **state) {
     assert_int_equal(await_end(pid, "out.txt"), 1);
 }
 
-/* --- two networks --- */
+/* --- two network namespaces --- */
 
 static bool shell(const char *command) {
     return system(command) == 0; /* NOLINT: the command holds only our own text */
 }
 
-/* This process has a network of its own from now on. */
+/* Move this process into a network namespace of its own. */
 static bool leave_network(void) {
     return unshare(CLONE_NEWNET) == 0 &&
            shell("ip link set lo up && ip address add 10.77.0.1/32 dev lo && "
@@ -223,7 +224,8 @@ static bool leave_network(void) {
                  "ip link delete feddc0");
 }
 
-/* A process in a network of its own, behind feddc0; it lives until it is killed. */
+/* Start a process in another network namespace, at the far end of feddc0. It runs until it is
+ * killed. */
 static pid_t open_network(void) {
     int ready[2];
     char byte = 0, command[400];
@@ -280,7 +282,7 @@ static void a_line_goes_down(void **state) {
                   (long long)await_words(near, "out.txt", "was cut off"));
     assert_int_equal(await_end(near, "out.txt"), 0);
     assert_trained();
-    assert_int_equal(await_end(cut, "far.txt"), 1); /* it missed the failure detector */
+    assert_int_equal(await_end(cut, "far.txt"), 1); /* it lost the failure detector */
     (void)kill(far, SIGKILL);
     (void)waitpid(far, NULL, 0);
     (void)shell("ip link delete feddc0 2>/dev/null");
@@ -299,7 +301,7 @@ static void lose_one_of_mpi(int number, const char *fate) {
     assert_int_equal(kill(victim, number), 0);
     (void)snprintf(words, sizeof words, "pid %ld) %s", (long)victim, fate);
     print_message("%s named in %lld ms, ", fate, (long long)await_words(pid, "out.txt", words));
-    print_message("again after %lld ms\n",
+    print_message("the job was started again after %lld ms\n",
                   (long long)await_words(pid, "out.txt", "again with 2 workers"));
     assert_int_equal(await_end(pid, "out.txt"), 0);
     assert_trained();
@@ -311,7 +313,8 @@ static void need_mpirun(void) {
     }
 }
 
-/* The failure detector lives in rank 0: it names the rank that is stopped, and the job ends. */
+/* Without fedworker launch the failure detector is in rank 0. It must name the stopped rank, and
+ * the job must end. */
 static void mpirun_alone_ends_with_the_verdict(void **state) {
     (void)state;
     need_mpirun();
@@ -324,7 +327,7 @@ static void mpirun_alone_ends_with_the_verdict(void **state) {
     (void)snprintf(words, sizeof words, "pid %ld) was stopped", (long)victim);
     print_message("named in %lld ms\n", (long long)await_words(pid, "out.txt", words));
     assert_int_not_equal(await_end(pid, "out.txt"), 0);
-    (void)kill(victim, SIGKILL); /* if mpirun has not */
+    (void)kill(victim, SIGKILL); /* if mpirun has not killed it */
 }
 
 static void a_job_of_mpi_starts_again(void **state) {
@@ -355,7 +358,7 @@ int main(void) {
         cmocka_unit_test(too_few_left_end_with_the_verdict),
         cmocka_unit_test(mpirun_alone_ends_with_the_verdict),
         cmocka_unit_test(a_job_of_mpi_starts_again),
-        cmocka_unit_test(a_line_goes_down), /* the last: it leaves the network */
+        cmocka_unit_test(a_line_goes_down), /* last, since it changes the network namespace */
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

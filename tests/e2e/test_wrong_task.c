@@ -1,5 +1,5 @@
-/* A task that fits no device comes before one that does, by its priority: no device ends, each says
- * why it declines, and the other task is trained to its end. With real programs. */
+/* A task that fits no device has a higher priority than one that does. No device may end, each
+ * must say why it declines, and the other task must be trained to its end. With real programs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ static void a_task_that_fits_no_device_holds_up_nobody(void **state) {
     assert_int_equal(entries[0].declined, DEVICES);
     assert_non_null(strstr(entries[0].reasons[0].text, "784"));
     assert_non_null(strstr(entries[0].reasons[0].text, "3072"));
-    for (int k = 0; k < DEVICES; k++) { /* they live on */
+    for (int k = 0; k < DEVICES; k++) { /* the devices still run */
         assert_int_equal(waitpid(w->devices[k], NULL, WNOHANG), 0);
     }
 }

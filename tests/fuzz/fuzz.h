@@ -1,4 +1,4 @@
-/* What every fuzz target includes: its entry, and the check that ends a run. */
+/* Included by every fuzz target: the entry function, and a check that aborts a run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -11,7 +11,7 @@
 
 #include "fed/bytes.h"
 
-/** The target: libFuzzer calls it, or replay.c. */
+/** The entry function of a target, which libFuzzer or replay.c calls for each input. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static inline void require(bool holds) {
@@ -20,20 +20,21 @@ static inline void require(bool holds) {
     }
 }
 
-/** What was written must be the very bytes that were read. */
+/** The written bytes must equal the bytes that were read. */
 static inline void require_same(const fed_writer *written, const uint8_t *data, size_t len) {
     require(written->status == FED_OK && written->len == len);
     require(len == 0 || memcmp(written->data, data, len) == 0);
 }
 
-/** Memory of just that size, whose end a sanitizer watches; the caller's to free. */
+/** Allocate memory of exactly that size, so that a sanitizer finds accesses past its end. The
+ * caller frees it. */
 static inline void *fuzz_allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     require(memory != NULL);
     return memory;
 }
 
-/** A copy in such memory. */
+/** A copy of src in memory of fuzz_allocate. */
 static inline void *fuzz_copy(const void *src, size_t bytes) {
     return memcpy(fuzz_allocate(bytes), src, bytes);
 }

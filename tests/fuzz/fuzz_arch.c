@@ -1,6 +1,5 @@
-/* Fuzz model descriptions: none may make the parser misbehave, and what it takes must be a sound
- * net.
- */
+/* Fuzz model descriptions: no text may crash the parser, and every text that it accepts must give
+ * a valid net. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -10,7 +9,8 @@ static uint64_t size_of(fed_shape s) {
     return (uint64_t)s.c * s.h * s.w;
 }
 
-/* Each value comes before its reader, has a size, and all but the last have a reader. */
+/* Each layer's inputs must come before it and have a size, and each layer but the last must be the
+ * input of a later one. */
 static void check_layers(const fed_arch *arch) {
     if (fed_arch_is_opaque(arch)) {
         return;

@@ -1,6 +1,6 @@
-/* Fuzz a network card's codec (fedcodec/bursts.h) on every unit of vector instructions that this
- * machine can run. The first byte is e, the second one the number of values, the third one says how
- * much room is missing. The rest is taken as bursts, and then as values. */
+/* Fuzz the codec of network cards (fedcodec/bursts.h) with every vector unit of this machine. The
+ * first byte of an input is e, the second byte the number of values, the third byte how much room
+ * the output lacks. The rest is decoded as bursts, and encoded as values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -14,8 +14,8 @@ static const fedcodec_burst_coder *on_unit(size_t k) {
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn]->bursts;
 }
 
-/* Every unit encodes to the first one's bytes. Another encoding of what they decode to, and
- * rounding, change nothing more. */
+/* Every vector unit must encode to the same bytes. Encoding the decoded values again, or rounding
+ * them, must not change them. */
 static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     uint8_t first[CAP];
     size_t most = 0, first_len = 0;
@@ -40,7 +40,7 @@ static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     }
 }
 
-/* What is a message of the codec is one for the card, of equal values. */
+/* A valid message of the codec must be valid for the card too, and decode to equal values. */
 static void compare_planes(const uint8_t *src, size_t len, size_t n, const float *y,
                            fed_status status) {
     uint8_t planes[CAP];

@@ -1,5 +1,5 @@
-/* Fuzz: no bytes may make the checkpoint reader misbehave, and what it takes must be a sound model.
- */
+/* Fuzz checkpoints: no bytes may crash the reader, and every file that it accepts must hold a
+ * valid model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

@@ -1,10 +1,10 @@
-/* Fuzz: what arrives on a link between coordinators, as frames, requests and answers. */
+/* Fuzz the bytes that arrive on a link between coordinators, as frames, requests and answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
 #include "fedserver/cluster/cluster_message.h"
 
-/* A request that can be read is written as the bytes that it was read from. */
+/* A request that can be read must be written as the same bytes. */
 static void try_request(const fed_writer *head) {
     fedserver_request request;
     char known[20];
@@ -36,7 +36,7 @@ static void try_frame(const cluster_frame *frame) {
     try_answer(&frame->head);
 }
 
-/* Handed over in pieces, whose sizes the data gives, too. */
+/* The data is passed on in pieces, whose sizes are taken from the data, too. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cluster_frame frame;
     fed_error err = {0};

@@ -1,8 +1,8 @@
-/* Fuzz a codec's decoder, on every unit of vector instructions that this machine can run: the first
- * byte is the codec's id, the second one picks the number of values.
+/* Fuzz the decoders of all codecs with every vector unit of this machine. The first byte of an
+ * input is the codec's id, the second byte chooses the number of values.
  *
- * With a codec's name in FED_FUZZ_CODEC inputs of all others are passed over, so that one decoder
- * has the whole run. What is found is good for all, since its first byte stays true. */
+ * If FED_FUZZ_CODEC names a codec, inputs for other codecs are skipped, so that one decoder gets
+ * the whole run. Its inputs can be used in any run, since the first byte names the codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -39,8 +39,9 @@ static bool all_equal(const float *y, const float *first, size_t n) {
     return n == 0 || memcmp(y, first, n * sizeof *y) == 0;
 }
 
-/* What decodes to y is added as y is. From 1 on: even a zero that is added shows nothing there.
- * With the weight past 1, products can overflow, but values that are not sent must stay. */
+/* Adding a message must give the same as adding y, the values that it decodes to. The sums start
+ * from 1, so that an added zero, of either sign, changes nothing. With a weight above 1 products
+ * may overflow, but values that the message does not have must stay. */
 static void require_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          const float *y, size_t n) {
     const float w = -1.5f, start = 1.0f;
@@ -70,7 +71,8 @@ static void require_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
     free(acc);
 }
 
-/* What check lets pass decodes to what it says, three ways, and to the first unit's bits. */
+/* A message that the check accepts must decode in all three ways to values within the bounds that
+ * the check found, and to the same bits as with the first vector unit. */
 static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
                             float max_abs, const float *first) {
     float *y = fuzz_allocate(n * sizeof *y), most = 0.0f;
@@ -85,7 +87,7 @@ static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, si
     free(y);
 }
 
-/* Every unit says the same of these bytes; where that is yes, it is the same values. */
+/* All vector units must agree whether these bytes are a message, and if so, on its values. */
 static void require_units_agree(size_t codec, const uint8_t *src, size_t len, size_t n) {
     float *first = fuzz_allocate(n * sizeof *first), max_abs = -1.0f;
     const fedcodec_unit *unit = fedcodec_unit_at(0);
@@ -107,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
         return 0;
     }
     const uint8_t id = data[0] % IDS;
-    const size_t root = data[1], n = root * root; /* few values mostly, thousands at times */
+    const size_t root = data[1], n = root * root; /* mostly few values, sometimes thousands */
     for (size_t k = 0; k < FEDCODEC_COUNT && is_wanted(id); k++) {
         if (fedcodec_at(k)->id == id) {
             require_units_agree(k, data + HEAD, len - HEAD, n);

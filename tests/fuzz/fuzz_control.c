@@ -1,5 +1,5 @@
-/* Fuzz: the records between failure detector and member; the writer must give back what was read.
- */
+/* Fuzz the records between failure detector and workers: a record that can be read must be written
+ * as the same bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

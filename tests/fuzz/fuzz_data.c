@@ -1,5 +1,5 @@
-/* Fuzz: no bytes may make a reader of data files misbehave, and what one takes must be a sound set.
- * The first byte chooses the reader. */
+/* Fuzz data files: no bytes may crash a reader, and every file that it accepts must give a valid
+ * data set. The first byte of an input chooses the reader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* Every sample can be read, and every label is a class. */
+/* Every sample of the set must be readable, and every label must be a class. */
 static void check_set(const fedtrain_dataset *set, size_t most) {
     size_t size = (size_t)set->shape.c * set->shape.h * set->shape.w;
     require(set->count > 0 && size > 0 && set->count <= most && size <= most);
@@ -41,7 +41,7 @@ static fedtrain_input input_of(const uint8_t *data, size_t size) {
     return (fedtrain_input){.path = "fuzz", .bytes = {FEDTRAIN_BORROWED, data, size}};
 }
 
-/* The first byte says where the labels end and the images begin. */
+/* Read a pair of files with labels and images: the first byte is where the images begin. */
 static fed_status parse_pair(const uint8_t *data, size_t size, fedtrain_dataset *set) {
     size_t cut = size > 0 && data[0] < size ? data[0] : 0;
     fedtrain_input labels = input_of(data + (size > 0), cut > 0 ? cut - 1 : 0);

@@ -1,5 +1,5 @@
-/* Fuzz what enrolment reads: a certificate request, as PEM or (wrapped here) as DER; and, on the
- * device, the certificate that comes back. */
+/* Fuzz the inputs of enrolment: the coordinator's, a certificate request as PEM or as DER (turned
+ * into PEM here), and the device's, a certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -16,7 +16,8 @@ static void start(void) {
     }
 }
 
-/* RFC 4648, in lines of 64 characters between the two that say what it is. */
+/* Turn DER into PEM: base64 (RFC 4648) in lines of 64 characters, between a BEGIN and an END line.
+ */
 static bool wrap(const char *what, const uint8_t *der, size_t len, fed_pem *pem) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     fed_writer w;
@@ -39,7 +40,7 @@ static bool wrap(const char *what, const uint8_t *der, size_t len, fed_pem *pem)
     return w.status == FED_OK;
 }
 
-/* A certificate that is issued is one for the key that asked. */
+/* A certificate that is issued must be for the key of the request. */
 static void check_request(const fed_pem *csr) {
     const fed_cert_options options = {
         .purpose = FED_CERT_CLIENT, .common_name = "d", .not_before = 2, .not_after = 3};

@@ -1,5 +1,5 @@
-/* Fuzz: an answer in HTTP/1.1 reads the same in one piece and in any others, and never passes its
- * limit. The first byte says how it is cut. */
+/* Fuzz answers in HTTP/1.1: an answer must read the same whole and in pieces, and its body must
+ * stay within the limit. The first byte is the size of the pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -14,7 +14,7 @@ typedef struct outcome {
     fed_writer answer;
 } outcome;
 
-/* step: bytes at a time; from memory of exactly that size. */
+/* Read the data in pieces of "step" bytes, each in memory of exactly its size. */
 static void run(outcome *o, const uint8_t *data, size_t len, size_t step) {
     fed_writer_growing(&o->answer);
     fedclient_http1_begin(&o->h, &o->answer, LIMIT);

@@ -1,5 +1,5 @@
-/* Fuzz: frames through two NICs. What the first compresses, the second restores to the rounded
- * bytes; what is not marked stays as it is; what strangers send crashes nothing. */
+/* Fuzz frames through two NICs. The second NIC must restore what the first one compressed to the
+ * rounded values, unmarked frames must stay unchanged, and no frame may crash a NIC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -8,7 +8,7 @@
 #include "fedcodec/bursts.h"
 #include "nic_frames.h"
 
-/* An input is a list of steps: a byte that says which, then what the step takes. */
+/* An input is a list of steps: a byte that chooses the step, then the step's bytes. */
 enum { STEP_SEND, STEP_FROM_WIRE, STEP_ANY, STEP_SYN, STEPS };
 enum { E = 10, FLOWS = 3, ENOUGH = 64, STEPS_MOST = 6, ISN = 1000, PEER_ISN = 77, TWIST = 253 };
 enum { TOS = 0xfc, MARKED = 0x28, COMPRESSED = 0x2c };
@@ -34,7 +34,7 @@ static size_t take(input *in, size_t bytes) {
         }                                                                                          \
     } while (0)
 
-/* What the NICs make of a frame, in place of a heap: the receiver's memory. */
+/* The receiving host: the second NIC, and a buffer for the frames that it delivers. */
 typedef struct receiver {
     fednic_nic *far;
     uint8_t plain[8000];
@@ -70,7 +70,7 @@ static void ignore(void *user, const fednic_frame *frame) {
 
 static uint8_t memory[FRAME_ROOM];
 
-/* SYN and answer, each through both NICs. */
+/* Open a connection: send SYN and its answer through both NICs. */
 static void agree(fednic_nic *near, fednic_nic *far, nic_shape shape) {
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
     shape.tos = MARKED;
@@ -107,7 +107,7 @@ static nic_shape take_shape(input *in) {
     return shape;
 }
 
-/* A segment of the host: as many bytes of the input, again and again. */
+/* Send a segment of the first host, whose payload repeats bytes of the input. */
 static void send(fednic_nic *near, receiver *r, input *in) {
     uint8_t payload[8000] = {0};
     nic_shape shape = take_shape(in);
@@ -119,7 +119,7 @@ static void send(fednic_nic *near, receiver *r, input *in) {
     }
     in->at += own;
     in->left -= own;
-    /* A super-segment of too many packets says nothing new. */
+    /* A large segment for more than 100 packets would test nothing more. */
     size_t most = shape.gso_size > 0 ? (size_t)shape.gso_size * 100 : sizeof payload;
     len = len < most ? len : most;
     fednic_frame frame = nic_frame(&shape, payload, len, memory);
@@ -141,7 +141,7 @@ static void send(fednic_nic *near, receiver *r, input *in) {
     MUST(memcmp(r->plain, payload, len) == 0);
 }
 
-/* Malformed compressed segments, and others. */
+/* Send segments from the line to the second NIC: compressed ones with errors, and plain ones. */
 static void from_wire(fednic_nic *far, input *in) {
     nic_shape shape = take_shape(in);
     if ((shape.tos & TOS) == MARKED) {
@@ -170,7 +170,7 @@ static void compare(void *user, const fednic_frame *frame) {
               memcmp(&frame->offload, &o->frame->offload, sizeof frame->offload) == 0;
 }
 
-/* Bytes of any kind, from any side, with any offload. */
+/* Pass any bytes to a NIC as a frame, from the host or from the line, with any offload flags. */
 static void any(fednic_nic *nic, input *in) {
     uint8_t side = (uint8_t)take(in, 1);
     fednic_frame frame = {.data = in->at};
@@ -181,7 +181,7 @@ static void any(fednic_nic *nic, input *in) {
     frame.offload.csum_offset = 16;
     size_t len = take(in, 1);
     frame.len = len < in->left ? len : in->left;
-    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer sees its end */
+    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows its end */
     MUST(copy != NULL);
     memcpy(copy, in->at, frame.len);
     frame.data = copy;
@@ -202,7 +202,7 @@ static void any(fednic_nic *nic, input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static receiver r;
     fednic_nic_options options = {.e = E, .flows = ENOUGH};
-    fednic_nic *near = NULL, *strangers = NULL; /* the latter as soon as it is needed */
+    fednic_nic *near = NULL, *strangers = NULL; /* strangers: opened when needed */
     MUST(fednic_nic_new(&options, &near, NULL) == FED_OK);
     MUST(fednic_nic_new(&options, &r.far, NULL) == FED_OK);
     options.flows = FLOWS;

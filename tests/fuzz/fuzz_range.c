@@ -1,10 +1,11 @@
-/* Fuzz: Range and If-Range on any text; a part that is granted lies inside of what there is. */
+/* Fuzz the headers Range and If-Range: a granted range must lie within the total. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
 #include "fedserver/routes/byte_range.h"
 
-/* The total's 8 bytes, then the two headers, each ended by a NUL or by the end. */
+/* An input is the total in 8 bytes, then the two headers, each ended by a NUL or by the input's
+ * end. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t total, first = 0, len = 0;
     if (size < sizeof total) {

@@ -1,5 +1,6 @@
-/* Fuzz requests to a coordinator with a task: a byte that says who asks, a line "METHOD PATH?QUERY
- * TOKEN", and the body. None may make it fail, and every answer must be a sound one. */
+/* Fuzz requests to a coordinator with a task. An input is a byte that chooses the sender, a line
+ * "METHOD PATH?QUERY TOKEN", and the body. No request may make the coordinator fail, and every
+ * answer must be valid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -52,7 +53,8 @@ static void start(void) {
     fedserver_path(directory, "task.json", path, sizeof path);
     require(fed_file_replace(path, task, sizeof task - 1, 0600, &err) == FED_OK);
     require(fedserver_task_add(server, now_ms, path, &id, &err) == FED_OK);
-    require(fedserver_begin(server, &err) == FED_OK); /* never committed: a disk is slow */
+    require(fedserver_begin(server, &err) ==
+            FED_OK); /* never committed, which saves the time of disk writes */
     for (int role = 0; role < ROLES; role++) {
         add_device((fedserver_role)role);
     }
@@ -83,7 +85,8 @@ static void take_words(char *line, fedserver_request *request) {
     }
 }
 
-/* With bit 7 an update's round and lease are made the right ones: leases are random. */
+/* If bit 7 of the sender's byte is set, put the right round and lease into an update, since a
+ * fuzzer can't guess a random lease. */
 static void fix_lease(uint8_t *body, size_t len) {
     fedserver_device *d = NULL;
     fed_error err = {0};

@@ -1,11 +1,12 @@
-/* Fuzz task files: none may make the reader misbehave, and what it takes must be a sound task. */
+/* Fuzz task files: no file may crash the reader, and every file that it accepts must give a valid
+ * task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
 #include "fedserver/task/config.h"
 #include "fedserver/task/task_text.h"
 
-/* A store must read the task that it wrote. */
+/* The text of a task that a store writes must be readable as the same task. */
 static void check_text(const fedserver_task *task) {
     static fedserver_task back;
     fed_error err = {.status = FED_OK};
@@ -22,7 +23,7 @@ static void check_text(const fedserver_task *task) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     if (memchr(data, '@', len) != NULL) {
-        return 0; /* "@FILE" would have it read any file of this machine */
+        return 0; /* a model "@FILE" would read any file of this machine */
     }
     fedserver_config config;
     fed_error err = {.status = FED_OK};
@@ -39,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     fed_task sent = *wire, got;
     fed_reader r;
     sent.id = 1;
-    fed_writer_growing(&w); /* every device must be able to read it */
+    fed_writer_growing(&w); /* every device must be able to read the task */
     fed_task_write(&w, &sent);
     fed_reader_init(&r, w.data, w.len);
     require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);

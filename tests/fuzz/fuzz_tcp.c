@@ -1,5 +1,5 @@
-/* Fuzz what link "tcp" reads from whoever has connected: hello, welcome, ticket, record. The first
- * byte picks one of them. */
+/* Fuzz the messages that the link "tcp" reads from a peer: hello, welcome, ticket and record. The
+ * first byte of an input chooses one of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -7,12 +7,12 @@
 
 static const uint8_t secret[FEDDC_SECRET] = {1}, challenge[TCP_NONCE] = {2};
 
-/* Without the secret nothing gets in. */
+/* A hello without the secret must be refused. */
 static void read_hello(const uint8_t *bytes) {
     const tcp_hello me = {.from = 1, .size = 4, .order = feddc_tcp_order()};
     tcp_hello hello;
     require(feddc_tcp_hello_read(bytes, secret, challenge, &hello) == FED_EAUTH);
-    memcpy(&hello, bytes, sizeof hello); /* as if it were proved */
+    memcpy(&hello, bytes, sizeof hello); /* as if the secret were right */
     const tcp_verdict verdict = feddc_tcp_judge(&me, &hello);
     require(verdict != TCP_WELCOME_HERE || (hello.from > 1 && hello.from < 4 && hello.to == 1));
 }
@@ -25,7 +25,7 @@ static void read_welcome(const uint8_t *bytes) {
     require(feddc_tcp_verdict_text(verdict)[0] != '\0');
 }
 
-/* What can be read is written as it was. */
+/* A record that can be read must be written as the same bytes. */
 static void read_record(const uint8_t *bytes) {
     tcp_record record;
     uint8_t again[TCP_RECORD];

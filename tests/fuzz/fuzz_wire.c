@@ -1,4 +1,5 @@
-/* Fuzz: every message reader on any bytes; what one takes, its writer must give back unchanged. */
+/* Fuzz the readers of all messages: a message that can be read must be written as the same bytes.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -7,7 +8,7 @@
 #include "fed/wire.h"
 #include "fed/worker_group.h"
 
-/* An assignment's form is its check-in's. */
+/* The protocol version of the check-in decides the layout of the assignment. */
 static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size) {
     fed_reader r;
     fed_reader_init(&r, data, size);
@@ -22,7 +23,7 @@ static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size)
     fed_writer_free(&w);
 }
 
-/* Read one message; if that works, the written form must be the very bytes that were read. */
+/* Read one message. If it can be read, it must be written as the same bytes. */
 #define CHECK_MESSAGE(kind)                                                                        \
     static void check_##kind(const uint8_t *data, size_t size) {                                   \
         fed_reader r;                                                                              \

@@ -2,8 +2,9 @@
  * ones each time.
  *
  *   fuzz_x CORPUS               replay
- *   fuzz_x CORPUS --keep FILE   write each input into FILE first: after a crash it is the one that
- * did it fuzz_x FILE                 that input only
+ *   fuzz_x CORPUS --keep FILE   write each input into FILE before it runs: after a crash FILE has
+ *                               the input that caused it
+ *   fuzz_x FILE                 run that input only
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
@@ -17,7 +18,7 @@
 
 enum {
     MUTATIONS = 20000,
-    BYTES_TOTAL = 64 * 1024 * 1024, /* of all mutations: large seeds get fewer */
+    BYTES_TOTAL = 64 * 1024 * 1024, /* bytes of all mutations: large seeds get fewer */
     STEPS_MAX = 4,                  /* changes that make one mutation */
     GROWTH = 64,                    /* the most bytes that one change adds or removes */
     FILE_LIMIT = 16 * 1024 * 1024,
@@ -35,12 +36,13 @@ static size_t seed_count;
 static void keep(const char *path, input in) {
     FILE *file = fopen(path, "wb");
     if (file == NULL || fwrite(in.data, 1, in.len, file) != in.len || fclose(file) != 0) {
-        fprintf(stderr, "can't write %s\n", path);
+        fprintf(stderr, "can't write the input to %s (--keep)\n", path);
         exit(1);
     }
 }
 
-/* From memory of exactly that size, so that AddressSanitizer sees one byte too many being read. */
+/* Run an input from memory of exactly its size, so that AddressSanitizer finds a read past its
+ * end. */
 static void run(input in, const char *keep_path) {
     uint8_t *copy = fuzz_copy(in.data, in.len);
     if (keep_path != NULL) {
@@ -53,7 +55,7 @@ static void run(input in, const char *keep_path) {
 static void add_seed(const char *path) {
     fed_error err = {0};
     if (seed_count == SEEDS_MAX) {
-        fprintf(stderr, "more than %d seeds\n", SEEDS_MAX);
+        fprintf(stderr, "the corpus has more than %d files: raise SEEDS_MAX\n", SEEDS_MAX);
         exit(1);
     }
     input *seed = &seeds[seed_count];
@@ -68,12 +70,13 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-/* In the order of their names: the mutations must be the same on every machine. */
+/* Add a directory's files in the order of their names, so that the mutations are the same on every
+ * machine. */
 static void add_directory(const char *path) {
     struct dirent **entries;
     int count = scandir(path, &entries, is_visible, alphasort);
     if (count < 0) {
-        fprintf(stderr, "can't read %s\n", path);
+        fprintf(stderr, "can't read the corpus %s\n", path);
         exit(1);
     }
     for (int i = 0; i < count; i++) {
@@ -104,7 +107,7 @@ static void set_byte(fed_rng *rng, input *in) {
     }
 }
 
-/* A number field overwritten with all zeros, all ones, or noise. */
+/* Overwrite 2, 4 or 8 bytes with zeros, ones or random bits, as if they were a number. */
 static void set_word(fed_rng *rng, input *in) {
     size_t size = 1U << (1 + fed_rng_below(rng, 3)), at = place(rng, in->len);
     uint32_t kind = fed_rng_below(rng, 3);
@@ -133,7 +136,7 @@ static void insert_bytes(fed_rng *rng, input *in) {
     in->len += count;
 }
 
-/* Some of them, one after the other. */
+/* Apply a few of these changes, chosen at random, one after the other. */
 static void mutate(fed_rng *rng, input *in) {
     static void (*const ways[])(fed_rng *, input *) = {flip_bit, set_byte,     set_word,
                                                        cut_end,  remove_bytes, insert_bytes};
@@ -142,7 +145,7 @@ static void mutate(fed_rng *rng, input *in) {
     }
 }
 
-/* A seed, or the beginning of one and the end of another, with room to grow. */
+/* Take a seed, or the beginning of one seed and the end of another, with room to grow. */
 static input start_from_seed(fed_rng *rng) {
     const input *head = &seeds[fed_rng_below(rng, (uint32_t)seed_count)], *tail = head;
     size_t head_len = head->len, tail_len = 0;

@@ -22,14 +22,14 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../lint"))
-import tree  # noqa: E402: of the lint, which knows what is in the tree
+import tree  # noqa: E402: the lint's module, which lists the files of the tree
 
-LIBRARIES = {  # whose public headers are whose
+LIBRARIES = {  # folders and files of each library's public headers
     "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "dc": ["feddc"], "client": ["fedclient"], "server": ["fedserver"],
-    "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a header alone belongs to no library of its folder
+    "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a header that is named alone belongs to this library, not to its folder's
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
 NOT_DECLARATIONS = re.compile(r"/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
-SECONDS = 240  # for any one command; a guard, not a measure
+SECONDS = 240  # limit of any one command, so that the test can't hang
 
 
 def fail(text):
@@ -37,7 +37,7 @@ def fail(text):
 
 
 def say(*words, **options):
-    """What a command prints; it must succeed."""
+    """Run a command, which must succeed, and return what it prints."""
     run = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False, **options)
     if run.returncode != 0:
         fail(f"{' '.join(words)} ends with {run.returncode}:\n{run.stdout}")
@@ -56,14 +56,14 @@ class Kit:
         self.examples = os.path.join(self.prefix, "share/doc/fed/examples")
 
     def install(self):
-        """Into one folder, which is then moved: nothing may depend on where it was."""
+        """Install into a folder, and then move it: no installed file may depend on the first folder."""
         first = os.path.join(self.work, "first")
         say("cmake", "--install", self.build, "--prefix", first)
         unit = open(os.path.join(first, "lib/systemd/system/fedserver.service"), encoding="utf-8").read()
         if f"ExecStart={first}/bin/fedserver run" not in unit:
             fail("the unit does not start the program that is installed with it")
         os.rename(first, self.prefix)
-        shutil.rmtree(os.path.join(self.prefix, "lib/systemd"))  # which name the program by its path, as they must
+        shutil.rmtree(os.path.join(self.prefix, "lib/systemd"))  # units have to name the program by its path
 
     def check_files(self):
         there = paths_below(self.prefix)
@@ -75,7 +75,7 @@ class Kit:
         for path in sorted(set(wanted) - set(there)):
             fail(f"{path} is not installed")
         public = [path for path in tree.files(self.root, (".h", ".h.in", ".def")) if "/include/" in path and not path.startswith("tests/")
-                  and "/include/fednic/" not in path]  # of a library that one program alone uses, and which is not installed
+                  and "/include/fednic/" not in path]  # fednic's library is not installed, as one program alone uses it
         for name in sorted(path.split("/include/", 1)[1].removesuffix(".in") for path in public):
             if f"include/{name}" not in there:
                 fail(f"the public header {name} is not installed")
@@ -98,7 +98,7 @@ class Kit:
             fail("with DESTDIR the unit names the wrong program")
 
     def headers(self, places):
-        """Paths of the headers of a library: of folders, but those that another library has, and of files."""
+        """Return the paths of a library's headers: those in its folders, except headers of another library, and single files."""
         others = {place for all_places in LIBRARIES.values() for place in all_places}
         paths = []
         for place in places:
@@ -108,7 +108,7 @@ class Kit:
         return [os.path.join(self.prefix, "include", path) for path in paths]
 
     def declared(self, places):
-        """Names of functions and data that these headers declare."""
+        """Return the names of functions and data that these headers declare."""
         names = set()
         for header in self.headers(places):
             text = NOT_DECLARATIONS.sub("", open(header, encoding="utf-8").read())
@@ -136,7 +136,7 @@ class Kit:
 
     def check_pages(self):
         if not shutil.which("man"):
-            print("pages: man is not installed, so nobody has read them")
+            print("pages: man is not installed, so the pages are not checked")
             return
         for name in PROGRAMS:
             page = os.path.join(self.prefix, "share/man/man1", f"{name}.1")
@@ -151,7 +151,7 @@ class Kit:
         return folder
 
     def build_with_cmake(self, kind):
-        """A project that finds the package; returns the path of its device."""
+        """Build a CMake project that finds the package. Return the path of its device."""
         outside = self.outside(f"cmake-{kind}")
         say("cmake", "-S", outside, "-B", f"{outside}/build", f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-Dfed_EXAMPLES={self.examples}",
             f"-DCMAKE_C_COMPILER={self.cc}", f"-Dfed_USE_STATIC_LIBS={kind == 'static'}")
@@ -161,7 +161,7 @@ class Kit:
         return f"{outside}/build/device"
 
     def build_with_make(self):
-        """What a Makefile makes with pkg-config; returns the paths of its devices, in C and in C++."""
+        """Build by a Makefile with pkg-config. Return the paths of its devices, in C and in C++."""
         outside = self.outside("make")
         goals = ["device", "allreduce"] + (["device++"] if self.cxx else [])
         if not self.cxx:
@@ -172,13 +172,13 @@ class Kit:
         return [f"{outside}/{goal}" for goal in goals if goal != "allreduce"]
 
     def check_exchange(self, program):
-        """Four workers exchange gradients, and all come to the same line."""
+        """Check that four workers exchange gradients, and all find the same line."""
         said = sorted(say(program, "threads").splitlines())
         if said != [f"rank {rank}: y = 3.000 x + 1.000" for rank in range(4)]:
             fail(f"{program} says {said}")
 
     def check_rounds(self, devices):
-        """An installed coordinator, and a device of each program, until the task is finished."""
+        """Run an installed coordinator, and a device of each program, until the task is finished."""
         fedserver, home = os.path.join(self.prefix, "bin/fedserver"), os.path.join(self.work, "fed")
         task = os.path.join(self.work, "task.json")
         with open(task, "w", encoding="utf-8") as file:

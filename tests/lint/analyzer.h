@@ -5,8 +5,8 @@
 
 #include "fed/error.h"
 
-/* fed_fail answers the status that it was given. Without this the analyzer follows paths on which a
- * failure is taken for success, and finds unset outputs there. */
+/* fed_fail returns the status that it is given. Without this macro the analyzer does not know that.
+ * It would follow paths on which fed_fail returns FED_OK, and report unset outputs there. */
 #define fed_fail(err, status, ...) ((void)(fed_fail)(err, status, __VA_ARGS__), (status))
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each claim of docs/threat-model.md names a test, and that test exists.
+"""Check that each claim of docs/threat-model.md names a test, and that the test exists.
 
 usage: claims.py ROOT
 """
@@ -25,13 +25,13 @@ def complaints(root):
             claims += 1
             named = NAMED.findall(line)
             if not named:
-                yield f"{PAGE}:{number}: a claim without a test"
+                yield f"{PAGE}:{number}: this claim names no test"
             for path, test in named:
                 source = root / path
                 if not source.is_file() or not re.search(rf"\({test}[,)]", source.read_text()):
                     yield f"{PAGE}:{number}: {path} runs no test {test}"
     if claims == 0:
-        yield f"{PAGE}: no claims"
+        yield f"{PAGE}: no table of claims was found"
 
 
 def main():

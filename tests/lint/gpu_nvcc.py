@@ -24,7 +24,7 @@ STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) by
 
 
 def judge(said):
-    """What is wrong with the kernels, by the words of ptxas; and (name, registers) of each."""
+    """Return findings about the kernels from the output of ptxas, and (name, registers) of each kernel."""
     findings, kernels = [], []
     for name, card, words in KERNEL.findall(said):
         stack = [int(n) for n in STACK.search(words).groups()]
@@ -32,7 +32,7 @@ def judge(said):
         kernels.append((name, registers))
         if any(stack):
             findings.append(f"{name}, sm_{card}: {stack[0]} bytes of stack, {stack[1]} of spill stores, {stack[2]} of spill loads; "
-                            "arrays that data index go to memory")
+                            "an array that is indexed by data lies in memory")
         if registers > MOST_REGISTERS:
             findings.append(f"{name}, sm_{card}: {registers} registers, the most is {MOST_REGISTERS}")
     return findings, kernels
@@ -50,7 +50,7 @@ def compile_text(nvcc, path):
 
 
 def nvrtc():
-    """libnvrtc, or None."""
+    """Load libnvrtc; None: it is not installed."""
     for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"):
         try:
             return ctypes.CDLL(name)
@@ -60,7 +60,7 @@ def nvrtc():
 
 
 def compile_by_nvrtc(library, text, card):
-    """As cuda_modules.c does. None, or what is wrong."""
+    """Compile a text by NVRTC, as cuda_modules.c does. Return what is wrong, or None."""
     options = [o.encode() for o in (f"--gpu-architecture=sm_{card}", "--fmad=false", "-default-device")]
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None)

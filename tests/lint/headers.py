@@ -17,7 +17,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 
 
 def public_headers(root):
-    """(folder, name) of each, such as ("common/include", "fed/hash.h")."""
+    """Yield (folder, name) of each public header, such as ("common/include", "fed/hash.h")."""
     for path in tree.files(root, (".h", ".h.in")):
         if "/include/" in path and not path.startswith("tests/"):
             folder, name = path.split("/include/", 1)
@@ -25,7 +25,7 @@ def public_headers(root):
 
 
 def compile_alone(compiler, language, standard, includes, name):
-    """What the compiler says of a source that includes this header twice and nothing else."""
+    """Return the compiler's errors for a source that includes this header twice and nothing else."""
     source = f'#include "{name}"\n#include "{name}"\nint main(void) {{ return 0; }}\n'
     run = subprocess.run([*compiler, "-x", language, f"-std={standard}", "-D_POSIX_C_SOURCE=200809L", *WARNINGS, *includes, "-"],
                          input=source, text=True, stderr=subprocess.PIPE)

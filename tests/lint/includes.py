@@ -1,7 +1,7 @@
-"""Which files a C source may include, by its text: all that stands in an #include, whatever #if says, and what those include.
+"""Find the files that a C source may include, by its text: all files in an #include, whatever #if says, and all that these include.
 
-That is never less than the compiler reads. A name that is found in several folders counts with all of them. An #include of a macro
-counts as each text that a header of the tree defines it as; where none does, as every header and table of the tree.
+The compiler never reads a file that is not among them. A name that is found in several folders counts with all of them. An #include
+of a macro counts as each text that a header of the tree defines it as. If none does, it counts as every header and table of the tree.
 """
 # SPDX-License-Identifier: Apache-2.0
 import hashlib
@@ -19,7 +19,7 @@ COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 
 
 def folders(commands):
-    """Where these command lines look for headers."""
+    """Return the folders where these command lines look for headers."""
     found = []
     for command in commands:
         words = iter(shlex.split(command))
@@ -33,14 +33,14 @@ def folders(commands):
 
 
 def defined(commands, root):
-    """The files that these command lines name in macros, such as -DLIST='"few.def"'."""
+    """Return the files that these command lines name in macros, such as -DLIST='"few.def"'."""
     values = [word.split("=", 1)[1].strip('"<>') for command in commands for word in shlex.split(command)
               if word.startswith("-D") and "=" in word]
     return [path for path in (os.path.join(root, value) for value in values) if os.path.isfile(path)]
 
 
 def system_folders(tool):
-    """Where clang-tidy looks for the system's headers: its own clang says it, or else the compiler that is here."""
+    """Return the folders where clang-tidy looks for the system's headers, as its own clang or another compiler tells them."""
     for compiler in (tool.replace("clang-tidy", "clang"), "clang", "cc"):
         try:
             said = subprocess.run([compiler, "-E", "-v", "-x", "c", os.devnull], capture_output=True, text=True, check=True).stderr
@@ -74,10 +74,10 @@ class Scan:
         return self.hashes[path]
 
     def direct(self, path):
-        """(names, are macros among them whose text is not known) that a file includes."""
+        """Return (names that a file includes, whether it includes a macro that no header defines)."""
         if path not in self.direct_of:
             found = INCLUDE.findall(COMMENT.sub(b" ", SPLICE.sub(b"", self.text_of(path))))
-            found += INCLUDE.findall(self.text_of(path))  # a comment's beginning may stand in a string
+            found += INCLUDE.findall(self.text_of(path))  # once more with comments, as a "/*" in a string begins none
             names, macros = {name.decode() for name, _ in found if name}, {macro for _, macro in found if macro}
             names.update(*(self.macros.get(macro, ()) for macro in macros))
             self.direct_of[path] = names, not macros <= self.macros.keys()
@@ -89,7 +89,7 @@ class Scan:
         return self.is_file[path]
 
     def named(self, path, places):
-        """The files that one file includes itself."""
+        """Return the files that one file includes itself."""
         key = (path, places)
         if key not in self.named_by:
             names, macro = self.direct(path)
@@ -101,7 +101,7 @@ class Scan:
         return self.named_by[key]
 
     def reached(self, starts, places):
-        """The paths of all that these files may include, and themselves, sorted."""
+        """Return the paths of these files and of all files that they may include, sorted."""
         seen, todo, places = set(), list(starts), tuple(places)
         while todo:
             path = todo.pop()

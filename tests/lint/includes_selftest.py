@@ -1,4 +1,4 @@
-"""Does includes.py reach what a source may include? A made-up tree."""
+"""Test, in a made-up tree, that includes.py finds all files that a source may include."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import unittest

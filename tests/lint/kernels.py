@@ -1,4 +1,4 @@
-"""Check the kernels' rules about barriers (docs/gpu.md): what PoCL compiles wrongly, and no compiler says.
+"""Check the kernels' rules about barriers (docs/gpu.md). PoCL compiles a kernel that breaks them wrongly, and no compiler warns.
 
     kernels.py ROOT     prints path:line: what is wrong; exit status 1 if anything is
 
@@ -18,13 +18,13 @@ TOKEN = re.compile(r"\w+|\S")
 
 
 def plain(text):
-    """The text without comments and strings; a macro on its first line; as many lines as before."""
+    """Return the text without comments and strings. A macro is joined into its first line, and the number of lines stays."""
     text = NOT_CODE.sub(lambda m: "\n" * m[0].count("\n"), text)
     return re.sub(r"(?:[^\n]*\\\n)+[^\n]*", lambda m: m[0].replace("\\\n", " ") + "\n" * m[0].count("\n"), text)
 
 
 def functions(text):
-    """(is it a kernel, name, place of its brace, its end) of each function."""
+    """Yield (is it a kernel, name, place of its brace, its end) of each function."""
     for head in HEAD.finditer(text):
         end = text.find("\n}", head.end())
         yield head[1] == "KERNEL", head[2], head.end() - 1, len(text) if end < 0 else end + 2
@@ -41,7 +41,7 @@ def barriers(texts):
 
 
 class Body:
-    """One function's statements, and what its branches and loops hold."""
+    """Reads the statements of one function, and finds barriers and returns in wrong places."""
 
     def __init__(self, text, begin, end, kernel, known):
         self.tokens = [(m[0], m.start() + begin) for m in TOKEN.finditer(text[begin:end])]
@@ -60,7 +60,7 @@ class Body:
         return word
 
     def until(self, last, branch):
-        """To the end of a statement or of a condition: the closing bracket of its own."""
+        """Read on to the end of a statement or of a condition: to this last token, outside of inner brackets."""
         depth = 0
         while self.at < len(self.tokens):
             word = self.take(branch)
@@ -83,7 +83,7 @@ class Body:
         elif word == "return":
             place = self.tokens[self.at][1]
             self.until(";", branch)
-            # A function's last statement may return what it found.
+            # A return as a function's last statement is allowed, also after a barrier.
             if self.after and (self.kernel or depth > 1):
                 self.found.append((place, "return after a barrier: PoCL loses what was read before it"))
         else:
@@ -101,7 +101,7 @@ class Body:
             self.statement(True, depth + 1)
 
     def loop(self, branch, depth):
-        """A return before a barrier of the same loop comes after it, too, in the next turn."""
+        """Read a loop. If it has a barrier, read it twice: in the next turn, a return before the barrier comes after a barrier."""
         begin, before, found = self.at, self.after, list(self.found)
         self.statement(branch, depth + 1)
         if self.after and not before:

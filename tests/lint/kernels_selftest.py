@@ -1,4 +1,4 @@
-"""Does the kernels' lint find barriers and returns where they must not be? Each is planted in a made-up tree of its own."""
+"""Test that the kernels' lint finds barriers and returns in wrong places. Each is planted in a made-up tree of its own."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 

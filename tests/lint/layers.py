@@ -1,5 +1,5 @@
-"""Check who includes whom: arrows point down, no files include each other in a circle, and every third-party header stays
-in its own place.
+"""Check who includes whom: a folder includes only the folders that the tables below allow, no files include each other in a
+circle, and each third-party header is included only where the tables allow it.
 
     layers.py ROOT      prints path:line: what is wrong and what to do; exit status 1 if anything is
 
@@ -12,8 +12,8 @@ import sys
 
 import tree
 
-# A file's room is the longest of these that begins its path; then the public headers that it may include ("fed" is
-# fed/...). Any other header may be included by its own room only.
+# The rooms: folders, each with the public headers that its files may include ("fed" is fed/...). A file's room is the longest
+# of these folders that begins its path. A header that is not public may be included by its own room only.
 EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fednic", "fedclient", "fedserver"}
 ROOMS = {
     "common/": {"fed"},
@@ -34,8 +34,8 @@ ROOMS = {
     "tests/": EVERYTHING,
 }
 # The rooms inside a room, the lowest first: a file includes files of its own inner room and of those before it. "name" is
-# the pair name.c and name.h, "" is whatever else lies in the folder itself. What is below reaches what is above in two
-# ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
+# the pair name.c and name.h, "" is whatever else lies in the folder itself. A lower room can call an upper one in two ways: by
+# a .def table in which the upper one is listed, or by a function pointer that the upper one hands down.
 INNER_ROOMS = {
     "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
@@ -48,8 +48,8 @@ INNER_ROOMS = {
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 
-# Circles of files that stand until somebody opens them: each a set of modules (x.c and x.h are one). There is none, and
-# the list is for the time of a change only.
+# Circles of files that are allowed for the time of a change: each is a set of modules (x.c and x.h are one module). At
+# present there is none.
 CIRCLES = []
 
 # Third-party headers, and where each may appear. Tests and the simulator may use any.
@@ -81,18 +81,18 @@ THIRD_PARTY = {
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
-# What C11, POSIX, the C library and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
+# Headers of C11, POSIX, the C library and the compiler, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
 STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt grp netdb poll pthread pwd regex sched
     semaphore spawn strings dlfcn termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
-# Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
+# Folders of plugins: each folder in them is one plugin, whose headers only the plugin itself and tests may include.
 PLUGIN_KINDS = ["codecs/", "common/gpu/devices/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
 NOT_PLUGINS = ["fedserver/stores/sql/", "codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
 
-# Headers that a port implements, in the place of the file that does so on POSIX systems.
+# Internal headers that a port may include, as it implements them in the place of the file for POSIX systems.
 PORTS = {"fedclient/examples/baremetal/": ["fedclient/transports/mbedtls/tcp.h"]}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -108,7 +108,7 @@ def room_of(path):
 
 
 def plugin_of(path):
-    """"codecs/sbc/" for codecs/sbc/sbc.c; None for a file of no plugin."""
+    """"Return a file's plugin, such as "codecs/sbc/" for codecs/sbc/sbc.c; None for a file of no plugin."""
     if starts_with_any(path, NOT_PLUGINS):
         return None
     kinds = [k for k in PLUGIN_KINDS if path.startswith(k) and "/" in path[len(k):]]
@@ -117,8 +117,8 @@ def plugin_of(path):
 
 
 def inner_room_of(path):
-    """(its folder, its index in that folder's list); (folder, None) for a file of none; (None, None) without such a list, or in
-    a room of its own that the list does not name."""
+    """Return a file's (folder, index in the folder's list of INNER_ROOMS). The index is None if the list lacks the file. Both are
+    None if the folder has no list, or if the file is in a room of its own that the list does not name."""
     folder = next((f for f in INNER_ROOMS if path.startswith(f)), None)
     if folder is None:
         return None, None
@@ -133,7 +133,7 @@ def inner_room_of(path):
 
 
 def circles(arrows):
-    """The sets of two or more nodes that reach each other. arrows: {node: set of nodes} (Tarjan, 1972, without recursion)."""
+    """Return the sets of two or more nodes that reach each other. arrows: {node: set of nodes} (Tarjan, 1972, without recursion)."""
     number, low, path, found = {}, {}, [], []
     for start in sorted(arrows):
         work = [] if start in number else [(start, None)]
@@ -178,7 +178,7 @@ class Tree:
         return self.module.get((room_of(path), os.path.basename(stem)), stem)
 
     def inner_room(self, path):
-        """A public header is of its source's inner room; without a source it is of none."""
+        """Return a file's inner room. A public header has the inner room of its source, or none if it has no source."""
         source = self.module_of(path) + ".c"
         if "/include/" in path and source not in self.known:
             return None, None
@@ -246,7 +246,7 @@ class Tree:
         elif header in self.known:
             self.check_internal(path, line, header)
         elif path.startswith("tests/") and "/" not in header:
-            return  # tests/support, which the build puts on the tests' path
+            return  # a header of tests/support, which the build adds to the tests' include path
         elif beside in self.known:
             self.complain(path, line, f'"{header}": include it by its path from the top, "{beside}"')
         else:
@@ -276,7 +276,7 @@ class Tree:
             first.setdefault(name, path)
 
     def check_ids(self, path):
-        """MACRO(number, name): a number or a name given twice."""
+        """Complain of a number or a name that lines MACRO(number, name) of a table give twice."""
         text = tree.read(self.root, path)
         numbers, names = set(), set()
         for match in DEFINITION.finditer(text):

@@ -1,4 +1,4 @@
-"""Does the layer lint find what it is there to find? Plants violations in a made-up tree, one at a time."""
+"""Test that layers.py finds each kind of violation. Violations are planted in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
@@ -49,7 +49,7 @@ GOOD = {
     "tests/fedserver/rounds/test_round.c": '#include "fed_test.h"\n#include "fedserver/rounds/round.h"\n',
 }
 
-# path, what it holds, and a piece of the complaint.
+# The path and text of a file that breaks a rule, and a piece of the finding that layers.py must print.
 BAD = [
     ("common/base/a.c", '#include "fedcodec/codec.h"\n', "common/ may include fed only"),
     ("codecs/a.c", '#include "fedclient/fedclient.h"\n', "codecs/ may include fed, fedcodec only"),

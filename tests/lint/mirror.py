@@ -2,7 +2,7 @@
 
     mirror.py ROOT      prints path:line: what is wrong and what to do; exit status 1 if anything is
 
-The test of a/b/x.c is tests/a/b/test_x.c. A line of untested.txt says where another one stands in:
+The test of a/b/x.c is tests/a/b/test_x.c. A line of untested.txt names other tests for sources without their own:
 
     PATTERN  TEST...    sources without a test of their own (* stands for anything but a slash), and the tests that run them
     - TEST              a test that belongs to no single source
@@ -15,9 +15,9 @@ import sys
 import tree
 
 LIST = "tests/lint/untested.txt"
-# These folders of tests mirror nothing: each test there is about many sources.
+# In these folders tests need not mirror a source, as each test there is about many sources.
 ACROSS = ("tests/contract/", "tests/e2e/", "tests/vectors/", "tests/parity/", "tests/portable/", "tests/support/", "tests/install/")
-PROGRAM_TEXT = ("fedclient/examples/", "codecs/gpu/examples/")  # built by a test, run by their readers
+PROGRAM_TEXT = ("fedclient/examples/", "codecs/gpu/examples/")  # examples, which a test only builds
 
 
 def matches(path, pattern):

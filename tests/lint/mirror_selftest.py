@@ -1,4 +1,4 @@
-"""Does the mirror lint find what it is there to find? Plants gaps in a made-up tree, one at a time."""
+"""Test that mirror.py finds each kind of missing test. Gaps are planted in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
@@ -14,7 +14,7 @@ GOOD = {
     "tests/codecs/test_all.c": "",
     mirror.LIST: "# a remark\ncodecs/prim/*.c tests/contract/test_codecs.c\n- tests/codecs/test_all.c\n",
 }
-# What is added or replaced (None: taken away), and what the lint says of it.
+# Files that are added or replaced (None: removed), and a piece of the finding that mirror.py must print.
 BAD = [
     ({"codecs/d.c": ""}, "codecs/d.c:1: has no test"),
     ({"tests/common/test_a.c": None}, "common/a.c:1: has no test"),

@@ -26,7 +26,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[\"*_(\[`]*[A-Z0-9`])")
 
 
 def blocks(lines):
-    """Yield line number and text of each paragraph, list item and heading outside code blocks and tables."""
+    """Yield the line number and the lines of each paragraph, list item and heading outside code blocks and tables."""
     fenced, first, block = False, 0, []
     for number, line in enumerate(lines + [""], 1):
         fence = bool(FENCE.match(line))
@@ -46,14 +46,14 @@ def blocks(lines):
 
 
 def plain(text):
-    """The text as a reader counts it: a code span is one word, a link its text, an address nothing."""
+    """Return the text as a reader counts it: a code span is one word, a link is its text, and an address nothing."""
     text = re.sub(r"`[^`]*`", "`", text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return re.sub(r"<[^>]*>", "", text)
 
 
 def sentences(text):
-    """The sentences of a block: a list item's mark is none of them."""
+    """Return the sentences of a block, without the mark of a list item."""
     mark = LIST_ITEM.match(text)
     return SENTENCE_END.split(plain(text[mark.end():] if mark else text))
 
@@ -63,7 +63,7 @@ def words(sentence):
 
 
 def longest_word(line):
-    """A link's address can't be broken: what is left of the line if its longest word is one that alone is too long."""
+    """Return the length of the longest word. A line may be too long if that word is a link's address, which can't be broken."""
     return max((len(w) for w in line.split()), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Does the prose lint find what it is there to find, and leave alone what it should?"""
+"""Test that prose.py finds each kind of fault, and has no finding about prose that follows the rules."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
@@ -7,7 +7,7 @@ import prose
 LONG = " ".join(["of"] * 31)
 FINE = " ".join(["one"] * 29 + ["a"])
 
-# What the lint must say about a text: words of each finding, in order.
+# Name, text, and the words that prose.py's findings about the text must have, in order.
 CASES = [
     ("a long sentence", LONG + ".", ["31 words"]),
     ("thirty words", FINE + ".", []),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each source names its licence in a line of its own, behind its first comment: spdx.py ROOT [--fix]
+"""Each source names its licence in a line of its own, after its first comment: spdx.py ROOT [--fix]
 
 --fix writes the line where it is missing.
 """

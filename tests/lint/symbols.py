@@ -1,4 +1,4 @@
-"""Check who calls whom, by the symbols of what was compiled: a call or a variable's name can point up where no include does.
+"""Check who calls whom, by the symbols of compiled objects: a lower room can use an upper room's function or variable without an include.
 
     symbols.py ROOT BUILD      prints path:line: what is wrong and what to do; exit status 1 if anything is
 
@@ -13,13 +13,13 @@ import layers
 import tree
 
 FOLDERS = ("common/", "codecs/", "fedclient/", "fedserver/", "deploy/sim/")
-# The public prefix of each room that others may use.
+# The folder of public headers of each room that other rooms may use.
 PREFIX = {"common/": "fed", "common/gpu/": "fed", "codecs/": "fedcodec", "fedclient/": "fedclient", "fedclient/train/": "fedtrain",
           "fedclient/datacenter/": "feddc", "fedserver/": "fedserver"}
 
 
 def objects(build):
-    """(source, object) of each object of the product's folders, which a build keeps as FOLDER/CMakeFiles/TARGET.dir/SOURCE.o."""
+    """Yield (source, object) of each object of the product's folders, which a build keeps as FOLDER/CMakeFiles/TARGET.dir/SOURCE.o."""
     for folder in FOLDERS:
         for place, _, names in os.walk(os.path.join(build, folder)):
             for name in names:
@@ -31,7 +31,7 @@ def objects(build):
 
 
 def symbols(paths):
-    """{object: (defined, undefined)}, of global symbols."""
+    """Return {object: (defined, undefined)} with the names of global symbols."""
     found = {}
     out = subprocess.run(["nm", "-A", "-P", "-g", *paths], capture_output=True, text=True, check=True).stdout
     for line in out.splitlines():
@@ -42,7 +42,7 @@ def symbols(paths):
 
 
 def upward(source, target):
-    """Why the first may not use the second; None: it may."""
+    """Return why the source may not use the target; None: it may."""
     room, other_room = layers.room_of(source), layers.room_of(target)
     if room != other_room and PREFIX.get(other_room) not in layers.ROOMS[room]:
         return f"{other_room} is not below {room}"

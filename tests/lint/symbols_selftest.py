@@ -1,4 +1,4 @@
-"""Does the lint of symbols find a call that points up? Compiles a made-up tree."""
+"""Test, with a compiled made-up tree, that symbols.py finds a call from a lower room to an upper one."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shutil

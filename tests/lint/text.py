@@ -1,4 +1,4 @@
-"""Check the text of the sources: what a compiler and a formatter let pass.
+"""Check rules for the text of the sources that neither a compiler nor a formatter checks.
 
     text.py ROOT        prints path:line: what is wrong; exit status 1 if anything is
 """
@@ -16,21 +16,21 @@ LINES = 800
 # Written in pieces, so that this file does not find itself.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(work|home|root|Users|mnt)/\w")
-# Libraries report; only programs speak and end (rule 10).
+# Functions that print or end the program. A library must not call them: it returns a status.
 SPEAKS = re.compile(r"(?<![\w.>])(v?f?printf|puts|fputs|putchar|perror|exit|_exit|abort|quick_exit)\(")
 LIBRARIES = ("common/", "codecs/", "fedclient/", "fedserver/")
 PROGRAMS = ("codecs/gpu/examples/", "codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/commands/")
-# Their purpose is to write text for a person, where the program says so.
+# Library files that may print, as it is their purpose to write text where the program asks for it.
 MAY_SPEAK = ("common/system/log.c", "common/system/progress.c")
 
 
-# Around what a public header declares, once each: common/include/fed/api.h.
+# The lines before and after the declarations of a public header, once each: common/include/fed/api.h.
 BRACKETS = ["FED_API_BEGIN", "FED_API_END"]
 NOT_DECLARED = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 
 
 def public_findings(lines):
-    """Of a public header: it stands between the two brackets, if it declares anything."""
+    """Yield findings about a public header: what it declares must be between the two brackets."""
     if not NOT_DECLARED.sub("", "\n".join(lines)).strip():
         return
     places = [(number, line) for number, line in enumerate(lines, 1) if line in BRACKETS]

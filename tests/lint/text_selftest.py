@@ -1,4 +1,4 @@
-"""Does the text lint find public headers that lack their brackets? Each is planted in a made-up tree of its own."""
+"""Test that text.py finds public headers without their brackets. Each is planted in a made-up tree of its own."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 

@@ -24,7 +24,7 @@ import tree
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import once  # noqa: E402
 
-VERSION = "14"  # a later one has more checks, and finds other things with the same ones
+VERSION = "14"  # later versions have more checks, and the same checks find other things
 DEFINES_FED_FAIL = ["common/base/error.c"]
 ANALYZER = "tests/lint/analyzer.h"
 
@@ -35,7 +35,7 @@ def contents(path):
 
 
 def sources(tool, root, build, pattern):
-    """Each source's path, and the digest of all that clang-tidy's answer depends on."""
+    """Return each source's path, and the digest of all that clang-tidy's answer depends on."""
     compilations = {}
     for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
         compilations.setdefault(os.path.relpath(entry["file"], root), []).append(entry["command"])
@@ -55,12 +55,12 @@ def sources(tool, root, build, pattern):
 
 
 def here(text, root, build):
-    """A command or a path, without the places of this clone and this build."""
+    """Return a command or a path without the folders of this clone and of this build."""
     return text.replace(build, "BUILD").replace(root, "ROOT")
 
 
 def databases(build):
-    """Folders in BUILD/tidy with the first compilation of each source, and with all others."""
+    """Write two compile_commands.json: the first compilation of each source, and all others. Yield the folder and the files of each."""
     first, others = {}, []
     for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
         if first.setdefault(entry["file"], entry) is not entry:
@@ -74,7 +74,7 @@ def databases(build):
 
 
 def tidy(tool, root, compilations, path):
-    """What clang-tidy found; "": nothing."""
+    """Return what clang-tidy found; "": nothing."""
     knowledge = [] if path in DEFINES_FED_FAIL else [f"--extra-arg=-include{root}/{ANALYZER}",
                                                      f"--extra-arg=-I{root}/common/include"]
     said = ""

@@ -22,7 +22,7 @@ def read(root, path):
 
 
 def tool(name, version):
-    """The path of NAME-VERSION, or of NAME where that is of this version; None where neither is."""
+    """Return the path of NAME-VERSION, or of NAME if that is of this version; None: neither is installed."""
     for path in filter(None, map(shutil.which, (f"{name}-{version}", name))):
         if re.search(rf"version {version}\.", subprocess.run([path, "--version"], capture_output=True, text=True).stdout):
             return path

@@ -77,7 +77,7 @@ class Pictures:
         self.order = self.walk()
 
     def walk(self):
-        """Endlessly through the samples, each pass in another order."""
+        """Yield indices of samples without end, each pass in another random order."""
         while True:
             yield from torch.randperm(len(self.x)).tolist()
 
@@ -110,7 +110,8 @@ class Pictures:
 
 
 class Text:
-    """Words by falling frequency, equals in the order of their bytes; a line ends with <eos>."""
+    """A text as numbers of words. Words are numbered by falling frequency, equally frequent ones in the order of their
+    bytes. A line ends with the word <eos>."""
     NOTHING = -100  # cross_entropy ignores it
 
     def __init__(self, options):
@@ -130,7 +131,7 @@ class Text:
         return torch.tensor([self.number.get(word, self.number[b"<unk>"]) for word in words])
 
     def side_by_side(self, words):
-        """Streams of whole windows, which begin evenly spread over the text."""
+        """Cut the training text into streams of whole windows, whose beginnings are evenly spread over the text."""
         tokens, streams = self.tokens(words), self.options.batch
         length = (len(tokens) - 1) // streams // torch_models.TOKENS * torch_models.TOKENS
         begins = torch.arange(streams) * (len(tokens) - 1 - length) // max(streams - 1, 1)
@@ -138,7 +139,8 @@ class Text:
         return tokens[index], tokens[index + 1]
 
     def end_to_end(self, words):
-        """Streams in which each word is to be guessed once; what is left of the last windows counts as NOTHING."""
+        """Cut the test text into streams in which each word is predicted once. The last windows are filled up with
+        NOTHING, which does not count."""
         tokens, streams = self.tokens(words), self.options.batch
         last = len(tokens) - 1
         length = -(-last // streams)
@@ -163,7 +165,7 @@ class Text:
 
 
 def points(data, options):
-    """The steps after which both are measured."""
+    """The steps after which both models are measured."""
     every = options.every or data.steps
     return [epoch * data.steps + min(step, data.steps)
             for epoch in range(options.epochs) for step in range(every, data.steps + every, every)]
@@ -177,7 +179,7 @@ def forget(net):
 
 
 def run_torch(net, data, options):
-    """(step, training loss, test loss, quality) at each point."""
+    """Train with PyTorch, and yield (step, training loss, test loss, quality) at each point."""
     rule, step = Optimizer(options.optimizer, net), 0
     for point in points(data, options):
         net.train()
@@ -199,7 +201,7 @@ def run_torch(net, data, options):
 # ---- Ours ----
 
 def save(path, net):
-    """A safetensors file of the weights; of what is shared the first name only."""
+    """Write the weights to a safetensors file. A tensor with several names is written under its first name only."""
     header, parts, at, seen = {}, [], 0, set()
     for name, tensor in net.state_dict().items():
         if tensor.dtype == torch.float32 and tensor.data_ptr() not in seen:
@@ -214,7 +216,8 @@ def save(path, net):
 
 
 def run_ours(program, net, words, stops):
-    """The same, from point to point: fedtrain measures where it ends."""
+    """Train with fedtrain, and yield the same at each point. fedtrain runs from point to point, since it measures at its
+    end."""
     with tempfile.TemporaryDirectory() as directory:
         init, curve, checkpoint = (os.path.join(directory, name) for name in ("init", "curve", "checkpoint"))
         save(init, net)
@@ -229,7 +232,7 @@ def run_ours(program, net, words, stops):
 
 
 def parse(words):
-    """Our own options, then fedtrain's."""
+    """Read this script's own options and fedtrain's."""
     own, parser = argparse.ArgumentParser(add_help=False), argparse.ArgumentParser()
     own.add_argument("--epochs", type=int, default=1)
     own.add_argument("--every", type=int)
@@ -251,7 +254,7 @@ def main():
     quality = "perplexity" if options.dataset == "ptb" else "accuracy"
     columns = " | ".join(f"{who} {what}" for who in ("ours:", "PyTorch:") for what in ("training loss", "test loss", quality))
     print(f"| step | {columns} |\n|{'---|' * 7}")
-    ours = run_ours(program, net, words, points(data, options))  # begins first, so saves weights that are still the first
+    ours = run_ours(program, net, words, points(data, options))  # must begin before run_torch, which changes the first weights
     for mine, theirs in zip(ours, run_torch(net, data, options)):
         if mine[0] != theirs[0]:
             sys.exit(f"our engine was measured at step {mine[0]}, PyTorch at {theirs[0]}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How fast rounding grows: the loss of a text's first steps with our engine, and with PyTorch in float32 and in float64.
+"""Show how fast rounding errors grow: the loss of the first steps on a text, with our engine and with PyTorch in float32
+and in float64.
 
     first_steps.py FEDTRAIN STEPS OPTION ...    curve.py's options; of a model without dropout, as in FOR_CURVES
 

@@ -38,9 +38,9 @@ import torch_models
 from torch_optimizer import Optimizer
 
 SMALL = ["lr", "mlp", "hdc", "lenet5-caffe", "lenet5", "resnet20", "inception-bn-cifar", "wordlstm"]
-BATCH, STEPS, FEW_STEPS = 2, 4, 2  # few: for models of pictures of 224x224
+BATCH, STEPS, FEW_STEPS = 2, 4, 2  # FEW_STEPS: for models of pictures of 224x224
 OPTIMIZERS = ["sgd:lr={},decay=1e-4", "momentum:lr={},m=0.9,nesterov=1,decay=1e-4", "adam:lr=1e-3"]
-RATES = collections.defaultdict(lambda: 0.01, vgg16=1e-4)  # at 0.01 it diverges
+RATES = collections.defaultdict(lambda: 0.01, vgg16=1e-4)  # at 0.01 vgg16 diverges
 
 
 def read(directory, name):
@@ -71,23 +71,24 @@ def flat(tensors):
 
 
 class Choices:
-    """What our ReLUs and max-pools chose, layer after layer, for PyTorch's to choose the same."""
+    """The choices of our ReLUs (on or off) and max-pools (which value), layer after layer, imposed on PyTorch's layers."""
 
     def __init__(self, directory, name):
         with open(os.path.join(directory, name + ".choices"), "rb") as file:
             self.data = bytearray(file.read())
         self.at = 0
-        self.count = self.others = 0  # all, and where PyTorch would have chosen otherwise
-        self.farthest = 0.0           # from a jump, of the others; 1: the root mean square of the layer's values
+        self.count = self.others = 0  # number of choices, and of those that PyTorch would have made otherwise
+        self.farthest = 0.0  # largest gap between two choices that differ, relative to the layer's root mean square
 
     def take(self, like, dtype):
-        """One for each value of "like", whose channels are its second dimension; they are our last one."""
+        """Take one choice for each value of "like". Channels are the second dimension of "like", and the last one of
+        our choices."""
         ours = torch.frombuffer(self.data, dtype=dtype, count=like.numel(), offset=self.at)
         self.at += ours.numel() * ours.element_size()
         return ours.reshape(like.movedim(1, -1).shape).movedim(-1, 1)
 
     def note(self, theirs, y, x):
-        """theirs: what PyTorch makes of x; y: what it makes with our choices."""
+        """Count where PyTorch's choices differ. theirs: PyTorch's output for x; y: its output with our choices."""
         gap = (theirs - y).detach().abs()
         self.count += gap.numel()
         self.others += gap.count_nonzero().item()
@@ -129,7 +130,8 @@ class Case:
         self.start = read(directory, "start")
 
     def load(self, state):
-        """Our tensors, under their names: strict, but for a weight that is listed twice because it is shared."""
+        """Load our tensors into PyTorch's net by their names, all of which must fit. A shared weight has two names
+        there."""
         if "encoder.weight" in state:
             state = {**state, "decoder.weight": state["encoder.weight"]}
         self.net.load_state_dict(state, strict=True)
@@ -168,7 +170,7 @@ class Case:
 
 
 class Row:
-    """A row of the table; what is above its bound is marked."""
+    """A row of the table. Values above their bound are marked."""
 
     def __init__(self, model):
         self.cells, self.failed = [model], False
@@ -195,7 +197,8 @@ def compare_gradients(row, directory, case):
     ours_flat, whole = flat(ours[name] for name in theirs), flat(theirs.values())
     row.add(distance(values(directory, "loss"), loss.reshape(1)), 1e-5)
     row.add(distance(ours_flat, whole), 1e-4)
-    # Each tensor by itself too, so that a small one can't be wrong unseen; but what is near 0 only has to be so.
+    # Compare each tensor by itself too, so that an error in a small tensor is seen. For tensors with a norm near 0,
+    # "least" takes the place of the norm.
     least = 1e-2 * whole.norm()
     row.add(max(((ours[name] - grad).norm() / grad.norm().clamp_min(least)).item() for name, grad in theirs.items()), 1e-4)
     row.cells += [f"{choices.count:,}", f"{choices.others:,}"]

@@ -1,4 +1,5 @@
-/* What our engine makes of a model, step by step, written down for parity.py to compare. */
+/* Train a model with our engine, and write the results of each step to files that parity.py
+ * compares with PyTorch's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
  *     parity_dump MODEL BATCH STEPS DIRECTORY [OPTIMIZER ...]
  *     parity_dump                      the models' names
  *
- * Writes, as safetensors (of what is no model, one flat tensor "values"):
+ * Writes safetensors files. Those that are not a model have one flat tensor "values":
  *
  *   start               the weights that everything begins from
  *   x, label            STEPS batches; tokens as floats
@@ -25,11 +26,12 @@
  *   K.end               the model after the last one,
  *   K.scores            and its scores of the first batch, as in use
  *
- * and as bytes in a row what was chosen in gradient.choices and, at each step, K.choices. Layer
- * after layer: a ReLU's uint8[batch, h, w, c], 1 where it lets through; a max-pool's int32[batch,
- * h, w, c], the place in the picture (y * width + x) whose value it took.
+ * Also writes the choices of the layers, as plain bytes, for the first gradient to
+ * gradient.choices and for each step to K.choices, layer after layer. A ReLU's choices are
+ * uint8[batch, h, w, c], 1 where it passes the value. A max-pool's are int32[batch, h, w, c], the
+ * place in the picture (y * width + x) of the value that it took.
  *
- * Nothing is dropped out: no two engines would drop the same.
+ * Dropout is off, because two engines would drop different values.
  */
 
 typedef struct dump {
@@ -89,7 +91,8 @@ static void close_choices(FILE *file) {
     must(fclose(file) == 0 && !failed ? FED_OK : FED_EIO, &err);
 }
 
-/* Of the last forward pass: a node's output is kept where its gradient depends on it. */
+/* Write the choices of the last forward pass, derived from the outputs of nodes, which the net
+ * keeps for the backward pass. */
 static void add_choices(const dump *d, FILE *file) {
     const fast_net *f = d->net->work;
     for (size_t l = 0; l < d->arch.layer_count; l++) {
@@ -112,8 +115,9 @@ static fedtrain_batch batch_of(const dump *d, size_t step) {
                             .label = d->label + step * d->labels};
 }
 
-/* ReLUs behind a batch normalization are on for 7 inputs of 10, not of 5: with that a deep net
- * amplifies rounding less. Else PyTorch's float32 is 1e-4 from its float64 in resnet50 itself. */
+/* Raise the biases of batch normalizations, so that the ReLUs behind them pass 7 of 10 values, not
+ * 5. A deep net then amplifies rounding less. Without this PyTorch's own results in float32 and
+ * float64 differ by 1e-4 in resnet50. */
 static void raise_norms(dump *d) {
     for (size_t l = 0; l < d->arch.layer_count; l++) {
         const fed_layer *layer = &d->arch.layers[l];
@@ -124,7 +128,8 @@ static void raise_norms(dump *d) {
     }
 }
 
-/* Every weight is moved a little, so that none is 0 or 1 as biases are at first. */
+/* Make initial weights and move each a little, so that none is exactly 0 or 1, as initial biases
+ * are. */
 static void make_start(dump *d) {
     fed_rng rng;
     fed_rng_init(&rng, 11, 1, 1);

@@ -1,5 +1,5 @@
-"""The models of models.def in PyTorch, with its own modules. Nothing here is derived from the texts there: it says a
-second time what each model is, with the names that its tensors have where it was published.
+"""The models of models.def, built from PyTorch's modules. They are written by hand, not derived from the texts in
+models.def, so that a mistake in either is found. Tensors have the names under which the models were published.
 """
 # SPDX-License-Identifier: Apache-2.0
 import torch
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 def chain(**layers):
-    """Layers in order; the names of those that have tensors are their keys."""
+    """A net of layers in order. Layers that have tensors are named by their keys."""
     net = nn.Sequential()
     for name, layer in layers.items():
         net.add_module(name, layer)
@@ -45,7 +45,7 @@ def lenet5():
 # ---- Residual nets ----
 
 class Block(nn.Module):
-    """Two convolutions of 3x3, or one of them between two of 1x1, and what goes around them."""
+    """A residual block: two 3x3 convolutions, or (deep) one 3x3 between two 1x1 convolutions, and the shortcut."""
 
     def __init__(self, width, out, stride, deep=False, projected=True):
         super().__init__()
@@ -68,7 +68,7 @@ class Block(nn.Module):
     def around(self, x):
         if self.downsample is not None:
             return self.downsample(x)
-        if self.stride > 1:  # option A of the paper: every other place, and channels of zeros on both sides
+        if self.stride > 1:  # option A of He et al. 2016: every second pixel, and additional channels of zeros
             return functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.more // 2, self.more // 2))
         return x
 
@@ -149,7 +149,7 @@ class Mix(nn.Module):
 
     def __init__(self, *branches):
         super().__init__()
-        self.branches = branches  # of names; "pool" is no unit
+        self.branches = branches  # lists of names of units; "pool" is not a unit
         self.out = 0
 
     def add(self, name, width, out, k, stride=1):
@@ -239,7 +239,7 @@ def inception_bn_cifar():
 # ---- Words ----
 
 class WordLSTM(nn.Module):
-    """As in PyTorch's word_language_model with --tied. What its LSTM remembers goes on from batch to batch."""
+    """The model of PyTorch's example word_language_model with --tied. The LSTM's state is kept from batch to batch."""
 
     def __init__(self, size, share):
         super().__init__()
@@ -257,7 +257,7 @@ class WordLSTM(nn.Module):
         return self.decoder(self.drop(y))
 
 
-# ---- By name: the model, and the shape of a sample; of tokens, their number and how many words there are ----
+# ---- The models by name, each with the shape of a sample, or "tokens" ----
 
 PICTURE, DIGIT, IMAGE = (3, 32, 32), (1, 28, 28), (3, 224, 224)
 
@@ -281,7 +281,8 @@ MODELS = {
     "wordlstm-medium": (lambda: WordLSTM(650, 0.5), "tokens"),
 }
 FOR_BENCHMARKS = {"resnet20-convs": (resnet20_convs, PICTURE)}
-# Its name is our text for it. Without dropout nothing is left to chance, so curve.py's two curves are one.
+# A model for curve.py, whose key is our text of the model. It has no dropout, so nothing in it is random, and the two
+# curves must agree.
 FOR_CURVES = {"input tokens 35 of 10000 | encoder: embedding 200 | rnn: lstm 200 layers 2 | decoder: dense 10000 each tied encoder":
               (lambda: WordLSTM(200, 0.0), "tokens")}
 TOKENS, WORDS = 35, 10000

@@ -10,7 +10,7 @@ def numbers(text):
 
 
 class Optimizer:
-    """momentum, sgd, adam or adamw, with "+cosine" and "+clip:norm" behind."""
+    """PyTorch's optimizer for a spec: momentum, sgd, adam or adamw, with or without "+cosine" and "+clip:norm"."""
 
     def __init__(self, spec, net):
         (rule, of), *more = [(name, numbers(rest)) for name, _, rest in (part.partition(":") for part in spec.split("+"))]

@@ -1,7 +1,7 @@
 /*
- * What training takes of a device's memory: every allocation is counted, so that what a net reports
- * is what it holds, and a step is seen to allocate nothing. Prints the tables of
- * docs/client-memory.md, for 128-bit vectors and 64-bit pointers; fails where something is hidden.
+ * Measure the memory that training takes. Every allocation is counted. The test fails if a net
+ * holds other memory than it reports, or if a training step allocates any. It prints the tables of
+ * docs/client-memory.md, for 128-bit vectors and 64-bit pointers.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { MODELS = sizeof models / sizeof models[0], BATCHES = sizeof batches / siz
 
 static size_t failures;
 
-/* ---- Allocations: the linker puts these in place of the C library's ---- */
+/* ---- Allocations: the linker replaces the C library's functions by these ---- */
 
 enum { BLOCKS = 256 };
 
@@ -48,7 +48,8 @@ static void *count_block(void *at, size_t size) {
         k++;
     }
     if (at == NULL || k == BLOCKS) {
-        fputs("memory: out of memory, or of places to count it\n", stderr);
+        fputs("memory: out of memory, or more allocations at a time than this test can count\n",
+              stderr);
         exit(EXIT_FAILURE);
     }
     blocks[k].at = at;
@@ -106,7 +107,8 @@ static void check(const char *model, const char *what, size_t wanted, size_t fou
     }
 }
 
-/* The narrowest vectors, which every machine has: a device's. False: the backend can't run it. */
+/* Open a net that uses the narrowest vectors, which every machine and device has. False: the
+ * backend can't run the model. */
 static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     if (fedtrain_net_new(arch, batch, "fast", net, NULL) != FED_OK) {
         return false;
@@ -122,8 +124,8 @@ static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
 
 /* ---- A step ---- */
 
-/* A step of each rule on made-up samples must allocate nothing. Returns the bytes of the gradient's
- * buffer that a step with sgd writes to. */
+/* Take a step with each kind of optimizer on made-up samples, which must allocate nothing. Returns
+ * the bytes of the gradient's buffer that a step with sgd writes to. */
 static size_t take_steps(const char *model, const fed_arch *arch, fedtrain_net *net, size_t batch) {
     static const char *const specs[] = {"sgd:lr=1e-9", "momentum:lr=1e-9", "adam:lr=1e-9",
                                         "sgd:lr=1e-9+clip:norm=1"};
@@ -158,7 +160,7 @@ static size_t take_steps(const char *model, const fed_arch *arch, fedtrain_net *
     return written;
 }
 
-/* A run allocates the order of the client's samples, and nothing else. */
+/* fedtrain_run must allocate the order of the client's samples and nothing else. */
 static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net, size_t batch) {
     enum { SAMPLES = 50 };
     static uint8_t pixel[SAMPLES * 784], label[SAMPLES];
@@ -176,7 +178,7 @@ static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net,
     size_t before = live;
     peak = live;
     must(fedtrain_run(&job, params, NULL, &loss, &err), &err);
-    const size_t place = 2 * sizeof(uint64_t); /* of the walk through the samples */
+    const size_t place = 2 * sizeof(uint64_t); /* two counters for the place in that order */
     check(model, "bytes that a run takes for itself", sizeof all + place, peak - before);
     check(model, "bytes that a run leaves behind", before, live);
     free(params);
@@ -235,7 +237,7 @@ static void print_model(const char *model) {
     fed_arch_free(&arch);
 }
 
-/* What the text of a model becomes. */
+/* Print the memory that a model's parsed description takes. */
 static void print_description(const char *model) {
     fed_arch arch;
     fed_error err = {0};
@@ -250,8 +252,8 @@ static void print_description(const char *model) {
     check(model, "bytes that a description leaves behind", before, live);
 }
 
-/* Compressing an update, as the client library does it: its values, and beside them the codec's
- * work memory and the message's, the largest of both ever. */
+/* Print the memory for compressing an update as the client library does: the values, the codec's
+ * work memory, and the largest size of the message's buffer. */
 static void print_update(const char *model, const char *spec) {
     enum { SMALL_TENSOR = 1024 };
     fed_arch arch;

@@ -5,7 +5,8 @@
  *     portable tests/vectors
  *
  * decodes and encodes the golden messages, envelopes and patches, then tries each codec of
- * codecs.def against its reference, on tensors whose values the machines must agree on too.
+ * codecs.def against its reference implementation. The tensors' values, too, must be the same on
+ * all machines.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -52,7 +53,7 @@ static bool same_floats(const float *a, const float *b, size_t n) {
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-/* A message and what encoding left. */
+/* A message, and the residual that encoding left. */
 typedef struct encoded {
     uint8_t *data;
     size_t len;
@@ -74,7 +75,7 @@ static void drop(encoded *e) {
     free(e->residual);
 }
 
-/* The golden messages; test_codec_vectors.c describes their files. */
+/* --- The golden messages; tests/codecs/test_codec_vectors.c describes their files --- */
 
 typedef struct list {
     uint32_t word[WORDS];
@@ -85,7 +86,7 @@ typedef struct vector {
     char spec[FEDCODEC_SPEC];
     list small, tensors, statistics; /* of an envelope */
     list input, message, decoded, residual;
-    list from, to, patch; /* of a patch: test_patch_vectors.c */
+    list from, to, patch; /* of a patch, as in test_patch_vectors.c */
 } vector;
 
 static list *find_list(vector *v, const char *word) {
@@ -140,11 +141,13 @@ static bool read_vector(const char *path, vector *v) {
 
 static float *to_floats(const list *l) {
     float *x = make(l->len * sizeof *l->word);
-    memcpy(x, l->word, l->len * sizeof *l->word); /* words are bits, in the machine's own order */
+    memcpy(x, l->word,
+           l->len *
+               sizeof *l->word); /* words have the bits of floats, in this machine's byte order */
     return x;
 }
 
-/* As encode and fedcodec_decode, for tensors of these sizes. */
+/* --- Encoding and decoding envelopes of tensors of these sizes --- */
 
 static encoded encode_envelope(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                const float *x) {
@@ -185,7 +188,7 @@ static void check_vector(const vector *v, const char *where) {
     fed_layout layout;
     make_layout(&v->tensors, &layout, where);
     layout.statistics = v->statistics.len > 0 ? v->statistics.word[0] : 0;
-    bool whole = v->tensors.len > 0; /* an envelope */
+    bool whole = v->tensors.len > 0; /* the vector is an envelope */
     check(!whole || layout.size == n, where, "sizes that are not the input's");
     fed_status status = whole ? fedcodec_envelope_decode(message, len, &layout, y, &err)
                               : fedcodec_decode(codec.vtable, message, len, y, n);
@@ -251,11 +254,11 @@ static void check_vectors(const char *root, const char *name,
     printf("%zu vectors of %s\n", count, name);
 }
 
-/* Every codec against its reference. */
+/* --- Every codec against its reference implementation --- */
 
 typedef enum fill { LAPLACE, ZERO, TIED, DENORMAL, HUGE_VALUES, SPARSE, FILL_COUNT } fill;
 
-/* Without the mathematical library, whose last bits differ from one machine to the next. */
+/* A random value, made without functions of libm, whose last bits differ between machines. */
 static float fill_value(fill kind, fed_rng *rng) {
     float a = fed_rng_float(rng), b = fed_rng_float(rng), u = fed_rng_float(rng) - 0.5f;
     switch (kind) {
@@ -270,7 +273,7 @@ static float fill_value(fill kind, fed_rng *rng) {
     case SPARSE:
         return fed_rng_below(rng, 50) == 0 ? u : 0.0f;
     default:
-        return u * a * b; /* a peak at zero and long tails */
+        return u * a * b; /* most values near zero, few large ones */
     }
 }
 
@@ -301,7 +304,7 @@ static void check_same_as_reference(const fedcodec *codec, const encoded *e, con
     free(data);
 }
 
-/* The two ways to add a message up say what decoding says. */
+/* Adding a message to floats (axpy) and to int64 sums (fold) must give the decoded values. */
 static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y), *sum = make(n * sizeof *sum);
     int64_t *acc = make(n * sizeof *acc);
@@ -327,7 +330,8 @@ static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const 
     free(acc);
 }
 
-/* Cut messages are refused; changed ones are refused or decode to finite values. */
+/* Messages that are cut must be refused. Messages with changed bytes must be refused, or decode to
+ * finite values. */
 static void check_garbage(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y);
     for (size_t len = 0; len < e->len; len++) {
@@ -368,7 +372,8 @@ static void check_codec(const fedcodec *codec) {
     }
 }
 
-/* Each codec with its presets, then with each parameter at its ends. */
+/* Check each codec with its default parameters, then with each parameter at its least and greatest
+ * value. */
 static void check_codecs(void) {
     size_t count = 0;
     for (const fedcodec_vtable *vtable; (vtable = fedcodec_at(count)) != NULL; count++) {
@@ -390,7 +395,7 @@ static void check_codecs(void) {
     printf("%zu codecs\n", count);
 }
 
-/* Numbers and digests that go into messages and models. */
+/* Check random numbers and digests, which decide the bits of messages and models. */
 static void check_common(void) {
     fed_rng rng;
     fed_rng_init(&rng, 0, 0, 0);
@@ -403,7 +408,9 @@ static void check_common(void) {
 
 int main(int argc, char **argv) {
     if (argc != 2) {
-        fputs("usage: portable FOLDER    with codecs and envelopes, golden ones, in it\n", stderr);
+        fputs("usage: portable FOLDER    a folder with the golden messages and envelopes: "
+              "tests/vectors\n",
+              stderr);
         return 2;
     }
     const uint16_t one = 1;

@@ -1,5 +1,6 @@
-/* What a small build leaves out it refuses, with a sentence that says so. A plain program, which
- * deploy/client-memory.py runs where it builds small. */
+/* A build with FED_SMALL lacks some layers and optimizers, and must refuse them with a sentence
+ * that says so. A plain program without a test framework, which deploy/client-memory.py builds and
+ * runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static void check_specs(void) {
     }
 }
 
-/* An optimizer that no spec made, and samples that are varied. */
+/* Optimizers that were not made by a spec, and jobs with augmented samples, must be refused. */
 static void check_jobs(void) {
     static const uint32_t token[9];
     const fedtrain_job jobs[] = {{.optimizer = {.rule = FED_ADAM}, .steps = 1},

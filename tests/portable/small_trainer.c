@@ -1,7 +1,7 @@
 /*
- * The smallest device that trains: the model's text and the optimizer's, as a task brings them, and
- * pictures that it makes up. A plain program, of which deploy/client-memory.py measures the code
- * that it takes; it fails unless the loss falls as it should.
+ * The smallest program that trains: it has a model's text and an optimizer's, as in a task, and
+ * makes up its pictures. deploy/client-memory.py measures the size of its code. The program fails
+ * unless the loss falls as expected.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -15,11 +15,11 @@ static const char MODEL[] = "input 1x28x28 | conv 20 5x5 | maxpool 2 | conv 50 5
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, SAMPLES = 40, CLASSES = 10, BATCH = 8, STEPS = 15 };
 
-/* What the full build's reference backend comes to, in thousandths; other roundings change little.
- */
+/* The first and last loss of the full build's reference backend, in thousandths. Other roundings
+ * change them little. */
 enum { FIRST = 2249, LAST = 658 };
 
-/* Noise, and a bright bar whose place is the class. */
+/* Draw pictures of noise with a bright bar, whose place is the class. */
 static void draw(uint8_t pixel[SAMPLES * PIXELS], uint8_t label[SAMPLES]) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
@@ -82,7 +82,7 @@ int main(void) {
     }
     fedtrain_net_free(net);
     fed_arch_free(&arch);
-    /* In thousandths, as a device's printf may lack floats. */
+    /* Losses in thousandths, since printf on small devices may lack floats. */
     int first = (int)(1000 * losses[0]), last = (int)(1000 * losses[STEPS - 1]);
     printf("small trainer: %s; in %d steps the loss fell from %d to %d thousandths\n",
            status == FED_OK ? "trained" : err.text, STEPS, first, last);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Hold the stack frames of what runs on a small device under a limit: stack.py COMPILER SOURCE_DIR BUILD_DIR HEADERS
+"""Check that no function of the code for small devices takes more stack than a limit:
+stack.py COMPILER SOURCE_DIR BUILD_DIR HEADERS
 
 HEADERS is where CMake puts the headers that it makes.
 
@@ -17,20 +18,20 @@ LIMIT = 2048
 SOURCES = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
            "fedclient/state/*.c", "fedclient/net/*.c", "fedclient/steps/*.c", "fedclient/transports/*.c", "fedclient/platforms/*/*.c"]
 NOT_ON_DEVICES = ("codecs/gpu/", "codecs/tool/")
-# Known ones, for an engineer who sizes a stack: (file, function): bytes at most.
+# Functions that may take more, listed for engineers who choose a stack size: (file, function): most bytes.
 KNOWN = {
-    # a path is 4 KB: only where there are files
+    # buffers for paths of 4 KB; used only on devices with files
     ("common/system/file.c", "fed_file_replace"): 8448,
     ("common/system/file.c", "fed_file_move"): 8448,
     ("common/system/file.c", "fed_dir_make"): 4352,
     ("common/system/file.c", "open_parent"): 4352,
     ("common/system/file.c", "fed_file_put_floats"): 16640,
     ("common/arch/checkpoint.c", "fed_checkpoint_save"): 8576,
-    # the coordinator's own
+    # used by the coordinator only
     ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 6784,
-    # blocks of values, decoded and added
+    # a block of decoded values, which are then added
     ("codecs/prim/sparse.c", "fedcodec_sparse_axpy"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_check"): 5760,
     ("codecs/patch.c", "apply_numbers"): 5760,
@@ -39,7 +40,7 @@ KNOWN = {
     ("codecs/trunc/trunc.c", "decode_block"): 5376,
     ("codecs/trunc/trunc.c", "encode_block"): 5376,
     ("codecs/stoch3/stoch3.c", "push_block"): 4608,
-    # a bucket, rotated
+    # a rotated copy of a bucket
     ("codecs/eden/eden.c", "write_bucket"): 7040,
     ("codecs/eden/eden.c", "eden_check"): 4352,
     ("codecs/eden/eden.c", "eden_decode"): 4352,
@@ -49,7 +50,7 @@ KNOWN = {
 
 
 def frames(compiler, root, build, headers, source):
-    """(function, bytes) of one source, as -Os lays them out."""
+    """Yield (function, bytes of its stack frame) for one source file, compiled with -Os."""
     target = os.path.join(build, source.replace("/", "_") + ".o")
     includes = [f"-I{root}", f"-I{headers}"] + [f"-I{root}/{room}/include" for room in ("common", "codecs", "fedclient")]
     subprocess.run([compiler, "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-DFED_SMALL=1", "-Os", "-fstack-usage",
@@ -63,7 +64,7 @@ def frames(compiler, root, build, headers, source):
 def main(compiler, root, build, headers):
     about = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE, check=True).stdout
     if "clang" in about or "Free Software Foundation" not in about:
-        print(f"stack: {compiler} is not gcc, whose -fstack-usage this needs")
+        print(f"stack: {compiler} is not gcc; skipped, since the test needs gcc's -fstack-usage")
         return 77
     os.makedirs(build, exist_ok=True)
     sources = [path for pattern in SOURCES for path in sorted(glob.glob(pattern, root_dir=root))

@@ -55,7 +55,7 @@ static bool near(const float *a, const float *b, size_t n, float tolerance) {
     return miss <= tolerance * largest + 1e-7F;
 }
 
-/* Samples, labels, weights; and a net of each kind. */
+/* Samples, labels and weights of a model, and its net on the reference and on the fast backend. */
 typedef struct bench {
     fed_arch arch;
     fedtrain_net *fast, *bfloat16, *reference;
@@ -114,7 +114,7 @@ static void compare_gradients(bench *b, const char *text) {
     check(near(b->grad, b->wanted, b->arch.trained, 0.1F), text, "bfloat16: a gradient far off");
 }
 
-/* The same few samples again and again: whatever learns, learns them. */
+/* Train on the same few samples again and again: the loss must fall. */
 static void train(bench *b, const char *text) {
     fed_error err = {0};
     fed_optimizer rule;

@@ -20,7 +20,7 @@ def net():
 
 
 def pictures(number, count):
-    """One device's own: of MNIST where FED_MNIST_DIR says where it is, else noise."""
+    """Return a device's own pictures and labels: of MNIST in the folder FED_MNIST_DIR, or noise if that is not set."""
     folder = os.environ.get("FED_MNIST_DIR")
     if folder is None:
         random = np.random.default_rng(number)
@@ -32,7 +32,7 @@ def pictures(number, count):
 
 
 def batches(data, number, round_number, steps):
-    """The batches of a device's round: the same whenever they are asked for."""
+    """Yield the batches of a device's round, the same ones at each call."""
     random = np.random.default_rng([number, round_number])
     for _ in range(steps):
         chosen = random.integers(0, len(data[1]), BATCH)
@@ -40,19 +40,19 @@ def batches(data, number, round_number, steps):
 
 
 class Loader:
-    """What fed.torch wants of a loader: batches, and the size of the data."""
+    """A loader with what fed.torch needs: batches, and the size of the data."""
 
     def __init__(self, data, number, told):
         self.dataset, self.given = data[1], batches(data, number, told.number, told.local_steps)
 
     def __iter__(self):
         for batch in self.given:
-            time.sleep(0.02)  # so that some kills come amid the training
+            time.sleep(0.02)  # so that some kills come in the middle of a training
             yield batch
 
 
 def device(url, ca, folder, token, number, count):
-    """A device's process, which may be killed."""
+    """Be a device, in a process of its own, which may be killed."""
     torch.set_num_threads(1)
     data = pictures(number, count)
     with fed.Client(url, ca, folder, token) as client:

@@ -10,7 +10,7 @@ MODEL = "tensors layer.weight 3x4 | layer.bias 5"
 
 
 class CoordinatorTest(unittest.TestCase):
-    """Has a coordinator of its own, which may be killed and started again."""
+    """A test case with a coordinator of its own, which may be killed and started again."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

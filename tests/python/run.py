@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = 580  # a guard, not a measure
+SECONDS = 580  # limit, so that the tests can't hang
 IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
 OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
@@ -37,7 +37,7 @@ def imports(python, modules):
 
 
 def find_python(root, modules):
-    """The first Python that can import all of these modules."""
+    """Return the first Python that can import all of these modules."""
     for python in (f"{root}/build/python-venv/bin/python", sys.executable, "/usr/bin/python3"):
         if imports(python, modules):
             return python
@@ -58,7 +58,7 @@ def run_tests(python, root, binaries, names, environment):
 
 
 def make_wheel(python, root, library, binaries, folder):
-    """The wheel's path."""
+    """Build the wheel, and return its path."""
     copy = folder / "tree"  # building writes beside the sources
     ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     shutil.copytree(pathlib.Path(root) / "fedclient" / "python", copy / "fedclient" / "python", ignore=ignored)
@@ -91,7 +91,7 @@ def install(python, wheel, folder):
 
 
 def check_libraries(own):
-    """What the wheel's files load beside their own libraries is glibc's, and zlib."""
+    """Check that the wheel's files load no libraries but the wheel's own, glibc's and zlib."""
     package = pathlib.Path(subprocess.run([own, "-c", "import fed; print(fed.__path__[0])"], stdout=subprocess.PIPE, text=True, cwd="/",
                                           check=True).stdout.strip())
     for file in (package / "libfedpy.so", package / "bin" / "fedserver", package / "bin" / "fedsim"):

@@ -19,7 +19,7 @@ class ClientTest(CoordinatorTest):
             def train(params, told):
                 seen.append((told.number, told.app, told.learning_rate, told.model))
                 self.assertEqual(params["layer.weight"].shape, (3, 4))
-                params["layer.bias"] += number  # in place, and a copy:
+                params["layer.bias"] += number  # one tensor is changed in place, the other one is a copy
                 return {"layer.weight": params["layer.weight"] + told.app["step"], "layer.bias": params["layer.bias"]}, 10, {"loss": number}
 
             client.run(train)
@@ -49,7 +49,7 @@ class ClientTest(CoordinatorTest):
         self.assertTrue(all(a != b for a, b in zip(seen, seen[1:])))
 
     def test_memory_of_kept_arrays_stays(self):
-        self.task(rounds=2, cohort=1, model="input 1024 | dense 1024")  # free() gives so much back to the system
+        self.task(rounds=2, cohort=1, model="input 1024 | dense 1024")  # so large that free() gives the memory back to the system
         kept = []
 
         def train(params, told):
@@ -84,7 +84,7 @@ class ClientTest(CoordinatorTest):
             with self.assertRaisesRegex(ValueError, r"the shape \(5,\), the model has \(3, 4\)"):
                 client.run(lambda params, told: (dict(params, **{"layer.weight": np.zeros(5)}), 1, {}))
             done = []
-            client.run(lambda params, told: (None, 1, {}), done.append)  # and then it trains
+            client.run(lambda params, told: (None, 1, {}), done.append)  # after all these failures it still trains
         self.assertIn("counted", [event["outcome"] for event in done])
 
     def test_other_metrics_go_to_the_coordinator(self):
@@ -112,7 +112,7 @@ class ClientTest(CoordinatorTest):
             self.assertIn("this device has no data", done["reason"])
 
     def test_it_stops_from_another_thread(self):
-        with self.client() as client:  # no task: it waits for one
+        with self.client() as client:  # no task: the client waits for one
             threading.Timer(0.3, client.stop).start()
             client.run(lambda params, told: (None, 1, {}))
 
@@ -130,7 +130,7 @@ class ClientTest(CoordinatorTest):
             fed.Client("https://127.0.0.1:1", self.folder + "/nosuch.pem", self.folder + "/x", "wrong")
         with self.client() as client:
             with self.assertRaisesRegex(fed.Error, "device0"):
-                self.client()  # the folder is taken
+                self.client()  # the first client uses this folder
         with self.assertRaisesRegex(RuntimeError, "closed"):
             client.step(lambda params, told: (None, 1, {}))
 

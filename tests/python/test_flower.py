@@ -11,7 +11,7 @@ from coordinator import CoordinatorTest
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 try:
-    with warnings.catch_warnings():  # its own dependencies warn of each other
+    with warnings.catch_warnings():  # flwr's own dependencies warn of each other
         warnings.simplefilter("ignore")
         import flwr.client
         from flwr.server.strategy.aggregate import aggregate
@@ -26,7 +26,7 @@ def first():
 
 
 def client(base, number):
-    """Least squares on a device's own points. It is written as Flower's documents have it, and knows nothing of us."""
+    """Return a client that fits least squares to a device's own points. It is written for Flower alone, as in Flower's documents."""
 
     class Own(base):
         def __init__(self):

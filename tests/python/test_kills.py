@@ -28,7 +28,7 @@ FOLD = 2.0 ** 30  # the sum's unit: docs/protocol.md, "A round"
 
 
 def train_plainly(model, number, samples, round_number):
-    """One device's round: the model after it, as one flat array for each tensor."""
+    """Train one device's round. Return the model after it, as an array for each tensor."""
     module = cnn.net()
     with torch.no_grad():
         for parameter, values in zip(module.parameters(), model):
@@ -43,7 +43,7 @@ def train_plainly(model, number, samples, round_number):
 
 
 def federate_plainly():
-    """The rounds, one after the other, in this process: a sum of integers, one division, one addition."""
+    """Compute the rounds one after the other in this process; each is a sum of integers, one division and one addition."""
     model = [parameter.detach().numpy().copy() for parameter in cnn.net().parameters()]
     for round_number in range(1, ROUNDS + 1):
         total = [np.zeros(values.shape, np.int64) for values in model]
@@ -69,7 +69,7 @@ class Kills(CoordinatorTest):
         fed.torch.save(cnn.net(), self.folder + "/first.safetensors")
         task = self.task(model=fed.torch.layout(cnn.net()), initial=self.folder + "/first.safetensors", rounds=ROUNDS, cohort=len(SAMPLES),
                          minimum=len(SAMPLES), local_steps=STEPS, batch=cnn.BATCH, learning_rate=RATE, deadline_s=60)
-        self.context = multiprocessing.get_context("forkserver")  # processes of their own, which need not import PyTorch anew
+        self.context = multiprocessing.get_context("forkserver")  # each process is forked from one that has imported PyTorch
         self.context.set_forkserver_preload(["cnn"])
         self.tokens = self.coordinator.tokens(len(SAMPLES))
         chance, kills = random.Random(int(os.environ.get("FED_TEST_SEED", "1"))), []

@@ -66,7 +66,7 @@ class Torch(CoordinatorTest):
             fed.torch.layout(torch.nn.Sequential(torch.nn.Linear(1, 1)).double())
 
     def federate(self, codec_up):
-        """Two devices with data of their own train small_net; the accuracy of the result on other data."""
+        """Let two devices with data of their own train small_net. Return the accuracy of the result on other data."""
         first = small_net()
         fed.torch.save(first, self.folder + "/first.safetensors")
         self.task(model=fed.torch.layout(first), initial=self.folder + "/first.safetensors", rounds=10, cohort=2, local_steps=4, learning_rate=0.1,

@@ -2,22 +2,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_world.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
 #include "fed_cluster.h"
+#include "fed_port.h"
 #include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
 
@@ -81,33 +79,6 @@ static void make_task(const kill_world *w, fedserver *home) {
 
 /* -- lines and ports -- */
 
-static bool is_free(unsigned host, unsigned port) {
-    const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const bool bound = bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
-    close(fd);
-    return bound;
-}
-
-/* Find a port that is free on all of these addresses. */
-static unsigned find_port(kill_world *w) {
-    enum { LOWEST = 20000, HIGHEST = 32000 };
-    for (;;) {
-        const unsigned port = LOWEST + fed_rng_below(&w->dice, HIGHEST - LOWEST);
-        bool all = is_free(BALANCER_AT, port) && port != w->front && port != w->devices_port;
-        for (unsigned k = 0; k < KILL_COORDINATORS && all; k++) {
-            all = is_free(COORDINATORS_AT + k, port) && is_free(LINES_AT + k, port) &&
-                  is_free(PEERS_AT + k, port);
-        }
-        if (all) {
-            return port;
-        }
-    }
-}
-
 static unsigned add_tcp(kill_world *w, unsigned from, unsigned to, unsigned port) {
     char near[CUT_ADDRESS], far[CUT_ADDRESS];
     snprintf(near, sizeof near, "127.0.0.%u:%u", from, port);
@@ -131,9 +102,9 @@ static unsigned add_local(kill_world *w, unsigned k, unsigned server) {
 
 static void lay_lines(kill_world *w) {
     int at = 0;
-    w->front = find_port(w);
-    w->devices_port = find_port(w);
-    w->cluster_port = find_port(w);
+    w->front = fed_port_keep();
+    w->devices_port = fed_port_keep();
+    w->cluster_port = fed_port_keep();
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
         for (unsigned server = 0; server < KILL_SERVERS; server++) {
             w->store_line[k][server] = add_local(w, k, server);

@@ -285,7 +285,7 @@ static size_t sum_up(const streams *all, size_t *wanted, size_t *open) {
 }
 
 nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan *plans,
-                          size_t count, int64_t limit_ms, void (*midway)(nic_world *w)) {
+                          size_t count, int64_t stall_ms, void (*midway)(nic_world *w)) {
     streams *all = calloc(1, sizeof *all);
     values *table = malloc(sizeof *table);
     assert_true(all != NULL && table != NULL && count <= NIC_STREAMS);
@@ -295,19 +295,22 @@ nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan 
     fill(table);
     fed_rng_init(&all->rng, 9, 0, 0);
     begin(all, w, plans);
-    int64_t until = fed_clock_monotonic_ms() + limit_ms;
-    size_t wanted = 0;
-    size_t open = 1;
+    int64_t until = fed_clock_monotonic_ms() + stall_ms;
+    size_t wanted = 0, got = 0, open = 1;
     while (open > 0) {
         turn(all);
-        size_t got = sum_up(all, &wanted, &open);
+        const size_t before = got;
+        got = sum_up(all, &wanted, &open);
+        if (got > before) {
+            until = fed_clock_monotonic_ms() + stall_ms;
+        }
         if (midway != NULL && got * 2 > wanted) {
             midway(w);
             midway = NULL;
         }
         if (fed_clock_monotonic_ms() > until) {
-            fail_msg("%s: after %d ms only %zu of %zu bytes have arrived, and %zu ends are open",
-                     what, (int)limit_ms, got, wanted, open);
+            fail_msg("%s: no byte arrived for %d ms; only %zu of %zu have, and %zu ends are open",
+                     what, (int)stall_ms, got, wanted, open);
         }
     }
     for (size_t k = 0; k < count; k++) {

@@ -33,11 +33,11 @@ typedef struct nic_tally {
 /**
  * Open `count` connections, send all bytes and receive them. Each received byte must be the byte
  * that was sent, or on a marked connection that of the rounded value. The test fails with the text
- * `what` at another byte, or after limit_ms.
+ * `what` at another byte, or if no byte arrives for stall_ms.
  *
  * midway called once, when half of all bytes have arrived; may be NULL
  */
 nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan *plans,
-                          size_t count, int64_t limit_ms, void (*midway)(nic_world *w));
+                          size_t count, int64_t stall_ms, void (*midway)(nic_world *w));
 
 #endif

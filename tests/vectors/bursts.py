@@ -1,7 +1,7 @@
 """Golden bursts (docs/codec-formats.md#bursts), by a coder that was written from the document alone.
 
-    bursts.py ROOT            exit status 1 if a file of tests/vectors/bursts is missing or another
-    bursts.py ROOT --write    writes those that are missing; what is there stays
+    bursts.py ROOT            exit status 1 if a file of tests/vectors/bursts is missing or differs
+    bursts.py ROOT --write    writes missing files; existing files are not changed
 
 One line of *.values and of *.decoded is one float, the eight hexadecimal digits of its bits. One
 line of *.bursts is one burst, two digits a byte. There is nothing else, so Verilog's $readmemh
@@ -29,7 +29,7 @@ WIDTHS = (0, 1, 2, 4)  # bytes, by tag
 
 
 def magnitude(bits):
-    """The magnitude of a float with these bits; None: infinite, or no number."""
+    """Return the magnitude of a float with these bits; None: it is infinite, or not a number."""
     exponent, mantissa = bits >> 23 & 255, bits & (1 << 23) - 1
     if exponent == 255:
         return None
@@ -37,7 +37,7 @@ def magnitude(bits):
 
 
 def bits_of(sign, fraction):
-    """The bits of a float that holds this fraction exactly, under 1 and no denormal; 0 has no sign."""
+    """Return the bits of the float that is exactly this fraction, which is below 1 and needs no denormal; 0 has no sign."""
     if fraction == 0:
         return 0
     exponent = 127
@@ -49,7 +49,7 @@ def bits_of(sign, fraction):
 
 
 def encode_value(bits, e):
-    """The tag and the payload."""
+    """Return the tag and the payload of a value."""
     a, sign = magnitude(bits), bits >> 31
     if a is None or a >= 1:
         return 3, bits.to_bytes(4, "little")
@@ -76,13 +76,13 @@ def burst_of(tags, payloads):
 def values_for(e):
     rng = random.Random(e)
     sign = 1 << 31
-    # The last below, the first of, and the next above each power of two from 2^-18 to 2^2.
+    # Each power of two from 2^-18 to 2^2, and the floats just below and just above it.
     values = [(exponent << 23) + step + s for exponent in range(109, 130) for step in (-1, 0, 1) for s in (0, sign)]
     values += [bits + s for s in (0, sign) for bits in (
         0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF)]
     values += [0] * (-len(values) % BURST)
     kinds = (0x2F000000, (126 - e // 2 << 23) + 0x123456, 0x3F5A5A5A, 0x40490FDB)
-    for kind in kinds:  # a burst of this kind; then, among each other kind, one at each place
+    for kind in kinds:  # a burst of this kind; then bursts of each other kind, with one value of this kind at each place
         values += [kind] * BURST
         values += [kind if place == k else other | sign
                    for other in kinds if other != kind for k in range(BURST) for place in range(BURST)]
@@ -118,7 +118,7 @@ def burst_lines(bursts):
 
 
 def files():
-    """Name and text of each."""
+    """Yield the name and the text of each file."""
     for e in LAST:
         values = values_for(e)
         coded = [encode_value(bits, e) for bits in values]
@@ -142,7 +142,7 @@ def compare(root, folder, wanted, write):
                 file.write(text)
         with open(path, encoding="ascii") as file:
             if file.read() != text:
-                print(f"{path}: not what this coder makes")
+                print(f"{path}: the file differs from what this coder makes")
                 wrong = 1
     return wrong
 

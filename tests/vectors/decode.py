@@ -1,6 +1,6 @@
 """Decode every golden message with a second implementation, written from docs/codec-formats.md and
-sharing no code with the library: what the document says is then enough to write a decoder, and it
-is what the library does.
+sharing no code with the library. If it succeeds, the document is enough to write a decoder, and the
+library does what the document says.
 
     decode.py ROOT      exit status 1 on a difference, or where a codec of the document has no
                         decoder here
@@ -32,7 +32,7 @@ def decode_float32(message, n):
 
 def unpack_runs(data, wanted):
     unpacked = []
-    before = 0  # the byte before, if it was one for a run
+    before = 0  # the byte before, if it stood for a run; else 0
     for byte in data:
         is_run = byte == 121 or byte >= 243
         require(not is_run or before in (0, 255), "a run that could have been longer")
@@ -43,7 +43,7 @@ def unpack_runs(data, wanted):
 
 
 def unpack_digits(m, packed, n):
-    """The values of bytes of five digits each."""
+    """Return the values of bytes that hold five digits each."""
     require(all(byte <= 242 for byte in packed), "a byte past 242")
     digits = [byte // power % 3 for power in (81, 27, 9, 3, 1) for byte in packed]
     require(all(digit == 1 for digit in digits[n:]), "padding that is not 1")
@@ -74,7 +74,7 @@ def golomb_gaps(reader, count, b):
 
 
 def rans_slots(reader, detail):
-    """For each of the 4096 slots its symbol, that one's first slot and number of slots."""
+    """Return for each of the 4096 slots its symbol, the symbol's first slot, and the symbol's number of slots."""
     weights, length = [], 0
     for _ in range(reader.bits(7) + 1):
         ones = 0
@@ -206,7 +206,7 @@ FORMS = {97: "bfloat16", 98: "int8"}
 
 
 def decode_values(reader, form, count):
-    """The bits of the values of a sparse codec."""
+    """Read the values of a sparse codec, and return their bits."""
     if form == "float32":
         sent = [reader.f32() for _ in range(count)]
     elif form == "bfloat16":
@@ -352,7 +352,7 @@ def decode_trunc(message, n):
 
 
 def inceptionn_value(reader, tag, exponents):
-    """One value; takes the e that could not have given it this tag out of exponents."""
+    """Read one value. Remove from exponents each e with which the value would have got another tag."""
     if tag == 0:
         return 0
     if tag == 3:
@@ -422,7 +422,7 @@ def unpack_stage_runs(packed, plain_len):
 
 
 def check_zstd_frame(packed, plain_len):
-    """One frame and nothing else, with plain_len in its head, by RFC 8878."""
+    """Check that packed is one Zstandard frame (RFC 8878) and nothing else, with plain_len in its head."""
     reader = Reader(packed)
     require(reader.bytes(4) == b"\x28\xb5\x2f\xfd", "no Zstandard frame")
     head = reader.u8()
@@ -481,7 +481,7 @@ class NibbleDecoder:
         return value
 
     def end(self):
-        """low is the whole number here, not just the part of it that is in view."""
+        """Check the packed bytes' end. low has all bits of the number here, not only its last 64."""
         for k in range(1, 9):
             unit = 1 << 64 - 8 * k
             w = (self.low + unit - 1) // unit * unit
@@ -506,7 +506,7 @@ def unpack_stage_entropy(packed, plain_len):
     return bytes(plain)
 
 
-# Name to id and function; None: its program is not installed.
+# For each stage its id and the function that unpacks it; None: the program that this needs is not installed.
 STAGES = {
     "runs": (1, unpack_stage_runs),
     "zstd": (2, unpack_stage_zstd if shutil.which("zstd") else None),
@@ -518,8 +518,8 @@ FLOAT32 = 1
 
 
 def decode_frame(reader, n, codec, stage):
-    """The values of a frame that should have n of them, from this codec (its id) and, if from any,
-    this stage (its name)."""
+    """Return the values of a frame. It must have n of them, be of this codec (an id) and, if it is packed by a stage, of this
+    stage (a name)."""
     head = reader.u8()
     require(head % 64 == codec, "another codec")
     require(reader.varint() == n, "another number of values")
@@ -535,7 +535,7 @@ def decode_frame(reader, n, codec, stage):
 
 
 def decode_envelope(message, sizes, statistics, task_small, codec, stage):
-    """The values of tensors of these sizes, one behind the other; the last ones may be statistics."""
+    """Return the values of tensors of these sizes, one after the other. The last tensors, as many as statistics says, are statistics."""
     reader = Reader(message)
     version = 3 if statistics > 0 else 2
     require(reader.bytes(3) == bytes([0xfe, 0xdc, version]), f"no envelope of version {version}")
@@ -558,7 +558,7 @@ PATCH_BLOCK = 65536
 
 
 def patch_words(reader, n):
-    """The words of a patch's block of n values."""
+    """Return the words of a patch's block of n values."""
     how, body = reader.u8(), Reader(reader.bytes(reader.varint()))
     require(how < 3, "a block of another kind")
     if how == 0:
@@ -575,12 +575,12 @@ def patch_words(reader, n):
 
 
 def in_order(bits):
-    """A float's bits to its place among all floats, and back."""
+    """Turn a float's bits into its place in the order of all floats, or the place into bits."""
     return bits ^ 0x7FFFFFFF if bits >= SIGN else bits
 
 
 def decode_patch(message, start):
-    """What the values of these bits become."""
+    """Return the bits of the values that the patch makes of values with the bits in start."""
     reader, values = Reader(message), []
     for at in range(0, len(start), PATCH_BLOCK):
         block = start[at:at + PATCH_BLOCK]
@@ -593,7 +593,7 @@ def decode_patch(message, start):
 
 
 def documented_codecs(root):
-    """Name to id, from the sections that begin with "Codec id"."""
+    """Return {name: id} of the document's sections that begin with "Codec id"."""
     with open(os.path.join(root, "docs/codec-formats.md"), encoding="utf-8") as file:
         sections = re.findall(r"^## (\S+)\n+Codec id (\d+)\.", file.read(), re.MULTILINE)
     return {name: int(codec_id) for name, codec_id in sections}
@@ -604,7 +604,7 @@ WORDS = ("spec", "small", "tensors", "statistics", "input", "message", "decoded"
 
 
 def read_vector(path):
-    """The data of each word; "COUNT*WORD" is COUNT times the word, '#' begins a comment."""
+    """Return the data after each word of a vector's file; "COUNT*WORD" is COUNT times the word, '#' begins a comment."""
     fields, current = {}, None
     with open(path, encoding="ascii") as file:
         words = [word for line in file if not line.startswith("#") for word in line.split()]
@@ -622,7 +622,7 @@ def numbers(vector, word):
 
 
 def check_values(vector, decode):
-    """What is wrong with a vector that decode(message, n) reads, or None."""
+    """Return what is wrong with a vector that decode(message, n) reads, or None."""
     wanted = numbers(vector, "decoded")
     try:
         decoded = decode(bytes(numbers(vector, "message")), len(wanted))
@@ -637,28 +637,28 @@ def check_values(vector, decode):
 
 
 def check_packed(vector, unpack):
-    """What is wrong with a vector of a second stage, or None."""
+    """Return what is wrong with a vector of a second stage, or None."""
     plain = bytes(numbers(vector, "plain"))
     try:
         unpacked = unpack(bytes(numbers(vector, "packed")), len(plain))
     except Refused as refused:
         return f"refused: {refused}"
-    return None if unpacked == plain else "it unpacks to something else"
+    return None if unpacked == plain else "the packed bytes unpack to other bytes than \"plain\""
 
 
 def check_patch(vector):
-    """What is wrong with a patch, or None."""
+    """Return what is wrong with a patch, or None."""
     wanted = numbers(vector, "to")
     start = [0] * len(wanted) if vector["from"] == ["none"] else numbers(vector, "from")
     try:
         values = decode_patch(bytes(numbers(vector, "patch")), start)
     except Refused as refused:
         return f"refused: {refused}"
-    return None if values == wanted else "it leads to other values"
+    return None if values == wanted else "the patch makes other values than \"to\""
 
 
 class Report:
-    """What came of the vectors."""
+    """Counts the vectors that were checked or skipped, and keeps the failures."""
 
     def __init__(self):
         self.checked, self.skipped, self.failures = 0, {}, []

@@ -19,7 +19,7 @@ def decode_randk(message, n):
     reader = Reader(message)
     values, k = [0] * n, reader.varint()
     require(k <= n and (k > 0 or n == 0), "a bad number of values")
-    draw = reader.f32() if k > 0 else 0  # not a float, but four bytes as well
+    draw = reader.f32() if k > 0 else 0  # an integer, read by its four bytes
     for i in range(k):
         begin, end = i * n // k, (i + 1) * n // k
         word = philox_block((draw, 0), (i // 4, 0, 0, 0))[i % 4]
@@ -31,7 +31,7 @@ def decode_randk(message, n):
 
 
 def levels(reader, n, bits):
-    """Numbers in two's complement, and zeros to the end of the byte."""
+    """Read n numbers in two's complement, and the zeros up to the end of the byte."""
     codes = [reader.bits(bits) for _ in range(n)]
     reader.end_of_bits(0)
     reader.end()
@@ -40,7 +40,7 @@ def levels(reader, n, bits):
 
 
 def buckets(reader, n, head):
-    """For each bucket its head, its levels, and the number of levels of a sign."""
+    """Return for each bucket its head, its levels, and the largest level that there can be."""
     bits, shift = reader.u8(), reader.u8()
     require(2 <= bits <= 8 and 6 <= shift <= 13, "bad bits, or a bad shift")
     starts = range(0, n, 2**shift)
@@ -76,7 +76,7 @@ MAGNITUDES = {1: (1,), 2: (464, 1546), 3: (251, 774, 1376, 2204), 4: (131, 397, 
 
 
 def eden_widths(n, shift):
-    """The width of each bucket."""
+    """Return the width of each bucket."""
     widths = [2**shift] * (n >> shift)
     rest = n % 2**shift
     return widths + ([max(8, 1 << (rest - 1).bit_length())] if rest else [])
@@ -99,7 +99,7 @@ def decode_eden(message, n):
     reader, values = Reader(message), []
     bits, shift = reader.u8(), reader.u8()
     require(1 <= bits <= 4 and 6 <= shift <= 10, "bad bits, or a bad shift")
-    draw, widths = reader.f32(), eden_widths(n, shift)  # the draw is no float, but four bytes as well
+    draw, widths = reader.f32(), eden_widths(n, shift)  # the draw is an integer, read by its four bytes
     scales = [reader.f32() for _ in widths]
     table = MAGNITUDES[bits] + tuple(-one for one in MAGNITUDES[bits])
     for scale, width in zip(scales, widths):
@@ -119,7 +119,7 @@ def powersgd_numbers(reader, form, count):
 
 
 def rounded(value):
-    """To binary32; infinite where it is too large for that."""
+    """Round to binary32; a value that is too large becomes infinite."""
     try:
         return float_of(bits_of(value))
     except OverflowError:
@@ -127,7 +127,7 @@ def rounded(value):
 
 
 def powersgd_product(p, q):
-    """The bits of the sum of the products, beginning with +0, of one row of P and one of Q."""
+    """Return the bits of the sum of products of one row of P and one of Q. The sum begins with +0."""
     total = 0.0
     for a, b in zip(p, q):
         total = rounded(total + rounded(a * b))
@@ -146,7 +146,7 @@ def decode_powersgd(message, n):
         reader.end()
         require(all(map(is_finite, values)) and any(value & ~SIGN for value in values), "bad values")
         return values
-    form, rows = reader.u8(), reader.f32()  # the rows are no float, but four bytes as well
+    form, rows = reader.u8(), reader.f32()  # the number of rows is an integer, read by its four bytes
     require(rank <= 32 and form <= 1 and rows > 0 and n % rows == 0, "a bad rank, form or number of rows")
     require(len(message) < 1 + 4 * n, "a product that is not shorter than the values")
     columns = n // rows

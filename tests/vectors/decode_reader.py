@@ -1,8 +1,8 @@
-"""What decoders read a message with, and how they refuse it: for decode.py."""
+"""The reader by which decode.py's decoders read a message, and the way in which they refuse one."""
 # SPDX-License-Identifier: Apache-2.0
 import struct
 
-INFINITY, SIGN = 0x7F800000, 0x80000000  # of a binary32 number's bits
+INFINITY, SIGN = 0x7F800000, 0x80000000  # as bits of a binary32 number
 
 
 class Refused(Exception):
@@ -15,7 +15,7 @@ def require(condition, why):
 
 
 class Reader:
-    """Bytes in order; after bits() the rest is read as a bit stream."""
+    """Reads a message's bytes in order. After bit() or bits(), end_of_bits() must come before the next byte."""
 
     def __init__(self, message):
         self.message = message
@@ -61,14 +61,14 @@ class Reader:
         return value
 
     def end_of_bits(self, padding):
-        """The rest of the last byte must be bits of this kind."""
+        """Check that the rest of the last byte consists of this bit."""
         while self.bit_at % 8 != 0:
             require(self.bit() == padding, "wrong padding")
         self.at += self.bit_at // 8
         self.bit_at = 0
 
     def end(self):
-        require(self.at == len(self.message), "bytes behind the end")
+        require(self.at == len(self.message), "bytes after the message's end")
 
 
 def is_finite(bits):
@@ -80,5 +80,5 @@ def float_of(bits):
 
 
 def bits_of(value):
-    """Of a number in binary64, rounded to binary32: to nearest, ties to even."""
+    """Return the bits of a binary64 number, rounded to binary32: to nearest, ties to even."""
     return struct.unpack("<I", struct.pack("<f", value))[0]

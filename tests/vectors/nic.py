@@ -1,7 +1,7 @@
 """Golden frames of the offload NIC, by a NIC that was written from docs/nic-format.md alone.
 
-    nic.py ROOT            exit status 1 if a file of tests/vectors/nic is missing or another
-    nic.py ROOT --write    writes those that are missing; what is there stays
+    nic.py ROOT            exit status 1 if a file of tests/vectors/nic is missing or differs
+    nic.py ROOT --write    writes missing files; existing files are not changed
 
 Files hold one frame each, from the Ethernet header on, as bytes of two hexadecimal digits, 16 a line:
 Verilog's $readmemh reads them.
@@ -29,7 +29,7 @@ TIMESTAMPS = bytes([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2])
 
 
 def total(data):
-    """The one's complement sum of RFC 1071."""
+    """Return the one's complement sum of 16-bit words, as RFC 1071 defines it."""
     data += b"\0" * (len(data) % 2)
     value = sum(struct.unpack(f">{len(data) // 2}H", data))
     while value > 0xFFFF:
@@ -38,7 +38,7 @@ def total(data):
 
 
 class Packet:
-    """What the frame of a segment is made of."""
+    """The fields of a TCP segment's frame."""
 
     def __init__(self, family, port, payload, seq, tos=MARKED, vlans=0, ip_words=0, options=b"", flags=ACK):
         self.family, self.port, self.payload, self.seq, self.tos = family, port, payload, seq, tos
@@ -79,7 +79,7 @@ class Packet:
 
 
 def split(plain, seq):
-    """Lead, the bits of whole floats, tail."""
+    """Split a payload into its lead, the bits of its whole floats, and its tail."""
     lead = min(-(seq - ISN - 1) % 4, len(plain))
     n = (len(plain) - lead) // 4
     end = lead + 4 * n
@@ -87,7 +87,7 @@ def split(plain, seq):
 
 
 def compress(packet, e):
-    """The packet that a NIC sends."""
+    """Return the packet that a NIC sends for this one."""
     lead, values, tail = split(packet.payload, packet.seq)
     coded = [bursts.encode_value(bits, e) for bits in values]
     coded += [(0, b"")] * (-len(coded) % bursts.BURST)
@@ -104,14 +104,14 @@ def rounded(packet, e):
 
 
 def floats(rng, n):
-    """Bits of values from -2^-5 to 2^-5, some larger."""
+    """Return the bytes of n floats from -2^-5 to 2^-5, some of them larger."""
     return b"".join(struct.pack("<f", rng.uniform(-1, 1) * 2.0 ** rng.choice((-5, -5, -6, -9, -12, 0, 3))) for _ in range(n))
 
 
 def cases():
-    """Name, e, packet."""
+    """Yield name, e and packet of each case."""
     rng = random.Random(22)
-    for k, lead in enumerate((0, 1, 2, 3)):  # and a tail
+    for k, lead in enumerate((0, 1, 2, 3)):  # each case has a tail, too
         yield f"lead{lead}", 10, Packet(4, 40000 + k, floats(rng, 60)[4 - lead if lead else 0:-1 - k], ISN + 5 - lead)
     full = floats(rng, 362)
     yield "full", 10, Packet(4, 40010, full, ISN + 1, options=TIMESTAMPS, flags=ACK | PSH)
@@ -136,7 +136,7 @@ def text_of(frame):
 
 
 def files():
-    """Name and text of each."""
+    """Yield the name and the text of each file."""
     lines = ""
     for name, e, packet in cases():
         sent = compress(packet, e)

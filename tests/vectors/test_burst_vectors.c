@@ -1,6 +1,6 @@
 /* Golden bursts, vectors/bursts: encoded, decoded and rounded, on each unit of vector instructions.
- * vectors/bursts.py made them and says what each file holds. They are never changed, only added
- * to: a card must read what another one sends. */
+ * vectors/bursts.py made them and says what each file holds. Files are added, but never changed, as
+ * a card must read what an older card sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -17,7 +17,7 @@ typedef struct list {
     size_t len;
 } list;
 
-/* Read hexadecimal numbers. False: there is no such file. */
+/* Read a file of hexadecimal numbers. Returns false if there is no such file. */
 static bool read_list(const char *name, const char *kind, list *l) {
     char path[1024];
     uint8_t *text = NULL;

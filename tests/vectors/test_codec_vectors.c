@@ -1,13 +1,13 @@
 /*
  * Golden messages: vectors/codecs/NAME.txt of one tensor, vectors/envelopes/NAME.txt of a model.
- * The former were made by independent implementations of docs/codec-formats.md, which the history
- * keeps (`git log -- 'tests/vectors/encode*.py'`); decode.py is another, and also reads the latter.
- * They are never changed, only added to: what was once sent must stay readable.
+ * The messages of tensors were made by independent implementations of docs/codec-formats.md, which
+ * git keeps (git log -- 'tests/vectors/encode*.py'). decode.py is another implementation, and also
+ * reads the envelopes. Files are added, but never changed: what was once sent must stay readable.
  *
- * A file has comments (#) and the words spec, input, message, decoded and residual, in envelopes
- * also small, tensors (the sizes) and how many of these are statistics, each followed by its data:
- * floats as the hexadecimal digits of their bits, bytes as two such digits, other numbers in such
- * digits too, any of them with "COUNT*" before it for a repetition.
+ * A file has comments (#), and words that are each followed by their data: spec, input, message,
+ * decoded and residual. Envelopes also have small, tensors (their sizes) and statistics (how many
+ * of the tensors are statistics). Floats are the hexadecimal digits of their bits, bytes are two
+ * such digits, and other numbers are hexadecimal, too. "COUNT*" before an item repeats it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_vectors.h"
@@ -78,7 +78,7 @@ static void check_envelope(const codec_vector *v) {
     fed_layout_free(&layout);
 }
 
-/* None may be lost. */
+/* The least numbers below make sure that no vector is lost. */
 FED_TEST(old_messages_decode_and_encode_as_they_always_did) {
     assert_true(codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/codecs", check_vector) >= 140);
 }

@@ -1,6 +1,6 @@
 /* Golden frames, vectors/nic: what two cards make of them. vectors/nic.py made them and says what
- * each file holds. They are never changed, only added to: a card must read what another one sends.
- */
+ * each file holds. Files are added, but never changed, as a card must read what an older card
+ * sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/file.h"
 #include "fed_cases.h"
@@ -35,7 +35,7 @@ static void read_frame(const char *name, const char *kind, hex_file *frame) {
 
 static uint8_t memory[FRAME_ROOM];
 
-/* The connection's SYN and its answer pass the card that will compress. */
+/* Let the connection's SYN and its answer pass the card, so that the card will compress. */
 static void agree(fednic_nic *card, nic_shape shape) {
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
     nic_heap *heap = nic_heap_new();
@@ -56,7 +56,7 @@ static void agree(fednic_nic *card, nic_shape shape) {
     nic_heap_free(heap);
 }
 
-/* What the card makes of one frame is that other one. */
+/* Check that the card turns the frame in the file `from` into the frame in the file `to`. */
 static void assert_becomes(fednic_nic *card, fednic_side side, const char *name, const char *from,
                            const char *to) {
     static hex_file given, wanted;
@@ -89,7 +89,7 @@ FED_TEST(two_nics_do_what_the_document_says) {
         fednic_nic *near = NULL, *far = NULL;
         assert_fed_ok(fednic_nic_new(&options, &near, NULL));
         options.e = 10;
-        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* which knows no connection */
+        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* has seen no connection */
         agree(near, shape);
         assert_becomes(near, FEDNIC_HOST, name, ".host", ".wire");
         assert_becomes(far, FEDNIC_WIRE, name, ".wire", ".peer");

@@ -1,10 +1,10 @@
 /*
- * Golden patches: vectors/patches/NAME.txt. Never changed, only added to; decode.py, which shares
- * no code with the library, reads them too.
+ * Golden patches: vectors/patches/NAME.txt. Files are added, but never changed. decode.py, which
+ * shares no code with the library, reads them, too.
  *
- * A file has comments (#) and the words from, to and patch. Behind the first two stand the values'
- * bits as eight hexadecimal digits, behind from "none" for nothing; behind patch its bytes as two.
- * "COUNT*" before any of them is a repetition.
+ * A file has comments (#) and the words from, to and patch. After from and to, eight hexadecimal
+ * digits are the bits of a value; from can also have "none", for a snapshot. After patch, two
+ * digits are a byte. "COUNT*" before an item repeats it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
@@ -16,7 +16,7 @@ enum { VALUES = 70000, BYTES = 4 * VALUES };
 
 typedef struct vector {
     char name[VECTOR_NAME];
-    vector_words from, none, to, patch; /* none.named: there is nothing to begin with */
+    vector_words from, none, to, patch; /* none.named: the patch is a snapshot */
 } vector;
 
 static void check_vector(const vector *v) {
@@ -33,7 +33,7 @@ static void check_vector(const vector *v) {
     fed_writer_growing(&w);
     assert_fed_ok(fedcodec_patch_write(v->none.named ? NULL : from, to, n, &w));
     if (w.len != v->patch.len || memcmp(w.data, patch, w.len) != 0) {
-        fail_msg("%s: it is now written in another way", v->name);
+        fail_msg("%s: the library now writes this patch with other bytes", v->name);
     }
     assert_fed_ok(fedcodec_patch_apply(patch, v->patch.len, from, n));
     assert_memory_equal(from, to, n * sizeof *to);
@@ -51,5 +51,5 @@ FED_TEST(old_patches_are_read_and_written_as_they_always_were) {
     for (; vector_files_next(&files, fields, 4, v.name); count++) {
         check_vector(&v);
     }
-    assert_true(count >= 6); /* none may be lost */
+    assert_true(count >= 6); /* so that no vector is lost */
 }

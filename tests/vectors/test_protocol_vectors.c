@@ -1,11 +1,11 @@
 /*
  * A device's conversation with the coordinator as it was in each released version of the protocol:
- * vectors/protocol/vN.txt, replayed against today's coordinator. Never changed, only added to.
+ * vectors/protocol/vN.txt, replayed with today's coordinator. Files are added, but never changed.
  *
- * A file has comments (#), the task's JSON behind "task", and requests ("> METHOD PATH?QUERY") with
- * their answers ("< STATUS", or "< STATUS WORD" for a refusal), each followed by its body: bytes as
- * two hexadecimal digits. ?? is any byte; LEASE the 8 bytes that the coordinator made up when it
- * last said them.
+ * A file has comments (#), the task's JSON after "task", and requests ("> METHOD PATH?QUERY") with
+ * their answers ("< STATUS", or "< STATUS WORD" for a refusal). Each is followed by its body: bytes
+ * as two hexadecimal digits. ?? is any byte. LEASE is 8 bytes: any bytes in an answer, and in a
+ * request the bytes of the last LEASE in an answer.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
@@ -26,7 +26,7 @@ typedef struct replay {
     coordinator coordinator;
     test_device device;
     const char *file;
-    int line; /* of the message under way */
+    int line; /* where the present message begins */
     char request[300];
     pattern body;
     answer answer; /* to the last request; status 0: none */
@@ -68,7 +68,7 @@ static void send_request(replay *r) {
                                 query != NULL ? query : "", bytes, r->body.len);
 }
 
-/* The answer's bytes in the form of these files, so that a failure shows what to compare. */
+/* Fail, and print the answer's bytes in the form of these files, to compare them. */
 static void refuse(const replay *r, const char *what) {
     char hex[3 * 256 + 1] = "";
     for (size_t k = 0; k < r->answer.len && k < 256; k++) {
@@ -92,14 +92,15 @@ static void compare_answer(replay *r, int status) {
     }
 }
 
-/* Of a refusal the status and its word are the protocol, and the sentence is for people. */
+/* Compare a refusal's status and word. Its sentence is for people, and may change. */
 static void compare_refusal(replay *r, int status, const char *word) {
     if (r->answer.status != status || strcmp(r->answer.error, word) != 0) {
         refuse(r, "another status or word");
     }
 }
 
-/* A message is whole when the next one begins. */
+/* Send a request, or compare an answer. Called when the next message begins, so this one is whole.
+ */
 static void end_message(replay *r) {
     if (r->request[0] == '<') {
         int status = 0;
@@ -156,7 +157,7 @@ static void replay_file(const char *path) {
         at = next;
     }
     end_message(r);
-    assert_true(r->leased); /* it was a whole conversation */
+    assert_true(r->leased); /* the conversation has come to a lease */
     answer_free(&r->answer);
     coordinator_teardown(&r->coordinator);
     free(text);

@@ -1,10 +1,10 @@
 /*
  * Golden bytes of the second stages: vectors/stages/NAME.txt. They were made by an independent
- * implementation of docs/codec-formats.md, or by a zstd program, and are never changed, only added
- * to.
+ * implementation of docs/codec-formats.md, or by a zstd program. Files are added, but never
+ * changed.
  *
- * A file has comments (#) and the words stage, plain and packed, followed by the stage's name or by
- * bytes as two hexadecimal digits, with "COUNT*" before them for a repetition.
+ * A file has comments (#) and the words stage, plain and packed. stage is followed by the stage's
+ * name, the others by bytes as two hexadecimal digits. "COUNT*" before a byte repeats it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
@@ -20,7 +20,7 @@ static const fedcodec_stage *stage_named(const char *name) {
             return fedcodec_stage_at(k);
         }
     }
-    assert_string_equal(name, "zstd"); /* which a build may lack */
+    assert_string_equal(name, "zstd"); /* a build may lack only zstd */
     return NULL;
 }
 
@@ -36,8 +36,8 @@ static void check_vector(const char *name, const char *stage, const vector_words
     vector_bytes(name, packed, wanted);
     size_t len = s->pack(from, plain->len, dst, sizeof dst);
     bool is_same = len == packed->len && memcmp(dst, wanted, len) == 0;
-    if (!is_same && strcmp(stage, "zstd") != 0) { /* its bytes are the library's matter */
-        fail_msg("%s: it is now packed in another way", name);
+    if (!is_same && strcmp(stage, "zstd") != 0) { /* each release of zstd may write other bytes */
+        fail_msg("%s: the stage now packs these bytes in another way", name);
     }
     assert_fed_ok(s->unpack(wanted, packed->len, dst, plain->len));
     assert_memory_equal(dst, from, plain->len);
@@ -54,5 +54,5 @@ FED_TEST(old_bytes_unpack_and_pack_as_they_always_did) {
     for (; vector_files_next(&files, fields, 3, name); count++) {
         check_vector(name, stage, &plain, &packed);
     }
-    assert_true(count >= 17); /* none may be lost */
+    assert_true(count >= 17); /* so that no vector is lost */
 }

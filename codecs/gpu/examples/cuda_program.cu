@@ -1,4 +1,4 @@
-/* Somebody's CUDA program, with a stream and memory of its own, that calls a codec:
+/* An example: a CUDA program with its own stream and memory compresses an array on the GPU.
  * nvcc cuda_program.cu $(pkg-config --cflags --libs libfedcodecsgpu) */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cstdio>
@@ -13,7 +13,7 @@ __global__ void make_gradient(float *x) {
     x[i] = (float)((i * 7919ULL) % 2003) * 1e-6f - 1e-3f;
 }
 
-/* x, residual and message are the program's, and so is the stream. */
+/* x, residual, message and the stream belong to the calling program. */
 static fed_status compress(cudaStream_t queue, float *x, float *residual, uint8_t *message,
                            size_t cap, const fedcodec *codec, fedcodec_gpu_head *result,
                            fed_error *err) {
@@ -33,7 +33,7 @@ static fed_status compress(cudaStream_t queue, float *x, float *residual, uint8_
     fedcodec_gpu_free(coder);
     fed_gpu_free(gpu, work);
     fed_gpu_free(gpu, head);
-    fed_gpu_stream_free(stream); /* the stream stays the program's */
+    fed_gpu_stream_free(stream); /* leaves the program's CUDA stream open */
     fed_gpu_close(gpu);
     return FED_OK;
 }
@@ -52,7 +52,7 @@ int main() {
     if (cudaStreamCreate(&queue) != cudaSuccess || cudaMalloc(&x, N * sizeof *x) != cudaSuccess ||
         cudaMalloc(&residual, N * sizeof *x) != cudaSuccess ||
         cudaMalloc(&message, cap) != cudaSuccess) {
-        return std::puts("no CUDA device"), 77;
+        return std::puts("no CUDA device found; the example needs one"), 77;
     }
     cudaMemsetAsync(residual, 0, N * sizeof *x, queue);
     make_gradient<<<N / 256, 256, 0, queue>>>(x);

@@ -1,4 +1,5 @@
-/* Somebody's OpenCL program, with a context, a queue and buffers of its own, that calls a codec:
+/* An example: an OpenCL program with its own context, queue and buffers compresses an array on the
+ * GPU.
  * cc opencl_program.c $(pkg-config --cflags --libs libfedcodecsgpu) -lOpenCL */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -11,7 +12,8 @@
 
 enum { N = 1 << 20 };
 
-/* x, residual and message are the program's. What comes back is the codec's length and status. */
+/* x, residual and message belong to the calling program. *result becomes the message's length and
+ * the codec's status. */
 static fed_status compress(cl_command_queue queue, cl_mem x, cl_mem residual, cl_mem message,
                            size_t cap, const fedcodec *codec, fedcodec_gpu_head *result,
                            fed_error *err) {
@@ -33,8 +35,8 @@ static fed_status compress(cl_command_queue queue, cl_mem x, cl_mem residual, cl
     fedcodec_gpu_free(coder);
     fed_gpu_free(gpu, work);
     fed_gpu_free(gpu, head);
-    fed_gpu_stream_free(stream); /* the queue stays the program's */
-    fed_gpu_close(gpu);          /* so do the buffers */
+    fed_gpu_stream_free(stream); /* leaves the program's queue open */
+    fed_gpu_close(gpu);          /* leaves the program's buffers allocated */
     return FED_OK;
 }
 
@@ -46,7 +48,7 @@ int main(void) {
     fed_error err = {.text = ""};
     if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
         clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
-        return puts("no OpenCL device"), 77;
+        return puts("no OpenCL device found; the example needs one"), 77;
     }
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, NULL);
@@ -72,7 +74,7 @@ int main(void) {
     clEnqueueReadBuffer(queue, message, CL_TRUE, 0, head.len, bytes, 0, NULL, NULL);
     float *decoded = malloc(N * sizeof *decoded);
     if (fedcodec_decode(codec.vtable, bytes, head.len, decoded, N) != FED_OK) {
-        return EXIT_FAILURE; /* on the processor: the same format */
+        return EXIT_FAILURE; /* the processor decodes what the GPU encoded */
     }
     printf("%u bytes instead of %zu\n", head.len, N * sizeof(float));
     return EXIT_SUCCESS;

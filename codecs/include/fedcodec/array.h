@@ -14,7 +14,7 @@ FED_API_BEGIN
 
 /*
  * A message is an envelope of one tensor (fedcodec/envelope.h, docs/codec-formats.md). Every
- * function allocates what it needs while it runs, and may be called from several threads at once,
+ * function allocates and frees the memory that it needs. Several threads may call them at once
  * with different arrays. After a failure *err has a sentence.
  */
 

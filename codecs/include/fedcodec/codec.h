@@ -1,4 +1,5 @@
-/* Gradient codecs: one tensor of float32 values to few bytes and back, with error feedback. */
+/* Gradient codecs: compress one tensor of float32 values to few bytes and back, with error
+ * feedback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_H
 #define FEDCODEC_CODEC_H
@@ -40,7 +41,7 @@ enum { FEDCODEC_PARAMS = 4, FEDCODEC_SPEC = 64 };
 /** One parameter of a codec. */
 typedef fed_param fedcodec_param;
 
-/** A codec without parameters: fedcodec/codec_vtable.h. */
+/** What defines a codec, without its parameters' values: fedcodec/codec_vtable.h. */
 typedef struct fedcodec_vtable fedcodec_vtable;
 
 /** A codec with its parameters: what a spec string means. Plain data, copy it freely. */
@@ -49,37 +50,35 @@ typedef struct fedcodec {
     double param[FEDCODEC_PARAMS]; /* in the order of vtable->params */
     uint8_t stage;                 /* id of the envelope's second stage; 0: none */
 
-    /* Set these after fedcodec_parse, which makes them NULL and false. */
-    const fed_pool *pool; /* not NULL: encodes parts of a large tensor side by side, to the same
-                           * bytes; for instance fed_threads_pool's */
-    bool unguarded;       /* true: an encode that fails with FED_ENONFINITE may spoil the residual.
-                           * Saves a pass over the input; for residuals that are copies */
+    /* Members that fedcodec_parse sets to NULL and false. A caller may set them afterwards. */
+    const fed_pool *pool; /* NULL, or a thread pool for parts of a large tensor; same result */
+    bool unguarded;       /* FED_ENONFINITE may spoil the residual; saves a pass over x */
 } fedcodec;
 
 /**
- * Understand a spec string, which is the same in a config, a task, a report and on the command
- * line:
+ * Parse a spec string. A config, a task, a report and the command line use the same strings:
  *
  *     float32   sbc:p=0.01   3lc:s=1.75   3lc:s=1.75+entropy
  *
- * It is the codec's name; then ':' and key=value pairs with commas between them, each with a
- * default; then '+' and a second stage, with which an envelope packs the codec's messages once
- * more, without loss: "runs", "entropy", or "zstd" if the library was built with libzstd. Codecs
- * and their formats are in docs/codec-formats.md.
+ * A spec is the codec's name; then ':' and key=value pairs with commas between them. A key that is
+ * left out has its default. A second stage may follow after a '+': "runs", "entropy", or "zstd" if
+ * the library was built with libzstd. An envelope packs the codec's messages with it once more,
+ * without loss. Codecs and their formats are in docs/codec-formats.md.
  *
- * FED_EINVAL: *err names the wrong word, and what would be right (the codecs that there are, a
- * codec's keys, a parameter's range).
+ * FED_EINVAL: *err names the wrong word and what is allowed (the names of codecs, a codec's keys,
+ * a parameter's range).
  */
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
 
-/** The canonical spec of a codec, each parameter named: "sbc:p=0.01". A parameter whose value is a
- * word is named if it is not the default: "sbc:p=0.01,pos=auto". dst holds FEDCODEC_SPEC
- * characters. */
+/** Write the canonical spec of a codec, which names each number: "sbc:p=0.01". A parameter whose
+ * value is a word is named only if it is not the default: "sbc:p=0.01,pos=auto". dst holds
+ * FEDCODEC_SPEC characters. */
 void fedcodec_format(const fedcodec *codec, char *dst);
 
 /* -- Compress -- */
 
-/** Most bytes that fedcodec_encode can write for n values, and the work memory that it needs. */
+/** The most bytes that fedcodec_encode can write for n values, and the bytes of work memory that
+ * it needs. */
 size_t fedcodec_bound(const fedcodec *codec, size_t n);
 size_t fedcodec_work_size(const fedcodec *codec, size_t n);
 
@@ -91,22 +90,21 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
  * operation. A codec without feedback loses what it leaves out: residual_after == 0.
  *
- * residual  float32[n], zeros at first; the caller keeps it from one call to the next. NULL: it
- *           is 0 now, and what the message leaves out is not kept, which is faster. Not for
- *           codecs that need it (fedcodec_needs_residual)
- * x         float32[n]; NULL: nothing to add. Only read
+ * residual  float32[n], zeros at first; the caller keeps it from one call to the next. NULL stands
+ *           for zeros: what the message leaves out is lost, and the call is faster. Codecs for
+ *           which fedcodec_needs_residual is true do not take NULL
+ * x         float32[n], only read; NULL: nothing is added
  * work      fedcodec_work_size bytes, aligned for any type; NULL if that is 0
- * cap       of dst, in bytes, like *len
+ * cap       size of dst in bytes; *len becomes the length of the message
  *
- * The message is the codec's own. A second stage is applied by the envelope, which says for each
- * tensor whether the stage made it shorter.
+ * The message is the codec's own. A second stage is applied by the envelope, which records for
+ * each frame whether the stage made it shorter.
  *
- * Errors                               changes
- *     FED_ENOSPC      cap < bound      nothing
- *     FED_EINVAL      a parameter out  nothing
- *                     of range
- *     FED_ENONFINITE  NaN or infinity  nothing, if x brought it in; a residual that was not finite
- *                     in residual + x  before, or that is unguarded, is spoilt
+ * Errors
+ * FED_ENOSPC      cap is less than fedcodec_bound; nothing changes
+ * FED_EINVAL      a parameter is out of range; nothing changes
+ * FED_ENONFINITE  residual + x has a NaN or an infinity. If x brought it in, nothing changes. A
+ *                 residual that was not finite before, or that is unguarded, is spoilt
  */
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;
@@ -121,12 +119,12 @@ fed_status fedcodec_decode(const fedcodec_vtable *codec, const uint8_t *src, siz
 fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float w,
                          float *y, size_t n) FED_CHECKED;
 
-/** Scale of fedcodec_fold: 2^30. */
+/** fedcodec_fold multiplies values by 2^30. */
 #define FEDCODEC_FOLD_BITS 30
 /** fedcodec_fold refuses values of a larger magnitude: 2^4. */
 #define FEDCODEC_FOLD_LIMIT 16.0f
-/** fedcodec_fold refuses weights from this one on. While the sum of all weights is below it, the
- * accumulator can't overflow. */
+/** fedcodec_fold refuses this weight and larger ones. While the sum of all weights is below it,
+ * the accumulator can't overflow. */
 #define FEDCODEC_FOLD_WEIGHT (INT64_C(1) << 29)
 
 /** acc[i] += weight * rint(decoded[i] * 2^30): exact, so the order of messages does not matter.
@@ -139,16 +137,16 @@ fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
 /** The k-th codec of codecs.def, or NULL past the last. */
 const fedcodec_vtable *fedcodec_at(size_t k);
 
-/** The codec with that permanent id, or NULL. */
+/** The codec with this permanent id, or NULL. */
 const fedcodec_vtable *fedcodec_by_id(uint8_t id);
 
 /** "3lc": the name of a codec, as in a spec. */
 const char *fedcodec_name(const fedcodec_vtable *codec);
 
-/** Does the residual keep what a message leaves out? */
+/** Does the codec's residual keep what a message leaves out? */
 bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 
-/** Does encoding compute in the residual, so that it can't be NULL? */
+/** Does encode compute in the residual, so that the residual can't be NULL? */
 bool fedcodec_needs_residual(const fedcodec_vtable *codec);
 
 /** "runs": the name of a second stage. "" for 0, "?" for a stage that this build lacks. */

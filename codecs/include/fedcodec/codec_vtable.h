@@ -1,4 +1,4 @@
-/* What a codec's folder provides: for who writes a codec. Callers need fedcodec/codec.h alone. */
+/* What a codec's folder provides, for authors of codecs. Callers need fedcodec/codec.h alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_VTABLE_H
 #define FEDCODEC_CODEC_VTABLE_H
@@ -17,9 +17,10 @@ FED_API_BEGIN
  *         .check = check, .decode = decode, .axpy = axpy, .fold = fold,
  *     };
  *
- * codecs/identity/identity.c has each of them in few lines. docs/adding.md has the recipe, and
- * contract.test_codecs and contract.test_codec_messages check each codec of the table for what is
- * promised here. The functions are called through fedcodec/codec.h, which checks arguments first.
+ * codecs/identity/identity.c is a short example. docs/adding.md has the steps.
+ * contract.test_codecs and contract.test_codec_messages check the promises of this file for each
+ * codec of the table. The functions are called through fedcodec/codec.h, which checks arguments
+ * first.
  *
  * n is the tensor's number of values: 0 to 2^32 - 1; on a 32-bit machine 0 to 2^27 - 1.
  */
@@ -28,28 +29,27 @@ FED_API_BEGIN
 typedef struct fedcodec_job {
     const double *param; /* in range */
     float *residual;     /* float32[n]; NULL for a codec without feedback */
-    bool spare;          /* the residual is only read: if vtable->spares. x is NULL then */
-    const float *x;      /* float32[n]; NULL for nothing to add, with feedback only */
+    bool spare;          /* the residual is only read, x is NULL; only if vtable->spares */
+    const float *x;      /* float32[n]; with feedback NULL if nothing is added */
     size_t n;
-    bool scanned; /* scan or absorb was called, and found all sums finite */
-    float max;    /* what it returned; 0 if neither was called */
+    bool scanned; /* scan or absorb has found all sums finite */
+    float max;    /* what scan or absorb returned, else 0 */
     void *work;   /* work_size bytes, aligned for any type, content arbitrary */
     uint8_t *dst; /* bound bytes at least */
     size_t cap;
-    const fed_pool *pool; /* NULL for none */
+    const fed_pool *pool; /* a thread pool, or NULL */
 } fedcodec_job;
 
 struct fedcodec_vtable {
-    uint8_t id;                   /* permanent; codecs.def */
-    const char *name;             /* "3lc" */
+    uint8_t id;                   /* permanent id, from codecs.def */
+    const char *name;             /* the name in a spec, such as "3lc" */
     const char *about;            /* one line for `fedcodec list` */
     const fedcodec_param *params; /* ends with a NULL key */
-    bool feedback;                /* the residual keeps what a message leaves out; false: the rest
-                                   * is lost, and the residual is 0 */
-    bool spares;                  /* with feedback: encode can leave the residual as it is */
+    bool feedback;                /* the residual keeps what is left out; false: it becomes 0 */
+    bool spares;                  /* encode supports job->spare */
 
-    /** A codec of matrices: 1 + the index of its parameter "rows". Where that is 0, envelopes set
-     * it to the first dimension of each tensor. 0: the codec takes no shape. */
+    /** Of a codec of matrices: 1 + the index of its parameter "rows". If that parameter is 0,
+     * envelopes set it to the first dimension of each tensor. 0: the codec takes no shape. */
     size_t rows_param;
 
     /** Most bytes that encode can write for n values. */
@@ -58,13 +58,13 @@ struct fedcodec_vtable {
     /** Bytes of work memory that encode needs. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
 
-    /** Called before encode, and changes nothing. Returns NaN or infinity if any residual + x is
-     * (x may be NULL); else what encode wants to know of the sums, as job->max. Take
-     * fedcodec_scan_sum or fedcodec_scan_added of codecs/prim/floats.h. */
+    /** Called before encode; changes nothing. Returns NaN or infinity if any residual + x is not
+     * finite (x may be NULL). Otherwise it returns a number about the sums that encode wants, as
+     * job->max. Use fedcodec_scan_sum or fedcodec_scan_added of codecs/prim/floats.h. */
     float (*scan)(const float *residual, const float *x, size_t n);
 
     /** Called instead of scan if the residual is unguarded: residual += x. Returns the largest
-     * magnitude of the sums. NULL: encode does not want to know it. */
+     * magnitude of the sums. NULL if encode does not need that number. */
     float (*absorb)(float *residual, const float *x, size_t n);
 
     /**
@@ -79,20 +79,20 @@ struct fedcodec_vtable {
      * that it decodes to. */
     fed_status (*check)(const uint8_t *src, size_t len, size_t n, float *max_abs);
 
-    /* The rest is called only with a message that check has accepted. */
+    /* The functions below are called only with a message that check has accepted. */
 
     /** y[i] = decoded[i], float32[n], to the bit. */
     void (*decode)(const uint8_t *src, size_t len, float *y, size_t n);
 
     /** y[i] += w * decoded[i], float32[n]. Where decoded[i] is 0, y[i] may be left alone. The time
-     * goes with the message's length, not with n. */
+     * should depend on the message's length, not on n. */
     void (*axpy)(const uint8_t *src, size_t len, float w, float *y, size_t n);
 
     /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
      * not matter. */
     void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
 
-    /** The sum of decoded[i]^2, if that is cheaper than to decode. NULL: it is not. */
+    /** Return the sum of decoded[i]^2. NULL if that is not cheaper than decoding. */
     double (*squares)(const uint8_t *src, size_t len, size_t n);
 
     /** The same coding for a network card (fedcodec/bursts.h). NULL: there is none. */

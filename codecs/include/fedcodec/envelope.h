@@ -13,7 +13,7 @@
 FED_API_BEGIN
 
 /*
- * To compress a model-sized buffer, and to add it to another one elsewhere:
+ * To compress a buffer of a whole model's size, and to add it to another one elsewhere:
  *
  *     fedcodec codec;
  *     fed_writer out;
@@ -25,12 +25,12 @@ FED_API_BEGIN
  *     fedcodec_envelope_axpy(out.data, out.len, layout, 1.0f, model, &err);
  *
  * An envelope is a head, then frames. A frame is one tensor's message with the codec's id, the
- * number of values and the length, so an envelope says by itself what it is (`fedcodec info`).
+ * number of values and the length, so an envelope describes itself (the command fedcodec info).
  *
- *     small        Tensors of fewer values than `small` would cost more in heads than in values.
- *                  They travel as one tensor, the group: their values one after the other, in the
- *                  layout's order, in one frame after the frames of the large tensors. With
- *                  `small` 0 each tensor has a frame of its own.
+ *     small        Tensors of fewer values than this would cost more in heads than in values. They
+ *                  travel as one tensor, the group: their values one after the other, in the
+ *                  layout's order, in one frame after the frames of the large tensors. If small
+ *                  is 0, each tensor has a frame of its own.
  *     statistics   A layout's running statistics have one more frame, the last, as float32: no
  *                  codec changes them.
  *     stage        A codec with a second stage packs each frame once more, if that makes the frame
@@ -38,15 +38,16 @@ FED_API_BEGIN
  *
  * The bytes are specified in docs/codec-formats.md#envelope.
  *
- * Memory: encoding takes only what the caller gives. Frames without a second stage are read in
- * place. Reading allocates in two cases: the unpacked bytes of frames with a second stage, at most
- * fedcodec_frame_plain_max each, from open to close; and the group's values while one call runs,
- * 4 bytes each, 8 to fold. FED_ENOMEM leaves all outputs untouched.
+ * Memory: encoding uses only memory that the caller gives. Frames without a second stage are read
+ * in place. Reading allocates in two cases. The unpacked bytes of frames with a second stage, at
+ * most fedcodec_frame_plain_max each, are kept from open to close. The group's values, 4 bytes
+ * each or 8 to fold, are kept while one call runs. FED_ENOMEM leaves all outputs untouched.
  */
 
 /* -- Write -- */
 
-/** Most bytes that fedcodec_envelope_encode can write, and the work memory that it needs. */
+/** The most bytes that fedcodec_envelope_encode can write, and the bytes of work memory that it
+ * needs. */
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
@@ -64,12 +65,14 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
                                     fed_writer *out) FED_CHECKED;
 
 /** Append the same envelope without second stages, for readers that know none. Its values are the
- * same, to the bit. Of bytes that nobody has checked, the heads say how much memory it takes.
- * FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an error may leave a part of it. */
+ * same, to the bit. src is not trusted: its heads decide how much memory the result takes, so
+ * limit it with fedcodec_envelope_plain_len. FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an error may
+ * leave a part of the envelope in out. */
 fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out,
                                     fed_error *err) FED_CHECKED;
 
-/** How many bytes that appends, from the heads alone: len where no second stage packs a frame. */
+/** How many bytes fedcodec_envelope_unpack appends, found from the heads alone. It is len if no
+ * frame has a second stage. */
 size_t fedcodec_envelope_plain_len(const void *src, size_t len);
 
 /* -- Read in one call -- */
@@ -83,26 +86,27 @@ fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layou
 fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
                                   float *y, fed_error *err) FED_CHECKED;
 
-/** Only the check of fedcodec_message_open. *max_abs (may be NULL) is the largest magnitude. */
+/** Make only the check of fedcodec_message_open. *max_abs (may be NULL) becomes the largest
+ * decoded magnitude. */
 fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
                                    const fedcodec *codec, uint32_t small, float *max_abs,
                                    fed_error *err) FED_CHECKED;
 
-/* -- Read one message several times: check once, then take -- */
+/* -- Check a message once, then read it several times -- */
 
 /** A message being read, frame by frame. */
 typedef struct fedcodec_envelope {
     fed_reader reader;
-    bool statistics; /* the last frame holds running statistics */
-    uint32_t small;  /* tensors of fewer values are in the group's frame; 0: there is no group */
+    bool statistics; /* the last frame has running statistics */
+    uint32_t small;  /* limit of the group's tensors in values; 0: there is no group */
     uint64_t frames; /* number of frames in the message */
     uint64_t next;   /* number of frames read so far */
 } fedcodec_envelope;
 
-/** A whole message that was checked. Read the members, do not write them. */
+/** A whole message that was checked. Callers read the members and do not write them. */
 typedef struct fedcodec_message {
     const fed_layout *layout;
-    fedcodec_envelope envelope; /* before its first frame */
+    fedcodec_envelope envelope; /* positioned before the first frame */
     float max_abs;              /* the largest magnitude that the message decodes to */
     fed_writer plain;           /* the unpacked bytes of frames with a second stage, in order */
 } fedcodec_message;
@@ -111,9 +115,9 @@ typedef struct fedcodec_message {
  * Check a whole message and unpack its second stages, both once.
  *
  * src, layout   must stay as they are until fedcodec_message_close: the message points to both
- * codec, small  what the message must have been made with: the frames that `small` gives, each of
- *               this codec, with the codec's second stage or none. codec NULL: any codec, stage and
- *               small will do
+ * codec, small  what the message must have been made with: the frames that follow from small,
+ *               each of this codec, with the codec's second stage or none. codec NULL accepts any
+ *               codec, stage and small
  * *message      the caller's; fedcodec_message_close frees what it holds. After an error it holds
  *               nothing, and closing it does no harm
  *
@@ -125,8 +129,8 @@ fed_status fedcodec_message_open(const void *src, size_t len, const fed_layout *
                                  fed_error *err) FED_CHECKED;
 void fedcodec_message_close(fedcodec_message *message);
 
-/* The calls below check no byte again. Each can be made any number of times. FED_ENOMEM is the only
- * error where none other is named; an error leaves the output untouched. */
+/* The calls below check no byte again and can be made any number of times. Their only error is
+ * FED_ENOMEM unless the comment names another one. An error leaves the output untouched. */
 
 /** y = the decoded values, to the bit; float32[layout->size]. */
 fed_status fedcodec_message_decode(const fedcodec_message *message, float *y,
@@ -172,12 +176,13 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
 fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
                                   fed_error *err) FED_CHECKED;
 
-/** Most bytes that a message of n values may have for a second stage to be allowed on it. */
+/** The most bytes that a message of n values may have to be packed by a second stage. */
 size_t fedcodec_frame_plain_max(uint64_t n);
 
 /**
- * Undo a frame's second stage. *plain is the frame of the codec's own bytes: in
- * dst[frame->plain_len], or where they were if there is no second stage. FED_EFORMAT, FED_ENOMEM.
+ * Undo a frame's second stage. *plain becomes the frame of the codec's own bytes. They are
+ * written to dst[frame->plain_len]; without a second stage they stay where they are. FED_EFORMAT,
+ * FED_ENOMEM.
  */
 fed_status fedcodec_frame_unpack(const fedcodec_frame *frame, uint8_t *dst,
                                  fedcodec_frame *plain) FED_CHECKED;

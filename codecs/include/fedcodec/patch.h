@@ -28,16 +28,16 @@ enum { FEDCODEC_PATCH_BLOCK = 1 << 16 };
 size_t fedcodec_patch_bound(size_t n);
 
 /**
- * Append the patch that turns `from` into `to`, float32[n] each. from NULL: all values are +0.
- * Errors: FED_ENONFINITE a value of `to` is not finite; FED_ENOMEM; the writer's own, if it has
- * less than fedcodec_patch_bound bytes of room. An error appends nothing.
+ * Append the patch that turns the values from[n] into to[n]. from NULL stands for values that are
+ * all +0. Errors: FED_ENONFINITE if a value of to[] is not finite; FED_ENOMEM; the writer's own
+ * errors, if it has less than fedcodec_patch_bound bytes of room. An error appends nothing.
  */
 fed_status fedcodec_patch_write(const float *from, const float *to, size_t n,
                                 fed_writer *out) FED_CHECKED;
 
 /**
- * Apply a patch to values[n]. src is not trusted. A patch does not name its versions: compare a
- * digest of the result. FED_EFORMAT leaves values arbitrary.
+ * Apply a patch to values[n]. src is not trusted. A patch does not name its versions, so compare
+ * a digest of the result with the wanted one. FED_EFORMAT leaves values arbitrary.
  */
 fed_status fedcodec_patch_apply(const uint8_t *src, size_t len, float *values,
                                 size_t n) FED_CHECKED;

@@ -1,5 +1,5 @@
-/* entropy: each byte as two nibbles, and each nibble in about as many bits as its probability has.
- * Made for 3lc. Format: docs/codec-formats.md#entropy */
+/* entropy: an adaptive range coder for the two nibbles of each byte. A nibble takes about as many
+ * bits as its probability asks for. Made for 3lc. Format: docs/codec-formats.md#entropy */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -9,23 +9,23 @@
 enum {
     NIBBLES = 16,
     ALL = 1 << 15, /* the probabilities of a nibble's values add up to this */
-    LEAST = 8,     /* the least of them */
+    LEAST = 8,     /* the least probability of a value */
     FIRST_STEP = 32767,
-    LAST_STEP = 688, /* how far estimates move, times 2^16 */
-    WORD = 4         /* bytes that leave the interval at once */
+    LAST_STEP = 688, /* the last rate of the estimates, times 2^16 */
+    WORD = 4         /* bytes that are written at once */
 };
 
 /* ---- Probabilities ---- */
 
-/* The value v has the share from bound[v] to bound[v + 1]. The last bound, ALL, is -ALL here; it
- * never moves, and neither does the first one, 0. */
+/* The probability of value v is bound[v + 1] - bound[v]. The first bound, 0, and the last one,
+ * ALL, never move. An int16_t holds ALL as -ALL. */
 typedef struct nibble_model {
     int16_t bound[NIBBLES + 1];
     int16_t step;
 } nibble_model;
 
-/* In 3lc's messages 255 is a part of a run that goes on, and what follows the other run bytes is
- * never one. */
+/* The class of a byte by the byte before it. In 3lc's messages the byte 255 is a run that may go
+ * on in the next byte. No run byte follows the other run bytes. */
 enum { AFTER_OTHERS, AFTER_RUN_END, AFTER_RUN, CLASSES };
 
 typedef struct byte_model {
@@ -56,8 +56,8 @@ static inline uint32_t bound(const nibble_model *m, unsigned v) {
     return (uint16_t)m->bound[v];
 }
 
-/* Where the bounds are if v is all but certain. As a table, so that compilers make vectors of the
- * loop below: it is most of the time. */
+/* The bounds if value v is almost certain. They are in a table, so that compilers vectorise
+ * move_bounds, which takes most of the time. */
 #define AIM(v, i)   (int16_t)((i) <= (v) ? (i)*LEAST : ALL - (NIBBLES - (i)) * LEAST)
 #define AIM_4(v, i) AIM(v, i), AIM(v, (i) + 1), AIM(v, (i) + 2), AIM(v, (i) + 3)
 #define AIMS(v)                                                                                    \
@@ -80,13 +80,13 @@ static inline void learn(nibble_model *m, unsigned v) {
     m->step = (int16_t)(step > LAST_STEP ? step : LAST_STEP);
 }
 
-/* ---- The end of a message, which both sides compute ---- */
+/* ---- The end of a message, which packer and unpacker compute alike ---- */
 
-/* The fewest bytes that name a number such that every continuation of it lies in the interval from
- * low on. Returns their number; *more = that number less low. */
+/* Find the fewest bytes that end a message: with any bytes after them, the number lies in the
+ * interval from low on. Returns how many; *more becomes that number minus low. */
 static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
     for (unsigned count = 1;; count++) {
-        assert(count <= 8); /* with eight it is low itself */
+        assert(count <= 8); /* 8 bytes can express low itself */
         uint64_t unit = UINT64_C(1) << (64 - 8 * count);
         *more = (0 - low) & (unit - 1);
         if (unit <= range && *more <= range - unit) {
@@ -97,7 +97,7 @@ static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
 
 /* ---- Packing ---- */
 
-/* What is written, and then low, is the least number of the interval. */
+/* The interval starts at the number that the written bytes and then low form. */
 typedef struct packer {
     uint8_t *dst;
     size_t cap, len;
@@ -105,7 +105,7 @@ typedef struct packer {
     bool full;
 } packer;
 
-/* Add to low, and what does not fit there to the bytes before it. */
+/* Add to low, and carry an overflow into the bytes written before. */
 static inline void add_low(packer *p, uint64_t more) {
     p->low += more;
     if (p->low < more) {
@@ -159,12 +159,13 @@ static size_t entropy_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t 
 
 typedef struct unpacker {
     const uint8_t *src;
-    size_t len, at;            /* bytes: of src; that have left the interval */
-    uint64_t low, range, code; /* code: the next eight bytes, less low */
-    bool broken;               /* for ever: pack can't have written that */
+    size_t len, at;            /* bytes of src; bytes used up */
+    uint64_t low, range, code; /* code: the next eight bytes, minus low */
+    bool broken;               /* stays set: pack can't have written these bytes */
 } unpacker;
 
-/* The four bytes from `at` on. Past the end are zeros: their value does not matter. */
+/* Return the four bytes from index at on. After the end they are zeros, whose value does not
+ * matter. */
 static inline uint32_t word_at(const unpacker *u, size_t at) {
     uint32_t word = 0;
     for (size_t i = at; i < at + WORD; i++) {
@@ -173,8 +174,8 @@ static inline uint32_t word_at(const unpacker *u, size_t at) {
     return word;
 }
 
-/* The last value whose share begins at or before code, in two steps: of every fourth, and then of
- * the three after it. */
+/* Return the last value whose share begins at or before code. First every fourth value is
+ * compared, then the three after it. */
 static inline unsigned find_value(const nibble_model *m, uint64_t share, uint64_t code) {
     unsigned fourth = 0, v = 0;
     for (unsigned i = 4; i < NIBBLES; i += 4) {

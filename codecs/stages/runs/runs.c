@@ -1,5 +1,5 @@
-/* runs: a run of bytes 255 as one byte and a count. In 3lc long runs of zeros are such bytes.
- * Format: docs/codec-formats.md#runs */
+/* runs: replace a run of bytes 255 by one such byte and a count. 3lc's messages have such runs
+ * where many values are 0. Format: docs/codec-formats.md#runs */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { LONG_RUN = 255 };
 
-/* The number of bytes before the next 255, or all. */
+/* Return the number of bytes before the next byte 255, or len. */
 static size_t literals(const uint8_t *src, size_t len) {
     const uint8_t *found = len > 0 ? memchr(src, LONG_RUN, len) : NULL;
     return found != NULL ? (size_t)(found - src) : len;
@@ -39,7 +39,7 @@ static size_t runs_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
     return w.status == FED_OK ? w.len : 0;
 }
 
-/* Between two runs there must be another byte, so there is one form only. */
+/* Between two runs there must be another byte, so that each input has only one packed form. */
 static fed_status runs_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
     fed_reader r;
     fed_reader_init(&r, src, len);

@@ -1,4 +1,4 @@
-/* zstd: the library of that name on a codec's message. Format: docs/codec-formats.md#zstd */
+/* zstd: pack a codec's message with the library zstd. Format: docs/codec-formats.md#zstd */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <zstd.h>
@@ -13,11 +13,11 @@ static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
     return ZSTD_isError(packed) ? 0 : packed;
 }
 
-/* Unpack exactly one frame of RFC 8878, which states its content's size: it is checked before
- * unpacking. libzstd also reads the formats of its first releases, whose old decoders should not
- * get bytes from outside. */
+/* Unpack exactly one frame of RFC 8878. The frame states its content's size, which is checked
+ * before unpacking. The check of the magic number excludes the formats of zstd's first releases.
+ * libzstd reads them, but its old decoders should not get untrusted bytes. */
 static fed_status zstd_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
-    static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* section 3.1.1 */
+    static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* RFC 8878, section 3.1.1 */
     FED_REQUIRE(len >= sizeof magic && memcmp(src, magic, sizeof magic) == 0, FED_EFORMAT);
     FED_REQUIRE(ZSTD_getFrameContentSize(src, len) == plain_len, FED_EFORMAT);
     FED_REQUIRE(ZSTD_findFrameCompressedSize(src, len) == len, FED_EFORMAT);

@@ -1,4 +1,5 @@
-/* Brackets around what a public header declares: C names in C++, visible in a shared library. */
+/* Macros around the declarations of a public header: C linkage in C++, and visibility in a shared
+ * library. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_API_H
 #define FED_API_H
@@ -14,7 +15,7 @@
 /*
  * Each public header has FED_API_BEGIN after its includes and FED_API_END before its last #endif;
  * tests/lint/text.py checks it. The libraries are compiled with -fvisibility=hidden, so a shared
- * library shows what stands between the two, and nothing else.
+ * library exports only what is declared between the two macros.
  */
 #if defined(__GNUC__)
 #define FED_API_BEGIN FED_API_OPEN _Pragma("GCC visibility push(default)")

@@ -1,5 +1,5 @@
 /* A model's architecture: layers, written as a short text. The text determines the model's
- * tensors. A text may also name the tensors alone. */
+ * tensors. A text may also list only tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ARCH_H
 #define FED_ARCH_H
@@ -126,23 +126,21 @@ enum {
 /** Value 0 is the sample; value l + 1 is the output of layer l. */
 typedef struct fed_layer {
     fed_layer_kind kind;
-    uint32_t inputs;                  /* 1; add 2; concat 2 to 4 */
-    uint32_t input[FED_LAYER_INPUTS]; /* values, each of an earlier layer; concat: in the order of
-                                         their channels in the output */
-    fed_shape in, out;                /* in: of input[0] */
+    uint32_t inputs;                  /* number of inputs: 1; add: 2; concat: 2 to 4 */
+    uint32_t input[FED_LAYER_INPUTS]; /* values; concat: in the order of their channels */
+    fed_shape in, out;                /* in: the shape of input[0] */
 
     uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0. 2 pad <= k */
     uint32_t groups;              /* conv */
-    bool each;                    /* dense: at each position */
+    bool each;                    /* dense: applied at each position separately */
     bool has_bias;                /* conv, dense, bn */
-    uint32_t span;                /* lrn: channels, this one in their middle */
-    float p;                      /* dropout */
+    uint32_t span;                /* lrn: number of channels, with the current one in the middle */
+    float p;                      /* dropout: the fraction set to 0 */
     float alpha, beta, k;         /* lrn: x / (k + alpha / span * sum of squares)^beta */
 
-    size_t weight; /* index in the layout of its first tensor; the others follow: bias, or lstm's
-                      weight_hh, bias_ih, bias_hh. Tied: the embedding's. */
-    size_t bias;   /* where it has one */
-    size_t state;  /* bn: running_mean; running_var is the next */
+    size_t weight; /* index of its first tensor, or a tied embedding's; others follow */
+    size_t bias;   /* index of the bias, if has_bias */
+    size_t state;  /* bn: index of running_mean; running_var is the next */
     bool tied;
 } fed_layer;
 
@@ -152,15 +150,15 @@ typedef enum fed_init { FED_INIT_XAVIER = 0, FED_INIT_HE } fed_init;
 typedef struct fed_arch {
     char *text; /* one blank between words, no comments */
     fed_shape input;
-    uint32_t words;              /* the input's tokens are below this; 0: the input isn't tokens */
-    uint32_t classes, positions; /* of the last value: scores for each of the positions */
+    uint32_t words;              /* tokens of the input are below it; 0: it has no tokens */
+    uint32_t classes, positions; /* shape of the output: classes scores at each position */
     fed_loss loss;
-    bool scaffold; /* values trained to 2 trained - 1 are SCAFFOLD's c */
+    bool scaffold; /* values trained to 2 * trained - 1 are SCAFFOLD's c */
     fed_init init;
     size_t layer_count; /* 0: the model is opaque, and there is no input and no output */
     fed_layer *layers;
     fed_layout layout;
-    size_t trained; /* the layout's first values are parameters; the rest is running statistics */
+    size_t trained; /* so many values are parameters; the others are running statistics */
 } fed_arch;
 
 /**
@@ -171,25 +169,26 @@ typedef struct fed_arch {
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /**
- * The same, but "@FILE" reads the text from a file. For the command line and for tasks.
+ * As fed_arch_parse, but "@FILE" reads the text from a file. For the command line and for tasks.
  * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read.
  */
 fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 
-/** Safe on a zeroed fed_arch. */
+/** Free a model's memory. A fed_arch of zeros is allowed. */
 void fed_arch_free(fed_arch *arch);
 
-/** Does the model have no layers? Then the library knows its tensors only. */
+/** Does the model have no layers? Then the library knows only its tensors. */
 static inline bool fed_arch_is_opaque(const fed_arch *arch) {
     return arch->layer_count == 0;
 }
 
-/** For who trains or runs the layers. FED_EINVAL: the model is opaque, and *err says so. */
+/** Call it before training or running the layers. FED_EINVAL: the model is opaque, and *err says
+ * so. */
 fed_status fed_arch_require_layers(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
-/** The number of values whose changes add up: the parameters and SCAFFOLD's c, which come first.
+/** The number of values whose changes are summed up in a round: the parameters, then SCAFFOLD's c.
  * After them lie bn's running statistics, which each training measures anew
- * (docs/decisions/0010). */
+ * (docs/decisions/0010-running-statistics.md). */
 static inline size_t fed_arch_summed(const fed_arch *arch) {
     return arch->trained * (arch->scaffold ? 2 : 1);
 }
@@ -198,18 +197,18 @@ static inline size_t fed_arch_summed(const fed_arch *arch) {
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);
 
-/** The word for a kind: "conv". */
+/** The word of a kind, such as "conv". */
 const char *fed_layer_word(fed_layer_kind kind);
 
-/** A layer's name, with which its tensors' names begin ("layer1.0.conv1"). A layer without tensors
- * has kind and position, as in "relu, layer 3". */
+/** Write a layer's name, with which its tensors' names begin ("layer1.0.conv1"). A layer without
+ * tensors is called by its kind and position, as in "relu, layer 3". */
 void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t cap);
 
 /**
- * Initial values. Weights are uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init he"), an
- * embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size). Biases are 0; bn's weights and
- * variances are 1, its means 0. All values of an opaque model are 0. The same seed gives the same
- * bits on every machine, and a tensor's values do not depend on the other tensors.
+ * Set the initial values. Weights are uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init
+ * he"), an embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size). Biases are 0; bn's weights
+ * and variances are 1, its means 0. All values of an opaque model are 0. The same seed gives the
+ * same bits on every machine, and a tensor's values do not depend on the other tensors.
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);

@@ -21,19 +21,20 @@ FED_API_BEGIN
 
 typedef struct fed_bit_writer {
     uint8_t *dst;
-    size_t cap;       /* bytes; equals len after a failure, so that nothing more is written */
+    size_t cap;       /* size of dst; equals len after a failure, which stops writing */
     size_t len;       /* whole bytes flushed so far */
-    uint64_t acc;     /* pending bits, right-aligned; the bits above them were flushed already */
-    unsigned pending; /* under 32 between calls */
+    uint64_t acc;     /* pending bits, right-aligned; the bits above them were written already */
+    unsigned pending; /* number of pending bits, under 32 between calls */
     fed_status status;
 } fed_bit_writer;
 
 void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap);
 
-/** Append the low `count` bits of value, highest first. count 0 to 32. */
+/** Append the low count bits of value, highest first. count is 0 to 32. */
 static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count);
 
-/** Append `ones` one bits, then a zero bit. Any count; takes ones / 32 iterations. */
+/** Append so many one bits, then a zero bit. Any number of ones is allowed; it takes ones / 32
+ * iterations. */
 static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones);
 
 /** Fill the last byte with one bits and flush. *len: bytes written. FED_ENOSPC: dst was too
@@ -43,24 +44,24 @@ fed_status fed_bit_writer_finish(fed_bit_writer *w, size_t *len) FED_CHECKED;
 typedef struct fed_bit_reader {
     const uint8_t *src;
     size_t len;   /* bytes */
-    uint64_t pos; /* bits read; the end after a failure, so that nothing more is read */
+    uint64_t pos; /* bits read; after a failure the end, so that nothing more is read */
     fed_status status;
 } fed_bit_reader;
 
 void fed_bit_reader_init(fed_bit_reader *r, const void *src, size_t len);
 
-/** The next `count` bits, 0 to 32. Past the end: FED_EFORMAT, and 0. */
+/** Read the next count bits, 0 to 32. Past the end it sets FED_EFORMAT and returns 0. */
 static inline uint32_t fed_get_bits(fed_bit_reader *r, unsigned count);
 
-/** Count the one bits before the next zero bit, and consume them with the zero bit. FED_EFORMAT,
- * and 0: more than `limit` one bits, or no zero bit before the end. */
+/** Count the one bits before the next zero bit, and consume them and the zero bit. If there are
+ * more than limit one bits, or no zero bit, it sets FED_EFORMAT and returns 0. */
 static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit);
 
-/** FED_OK: nothing failed, and fewer than 8 bits are left, all ones (fed_bit_writer_finish's
- * padding). */
+/** Return FED_OK if nothing failed and fewer than 8 bits are left, all ones. fed_bit_writer_finish
+ * pads with such bits. */
 fed_status fed_bit_reader_end(const fed_bit_reader *r) FED_CHECKED;
 
-/* ---- The inline part; not for callers. ---- */
+/* ---- The implementation, inline; not for callers ---- */
 
 void fed_bit_flush_slow(fed_bit_writer *w);
 void fed_put_unary_slow(fed_bit_writer *w, uint64_t ones);
@@ -95,7 +96,7 @@ static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones) {
     }
 }
 
-/* 64 bits, from the byte that holds bit pos on. The caller checks that 8 bytes are there. */
+/* Return 64 bits from the byte that holds bit pos on. The caller checks that 8 bytes are there. */
 static inline uint64_t fed_bit_window(const fed_bit_reader *r) {
     const uint8_t *at = r->src + (r->pos >> 3);
     return (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 |
@@ -116,7 +117,7 @@ static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit) {
     if ((r->pos >> 3) + 8 > r->len) {
         return fed_get_unary_slow(r, limit);
     }
-    /* At least the 57 highest bits are the stream's; zeros are shifted in below. */
+    /* At least the 57 highest bits belong to the stream; zeros are shifted in below them. */
     uint64_t zeros = ~(fed_bit_window(r) << (r->pos & 7));
     if (zeros >> 7 == 0) {
         return fed_get_unary_slow(r, limit);

@@ -1,5 +1,5 @@
-/* Bounded readers and writers of little-endian bytes. All messages are read and written with
- * these. */
+/* Readers and writers of little-endian bytes that check bounds. All messages are read and written
+ * with these. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_BYTES_H
 #define FED_BYTES_H
@@ -34,23 +34,23 @@ uint16_t fed_read_u16(fed_reader *r);
 uint32_t fed_read_u32(fed_reader *r);
 uint64_t fed_read_u64(fed_reader *r);
 float fed_read_f32(fed_reader *r);  /* IEEE binary32 bits; NaN and infinity pass */
-double fed_read_f64(fed_reader *r); /* IEEE binary64 bits, likewise */
+double fed_read_f64(fed_reader *r); /* IEEE binary64 bits; NaN and infinity pass */
 uint64_t fed_read_varint(fed_reader *r);
 
-/** The next len bytes, in place. NULL, and FED_EFORMAT: fewer are left. */
+/** Return a pointer to the next len bytes. If fewer are left, return NULL and set FED_EFORMAT. */
 const uint8_t *fed_read_bytes(fed_reader *r, size_t len);
 
-/** Read a string of fed_write_str into dst[cap], with a terminating NUL. FED_EFORMAT, and dst is
- * "": the string does not fit, or holds a NUL. */
+/** Read a string of fed_write_str into dst[cap], with a terminating NUL. If the string does not
+ * fit or holds a NUL, dst becomes "" and FED_EFORMAT is set. */
 void fed_read_str(fed_reader *r, char *dst, size_t cap);
 
 /** Bytes not yet read. */
 size_t fed_reader_left(const fed_reader *r);
 
-/** FED_OK: nothing failed, and every byte was read. FED_EFORMAT: bytes are left. */
+/** Return FED_OK if nothing failed and every byte was read, FED_EFORMAT if bytes are left. */
 fed_status fed_reader_end(const fed_reader *r) FED_CHECKED;
 
-/** Writes bytes into the caller's memory, or into a buffer that grows. */
+/** Writes bytes into the caller's memory, or into memory that grows. */
 typedef struct fed_writer {
     uint8_t *data; /* the bytes written so far: data[0 .. len) */
     size_t len;
@@ -63,7 +63,7 @@ typedef struct fed_writer {
  * more. */
 void fed_writer_fixed(fed_writer *w, void *dst, size_t cap);
 
-/** Write into memory that grows as needed; end with fed_writer_free. */
+/** Write into memory that grows as needed. Free it with fed_writer_free. */
 void fed_writer_growing(fed_writer *w);
 
 /** Free a growing writer's memory, and make the writer empty and growing. A fixed writer only
@@ -78,18 +78,18 @@ void fed_write_f32(fed_writer *w, float v);
 void fed_write_f64(fed_writer *w, double v);
 void fed_write_varint(fed_writer *w, uint64_t v);
 void fed_write_bytes(fed_writer *w, const void *src, size_t len);
-/** A varint length, then the bytes without the NUL. */
+/** Write a varint with the length, then the bytes without the NUL. */
 void fed_write_str(fed_writer *w, const char *text);
 
-/** Formatted text. A NUL follows the text; it needs room, but is not counted. */
+/** Write formatted text. A NUL follows the text; it needs room, but is not counted. */
 void fed_write_printf(fed_writer *w, const char *format, ...) FED_PRINTF(2, 3);
 
-/** Make room for len more bytes and return where to put them; then call fed_writer_advance. NULL on
- * failure. */
+/** Make room for len more bytes and return where to put them; then call fed_writer_advance.
+ * Returns NULL on failure. */
 uint8_t *fed_writer_reserve(fed_writer *w, size_t len);
 void fed_writer_advance(fed_writer *w, size_t len);
 
-/** Bytes of v as a varint: 1 to 10. */
+/** Return the bytes of v as a varint: 1 to 10. */
 size_t fed_varint_size(uint64_t v);
 
 FED_API_END

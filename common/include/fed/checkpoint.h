@@ -28,23 +28,24 @@ fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const
  */
 fed_status fed_checkpoint_load(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
-/** The same from bytes in memory, for a fuzzer; errors have `name` in place of the path. */
+/** As fed_checkpoint_load, from bytes in memory, for a fuzzer. Errors have name in place of the
+ * path. */
 fed_status fed_checkpoint_parse(const char *name, const uint8_t *data, size_t len, fed_model *model,
                                 fed_error *err) FED_CHECKED;
 
 /** A file that is open for reading and mapped. It must not shrink while it is open. */
 typedef struct fed_checkpoint fed_checkpoint;
 
-/** Open a file; values are not checked yet. Errors: as fed_checkpoint_load. Close the file with
- * fed_checkpoint_close, which takes NULL, too. */
+/** Open a file. Its values are not checked yet. Errors: as fed_checkpoint_load. Close it with
+ * fed_checkpoint_close, which accepts NULL. */
 fed_status fed_checkpoint_open(const char *path, fed_checkpoint **file, fed_error *err) FED_CHECKED;
 void fed_checkpoint_close(fed_checkpoint *file);
 
-/** The metadata's value of a key, valid while the file is open. NULL: the key has no value, or none
- * in printable ASCII. */
+/** Return the metadata's value of a key, valid while the file is open. NULL: there is none in
+ * printable ASCII. */
 const char *fed_checkpoint_note(const fed_checkpoint *file, const char *key);
 
-/** The shape of a tensor by its name; NULL: no such tensor. The offset means nothing here. */
+/** Return the shape of a tensor by its name, or NULL. The tensor's offset has no meaning here. */
 const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *name);
 
 /**

@@ -1,4 +1,4 @@
-/* Clocks. Libraries take times as arguments; only programs and ports read these. */
+/* Clocks. Libraries take times as arguments; only programs and platforms read clocks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CLOCK_H
 #define FED_CLOCK_H
@@ -9,10 +9,10 @@
 
 FED_API_BEGIN
 
-int64_t fed_clock_unix_ms(void);       /* wall time, since 1970 */
+int64_t fed_clock_unix_ms(void);       /* milliseconds since 1970, UTC */
 int64_t fed_clock_monotonic_ms(void);  /* never goes back; from an arbitrary start */
 int64_t fed_clock_thread_cpu_us(void); /* CPU time that the calling thread has used */
-void fed_sleep_ms(int64_t ms);         /* a signal ends it early, so that a program can stop */
+void fed_sleep_ms(int64_t ms);         /* a signal ends it early, to stop a program */
 
 FED_API_END
 

@@ -11,20 +11,20 @@ FED_API_BEGIN
 
 #if defined(__x86_64__)
 
-/** What -march=x86-64-v3 may use: AVX2 and what came with it. */
+/** Can it run what -march=x86-64-v3 may use: AVX2 and the extensions of the same processors? */
 static inline bool fed_cpu_runs_v3(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 
-/** What -march=x86-64-v4 may use: the first AVX-512 of servers. */
+/** Can it run what -march=x86-64-v4 may use: the AVX-512 of the first servers that had it? */
 static inline bool fed_cpu_runs_v4(void) {
     return fed_cpu_runs_v3() && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
 }
 
-/** What -mavx512bf16 adds to it: sums of products of bfloat16. */
+/** Can it run what -mavx512bf16 adds to x86-64-v4: sums of products of bfloat16? */
 static inline bool fed_cpu_runs_v4_bfloat16(void) {
     return fed_cpu_runs_v4() && __builtin_cpu_supports("avx512bf16");
 }

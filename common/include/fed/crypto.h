@@ -1,4 +1,4 @@
-/* Keys, certificate requests, certificates and random bytes, on mbedTLS. */
+/* Keys, certificate requests, certificates and random bytes, by mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CRYPTO_H
 #define FED_CRYPTO_H
@@ -29,14 +29,14 @@ typedef enum fed_cert_purpose { FED_CERT_SERVER = 1, FED_CERT_CLIENT = 2 } fed_c
 /** Fill dst with bytes from the system's entropy source. */
 fed_status fed_random(void *dst, size_t len) FED_CHECKED;
 
-/** A new private key. */
+/** Make a new private key. */
 fed_status fed_key_new(fed_pem *key, fed_error *err) FED_CHECKED;
 
-/** A self-signed CA certificate for that key (CA:TRUE, keyCertSign). Validity in Unix seconds. */
+/** Make a self-signed CA certificate for a key (CA:TRUE, keyCertSign). Validity in Unix seconds. */
 fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_before,
                       int64_t not_after, fed_pem *cert, fed_error *err) FED_CHECKED;
 
-/** A certificate request signed with key. */
+/** Make a certificate request, signed with key. */
 fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr,
                        fed_error *err) FED_CHECKED;
 
@@ -44,7 +44,7 @@ fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr
 typedef struct fed_cert_options {
     fed_cert_purpose purpose;
     const char *common_name; /* the request's own subject is ignored */
-    /* FED_CERT_SERVER: DNS names and IP addresses, with NULL at the end; else NULL */
+    /* FED_CERT_SERVER: DNS names and IP addresses, ended by NULL. FED_CERT_CLIENT: NULL. */
     const char *const *hosts;
     int64_t not_before, not_after; /* Unix seconds */
 } fed_cert_options;
@@ -58,15 +58,15 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
                           const fed_cert_options *options, fed_pem *cert,
                           fed_error *err) FED_CHECKED;
 
-/** SHA-256 of the certificate's DER: what `openssl x509 -fingerprint -sha256` prints. */
+/** Compute the SHA-256 of the certificate's DER: what openssl x509 -fingerprint -sha256 prints. */
 fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                 fed_error *err) FED_CHECKED;
 
 /*
- * The fingerprint of a key: SHA-256 of the public key's DER SubjectPublicKeyInfo. It is the same
- * for a private key, for a request signed with it, and for every certificate issued for it.
- * `openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum` prints it.
- * FED_EFORMAT: the text is no key, request or certificate.
+ * Compute the fingerprint of a key: SHA-256 of the public key's DER SubjectPublicKeyInfo. It is
+ * the same for a private key, for a request signed with it, and for every certificate issued for
+ * it. On the command line: openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER |
+ * sha256sum. FED_EFORMAT: the text is no key, request or certificate.
  */
 fed_status fed_key_fingerprint(const fed_pem *key, uint8_t digest[FED_SHA256_SIZE],
                                fed_error *err) FED_CHECKED;
@@ -75,11 +75,11 @@ fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA25
 fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                     fed_error *err) FED_CHECKED;
 
-/** From when until when a certificate is valid, Unix seconds. */
+/** Return from when until when a certificate is valid, in Unix seconds. */
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;
 
-/** Compare secrets in a time that depends only on len. 0: equal. */
+/** Compare secrets in a time that depends only on len. Returns 0 if they are equal. */
 int fed_secret_compare(const void *a, const void *b, size_t len);
 
 FED_API_END

@@ -8,7 +8,7 @@
 
 FED_API_BEGIN
 
-/** Filled in by a call that failed; untouched by one that succeeded. Zero-initialise it. */
+/** Filled in by a call that failed; unchanged by one that succeeded. Initialise it with zeros. */
 typedef struct fed_error {
     fed_status status;
     char text[400]; /* one sentence, no newline, always terminated */
@@ -24,13 +24,14 @@ typedef struct fed_error {
  */
 fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
 
-/* The same for languages that see neither C's variadic functions nor its arrays in structs, such as
- * Swift. */
+/* The functions below are for languages, such as Swift, that can't use C's variadic functions or
+ * arrays in structs. */
 
-/** fed_fail with a sentence that is complete; NULL: status's own words (fed_status_text). */
+/** As fed_fail, with a finished sentence. NULL: the words of the status (fed_status_text). */
 fed_status fed_fail_with(fed_error *err, fed_status status, const char *sentence);
 
-/** The sentence; status's own words if there is none. Valid as long as *err is unchanged. */
+/** Return the sentence, or the words of the status if there is none. Valid as long as *err is
+ * unchanged. */
 const char *fed_error_text(const fed_error *err);
 
 FED_API_END

@@ -15,9 +15,9 @@ FED_API_BEGIN
  * full disk, or FED_EIO. */
 fed_status fed_file_fail(fed_error *err, const char *verb, const char *path);
 
-/** Read a whole file of at most `limit` bytes into memory, followed by a NUL that *len does not
- * count. The caller frees *data with free(). Errors name the path and the reason: FED_ENOTFOUND,
- * FED_ERANGE more than limit, FED_EIO, FED_ENOMEM. */
+/** Read a whole file of at most limit bytes into memory. A NUL follows, which *len does not count.
+ * The caller frees *data with free(). Errors name the path and the reason: FED_ENOTFOUND,
+ * FED_ERANGE if the file is larger than limit, FED_EIO, FED_ENOMEM. */
 fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
                          fed_error *err) FED_CHECKED;
 
@@ -33,12 +33,12 @@ fed_status fed_file_map(const char *path, size_t limit, const uint8_t **data, si
 void fed_file_unmap(const uint8_t *data, size_t len);
 
 /**
- * Replace a file: write a temp file beside it, fsync, rename, fsync the directory. After success
- * the new bytes survive power loss. After a failure, or a crash at any instant, the old file is
- * unchanged. One exception: if the last fsync fails, the new file is there, but may not survive.
- * mode: permission bits, such as 0600 for a key. Errors, all with the path: FED_ENOSPC a full disk,
- * FED_ENOTFOUND no such directory, FED_EIO. A crash may leave the temp file PATH.new-XXXXXX;
- * fed_dir_tidy removes it.
+ * Replace a file: write a temporary file beside it, fsync it, rename it, fsync the directory.
+ * After success the new bytes survive power loss. After a failure, or a crash at any instant, the
+ * old file is unchanged. One exception: if the last fsync fails, the new file is there, but may
+ * not survive. mode: permission bits, such as 0600 for a key. Errors, all with the path:
+ * FED_ENOSPC for a full disk, FED_ENOTFOUND for a missing directory, FED_EIO. A crash may leave
+ * the temporary file PATH.new-XXXXXX; fed_dir_tidy removes it.
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
@@ -50,14 +50,14 @@ typedef struct fed_file {
     int fd, directory;
 } fed_file;
 
-/** fed_file_replace in parts: create; put, as often as needed; then commit or abandon, once. Until
- * a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a failed put or
- * sync call abandon; a failed commit has abandoned already. */
+/** As fed_file_replace, in several calls: create; put, as often as needed; then commit or abandon,
+ * once. Until a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a
+ * failed put or sync call fed_file_abandon; a failed commit has done so already. */
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
                            fed_error *err) FED_CHECKED;
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;
-/** Write to the disk what was put so far. A large file that is synced piece by piece keeps the disk
- * free for others in between. */
+/** Write to the disk what was put so far. Syncing a large file piece by piece lets other programs
+ * use the disk in between. */
 fed_status fed_file_sync(fed_file *file, fed_error *err) FED_CHECKED;
 fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
 void fed_file_abandon(fed_file *file);
@@ -66,7 +66,7 @@ void fed_file_abandon(fed_file *file);
  * removed. */
 fed_status fed_file_move(const char *from, const char *to, fed_error *err) FED_CHECKED;
 
-/** Put floats, little-endian whatever the machine.   x float32[n] */
+/** Put floats into the file, little-endian on every machine. x: float32[n]. */
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,
                                fed_error *err) FED_CHECKED;
 
@@ -74,11 +74,10 @@ fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n,
  * directory exists already; FED_EEXIST if a file has the name. */
 fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) FED_CHECKED;
 
-/** Make the name of a file or directory survive power loss: fsync of the directory that holds it.
- */
+/** Make the name of a file or directory survive power loss: fsync the directory that holds it. */
 fed_status fed_name_sync(const char *path, fed_error *err) FED_CHECKED;
 
-/** Remove the temp files, PATH.new-XXXXXX, that crashes have left in a directory. No other process
+/** Remove temporary files PATH.new-XXXXXX that crashes have left in a directory. No other process
  * may be replacing files there. Files that can't be removed stay. */
 void fed_dir_tidy(const char *directory);
 

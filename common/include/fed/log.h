@@ -1,4 +1,4 @@
-/* Logging through a callback: libraries never print. */
+/* Logging through a callback, since libraries never print. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LOG_H
 #define FED_LOG_H
@@ -15,10 +15,10 @@ typedef enum fed_log_level {
     FED_LOG_ERROR = 3
 } fed_log_level;
 
-/** Receives a library's log lines. Pass it by pointer; with NULL, or a NULL write, nothing is
+/** Receives a library's log lines; pass its address. With NULL, or if write is NULL, nothing is
  * logged. */
 typedef struct fed_log {
-    /** Called with one line, without a newline, from any thread that calls the library. It must not
+    /** Called with one line, without a newline, in any thread that calls the library. It must not
      * call the library. */
     void (*write)(void *user, fed_log_level level, const char *line);
     void *user;
@@ -27,8 +27,8 @@ typedef struct fed_log {
 
 void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) FED_PRINTF(3, 4);
 
-/** A .write for programs. Writes "2026-01-31T12:00:00Z WARN text" to stderr. Where stderr is
- * systemd's journal, it writes "<4>text", with the priority as number. */
+/** A write callback for programs. It writes "2026-01-31T12:00:00Z WARN text" to stderr. If stderr
+ * is systemd's journal, it writes "<4>text" with the syslog priority. */
 void fed_log_stderr(void *user, fed_log_level level, const char *line);
 
 FED_API_END

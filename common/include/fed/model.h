@@ -1,4 +1,4 @@
-/* A model: named tensors laid out one after the other in a flat float32 buffer. */
+/* A model: named tensors, one after the other in a flat float32 array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_MODEL_H
 #define FED_MODEL_H
@@ -19,18 +19,17 @@ typedef struct fed_tensor {
     char name[FED_TENSOR_NAME]; /* as in PyTorch: "conv1.weight" */
     uint32_t rank;
     uint32_t dims[FED_TENSOR_RANK];
-    size_t offset; /* of its first value in the flat buffer, in values */
-    size_t size;   /* product of dims, in values */
+    size_t offset; /* index of its first value in the flat array */
+    size_t size;   /* number of values: the product of dims */
 } fed_tensor;
 
-/** The position of each tensor of a model. Several buffers (weights, residual, gradient) share one
+/** The position of each tensor of a model. Several arrays (weights, residual, gradient) share one
  * layout. */
 typedef struct fed_layout {
     fed_tensor *tensors;
     size_t count;
     size_t size;       /* number of values: the sum of the tensors' sizes */
-    size_t statistics; /* this many tensors at the end are running statistics, which are not trained
-                          and sent as float32. 0 in a new layout */
+    size_t statistics; /* how many tensors at the end are running statistics; at first 0 */
 } fed_layout;
 
 void fed_layout_init(fed_layout *layout);
@@ -43,16 +42,16 @@ void fed_layout_free(fed_layout *layout);
 fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
                           const uint32_t *dims) FED_CHECKED;
 
-/** The same for a name that the caller knows to be new. Takes no longer with thousands of
- * tensors. */
+/** As fed_layout_add, for a name that the caller knows to be new. It is fast even with thousands
+ * of tensors. */
 fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
                              const uint32_t *dims) FED_CHECKED;
 
-/** The tensor of that name, or NULL. */
+/** The tensor of this name, or NULL. */
 const fed_tensor *fed_layout_find(const fed_layout *layout, const char *name);
 
-/** FED_OK: both layouts have the same names and shapes in the same order. Else *err names the first
- * difference. */
+/** Compare two layouts. FED_OK: they have the same names and shapes in the same order. Otherwise
+ * *err names the first difference. */
 fed_status fed_layout_match(const fed_layout *a, const fed_layout *b, fed_error *err) FED_CHECKED;
 
 /** A layout and its values. */
@@ -63,7 +62,7 @@ typedef struct fed_model {
 
 void fed_model_free(fed_model *model);
 
-/** Index of the first NaN or infinity in x[n]; n if all values are finite. */
+/** Return the index of the first NaN or infinity in x[n], or n if all values are finite. */
 size_t fed_first_nonfinite(const float *x, size_t n);
 
 FED_API_END

@@ -61,19 +61,19 @@ FED_API_BEGIN
  * client's training iterations, counted from its first round on.
  */
 
-/** Bytes of the longest spec, with its terminating NUL. */
+/** The bytes of the longest spec, with its terminating NUL. */
 enum { FED_OPTIMIZER_SPEC = 128 };
 
 typedef enum fed_rule { FED_SGD = 0, FED_MOMENTUM = 1, FED_ADAM = 2, FED_ADAMW = 3 } fed_rule;
 
-/** A rule with its parts, as above. Plain data: copy it freely. */
+/** A parsed spec: a rule with its parts. Plain data: copy it freely. */
 typedef struct fed_optimizer {
     fed_rule rule;
-    double learning_rate; /* a float's value */
+    double learning_rate; /* the value of a float, exactly */
     double momentum, nesterov;
     double beta1, beta2, epsilon;
     double decay;
-    /* From here on a part that the spec leaves out is 0. */
+    /* The members of a part that the spec leaves out are 0. */
     double warmup_steps;
     double step_every, step_factor;
     double cosine_steps, cosine_low;
@@ -86,7 +86,7 @@ typedef struct fed_optimizer {
 
 /**
  * Parse a spec. learning_rate is used if the spec does not name lr.
- * Errors FED_EINVAL, with a sentence that names the wrong word and what would be right
+ * Errors FED_EINVAL, with a sentence that names the wrong word and what is allowed
  */
 fed_status fed_optimizer_parse(const char *spec, float learning_rate, fed_optimizer *optimizer,
                                fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* Metrics of a device's own: names and numbers that a trainer reports beside loss and accuracy
+/* Custom metrics: names and numbers that a trainer reports beside loss and accuracy
  * (docs/protocol.md#custom-metrics). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_OWN_METRICS_H
@@ -13,10 +13,10 @@
 FED_API_BEGIN
 
 enum {
-    FED_OWN_METRICS = 16,    /* most metrics of one update, or of one evaluation */
+    FED_OWN_METRICS = 16,    /* the most metrics of one update, or of one evaluation */
     FED_OWN_NAME = 32,       /* bytes of a name, with its NUL */
-    FED_OWN_ENVELOPE = 0xfe, /* an envelope's first byte, which no list begins with */
-    FED_OWN_BYTES = 1 + FED_OWN_METRICS * (FED_OWN_NAME + 8) /* most bytes of a list */
+    FED_OWN_ENVELOPE = 0xfe, /* an envelope's first byte, with which no list begins */
+    FED_OWN_BYTES = 1 + FED_OWN_METRICS * (FED_OWN_NAME + 8) /* the most bytes of a list */
 };
 
 /** One metric. The name has 1 to 31 letters, digits, '_', '-', '.' and '/'. The value is finite. */
@@ -25,7 +25,7 @@ typedef struct fed_own_metric {
     double value;
 } fed_own_metric;
 
-/** A list of metrics. No name comes twice. */
+/** A list of metrics. No name occurs twice. */
 typedef struct fed_own_metrics {
     uint32_t count;
     fed_own_metric items[FED_OWN_METRICS];
@@ -44,9 +44,9 @@ fed_status fed_own_metrics_set(fed_own_metrics *m, const char *name, double valu
  * the 8 bytes of an IEEE binary64. An empty list has no bytes. */
 void fed_own_metrics_write(fed_writer *w, const fed_own_metrics *m);
 
-/** Take a list off a reader. The list is empty if no bytes are left, or if an envelope follows.
- * FED_EFORMAT: a name comes twice, or a count, a name or a value is not allowed. Only a list that
- * is read whole reaches *m. */
+/** Read a list. It is empty if no bytes are left, or if an envelope follows. FED_EFORMAT: a name
+ * occurs twice, or a count, a name or a value is not allowed. *m is set only after a whole list
+ * was read. */
 fed_status fed_own_metrics_read(fed_reader *r, fed_own_metrics *m) FED_CHECKED;
 
 FED_API_END

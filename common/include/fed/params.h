@@ -1,4 +1,4 @@
-/* Spec strings, "name:key=value,key=value": they name a codec or an optimizer with its
+/* Spec strings such as "name:key=value,key=value": they name a codec or an optimizer with its
  * parameters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_PARAMS_H
@@ -15,12 +15,12 @@ FED_API_BEGIN
 /** One parameter of a spec. A table of parameters ends with a NULL key. */
 typedef struct fed_param {
     const char *key;
-    double preset;    /* the default; outside low to high: the spec must name the parameter */
+    double preset;    /* the default; outside low to high: there is none */
     double low, high; /* the smallest and the largest value allowed */
-    const char *help; /* "fraction of values sent" */
+    const char *help; /* words for people, such as "fraction of values sent" */
     bool whole;       /* whole numbers only */
-    /* NULL for a number. Else the words that the parameter takes, ending with NULL: the value is a
-     * word's index, and so are preset, low and high. */
+    /* NULL for a number. Otherwise the words that the parameter accepts, ended by NULL. Then the
+     * value, preset, low and high are indices of words. */
     const char *const *names;
 } fed_param;
 
@@ -30,11 +30,13 @@ typedef struct fed_word {
     size_t len;
 } fed_word;
 
-/** The word up to the next character of `stops`, or to the end. *text moves to that character. */
+/** Return the word up to the next character of stops, or to the end of the text. *text moves to
+ * that character. */
 fed_word fed_word_take(const char **text, const char *stops);
 bool fed_word_is(fed_word w, const char *text);
 
-/** Read a decimal number of at most 15 digits, such as "-1.5e-4", independent of the locale. */
+/** Read a decimal number of at most 15 digits, such as "-1.5e-4", independent of the locale.
+ * Returns false for other text. */
 bool fed_word_number(fed_word w, double *value);
 
 /** A list of names for an error: "a, b, c". */
@@ -44,20 +46,22 @@ typedef struct fed_names {
 
 void fed_names_add(fed_names *list, const char *name);
 
-/** The next '+' of a spec that is not in a number's exponent; NULL: none. */
+/** Find the next '+' of a spec that is not in a number's exponent. Returns NULL if there is
+ * none. */
 char *fed_spec_plus(char *text);
 
 /**
- * Read the parameters of "codec sbc": kind "codec", name "sbc", text ":p=0.01" or "".
+ * Read the parameters of a spec such as "codec sbc": kind "codec", name "sbc", text ":p=0.01" or
+ * "".
  *
- * value  float64[], one for each of params; those that the text does not name have their preset
- * Errors FED_EINVAL with a sentence that names the wrong word, and what would be right. value may
+ * value  float64[], one for each of params; those that the text does not name get their preset
+ * Errors FED_EINVAL with a sentence that names the wrong word and what is allowed. value may
  *        have changed
  */
 fed_status fed_params_read(const char *kind, const char *name, const fed_param *params,
                            const char *text, double *value, fed_error *err) FED_CHECKED;
 
-/** A value as text for fed_params_read, independent of the host's locale. */
+/** Write a value as text for fed_params_read, independent of the locale. */
 void fed_param_write(double value, char *dst, size_t cap);
 
 FED_API_END

@@ -1,4 +1,5 @@
-/* The progress of long work: one line on a terminal, rewritten in place. For programs. */
+/* Show the progress of long work: one line on a terminal, rewritten in place. For programs
+ * only. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_PROGRESS_H
 #define FED_PROGRESS_H
@@ -17,17 +18,17 @@ typedef struct fed_progress {
     double start_share;
 } fed_progress;
 
-/** Begin; `share` is the fraction of the work that is done already, 0 to 1. If standard error is
- * not a terminal, nothing is shown. */
+/** Begin. share is the fraction of the work that is done already, 0 to 1. If standard error is not
+ * a terminal, nothing is shown. */
 void fed_progress_open(fed_progress *progress, double share);
 
 /** Show a bar for the fraction that is done, a few words, and the time left. A call within a tenth
- * of a second after another shows nothing. */
+ * of a second after another one shows nothing. */
 void fed_progress_show(fed_progress *progress, double share, const char *format, ...)
     FED_PRINTF(3, 4);
 
-/** Wipe the line, so that the program can write others. The next fed_progress_show writes it
- * again. */
+/** Remove the line from the terminal, so that the program can write other lines. The next
+ * fed_progress_show writes it again. */
 void fed_progress_wipe(fed_progress *progress);
 
 FED_API_END

@@ -12,17 +12,17 @@ FED_API_BEGIN
 
 /*
  * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11). A seed and
- * two free numbers, such as a round and a client, name a stream. Streams share nothing, and nothing
- * has to be saved. For keys and tokens use fed_random (fed/crypto.h).
+ * two numbers that the caller chooses, such as a round and a client, name a stream. Streams are
+ * independent, and no state has to be saved. For keys and tokens use fed_random (fed/crypto.h).
  */
 typedef struct fed_rng {
     uint32_t key[2];
     uint32_t counter[4];
     uint32_t block[4];
-    unsigned used; /* of block, 0 to 4 */
+    unsigned used; /* numbers of block already used, 0 to 4 */
 } fed_rng;
 
-/** Start stream (a, b) of a seed. */
+/** Start the stream (a, b) of a seed. */
 void fed_rng_init(fed_rng *rng, uint64_t seed, uint32_t a, uint32_t b);
 
 uint32_t fed_rng_u32(fed_rng *rng);
@@ -31,10 +31,11 @@ uint64_t fed_rng_u64(fed_rng *rng);
 /** Fill dst[n] with the results of n calls of fed_rng_u32, at twice the speed. */
 void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n);
 
-/** Uniform in [0, n), without bias. n > 0. */
+/** Draw a number uniform in [0, n), without bias. n > 0. */
 uint32_t fed_rng_below(fed_rng *rng, uint32_t n);
 
-/** Uniform in [0, 1): one of 2^24 equally spaced values, the same bits everywhere. */
+/** Draw a number uniform in [0, 1): one of 2^24 equally spaced values, the same bits on every
+ * machine. */
 float fed_rng_float(fed_rng *rng);
 
 /** Shuffle index[n] in place (Fisher-Yates). */

@@ -5,11 +5,11 @@
 #define FED_SMALL_H
 
 /*
- * CMake's FED_SMALL=ON makes a trainer with dense, conv, maxpool and relu layers, without blocks of
- * layers; with sgd at one rate; and without normalising or varying samples. A task that needs more
- * is refused with a sentence that says so. A program that calls the optimizer itself must use sgd.
- * The code is the same: tables have NULL for what is left out, and the linker drops code that no
- * table names. docs/client-memory.md has the sizes.
+ * CMake's FED_SMALL=ON builds a trainer for a small device. It has dense, conv, maxpool and relu
+ * layers, no blocks of layers, the optimizer sgd at one rate, and neither normalises nor varies
+ * samples. A task that needs more is refused with a sentence that says so. A program that calls
+ * the optimizer itself must use sgd. The source code is the same: tables have NULL for what is
+ * left out, and the linker drops code that no table names. docs/client-memory.md has the sizes.
  */
 #ifndef FED_SMALL
 #define FED_SMALL 0

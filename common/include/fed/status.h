@@ -16,8 +16,8 @@ FED_API_BEGIN
  */
 typedef enum fed_status {
     FED_OK = 0,
-    FED_EINVAL = 1,      /* the caller's argument is not allowed */
-    FED_EFORMAT = 2,     /* bytes or text are not in the format that they should have */
+    FED_EINVAL = 1,      /* an argument is not allowed */
+    FED_EFORMAT = 2,     /* bytes or text are not in the expected format */
     FED_ENOSPC = 3,      /* the destination buffer, or the disk, is full */
     FED_ENOMEM = 4,      /* memory ran out */
     FED_EIO = 5,         /* a file, socket or database failed */
@@ -29,7 +29,7 @@ typedef enum fed_status {
     FED_ESTATE = 11,     /* valid, but not in this state */
     FED_ENONFINITE = 12, /* NaN or infinity among the values */
     FED_ERANGE = 13,     /* a number outside its documented range */
-    FED_EVERSION = 14,   /* a format or protocol version that this build does not speak */
+    FED_EVERSION = 14,   /* a format or protocol version that this build does not know */
     FED_EBUSY = 15,      /* in use; trying again later may work */
     FED_ECANCELED = 16,  /* stopped on request */
     FED_EDECLINED = 17   /* the task does not fit this device */
@@ -49,7 +49,7 @@ const char *fed_status_name(fed_status status);
 /** A few plain words for a person, such as "malformed data". Static, never NULL. */
 const char *fed_status_text(fed_status status);
 
-/** Return from the calling function if expr fails. */
+/** Evaluate expr. If it fails, return its status from the calling function. */
 #define FED_TRY(expr)                                                                              \
     do {                                                                                           \
         fed_status fed_try_ = (expr);                                                              \

@@ -1,4 +1,4 @@
-/* Threads of this process: one, or a pool. */
+/* Threads of this process: a single thread, or a pool. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_THREADS_H
 #define FED_THREADS_H
@@ -12,16 +12,16 @@
 
 FED_API_BEGIN
 
-/** As pthread_create. The thread takes no signals: those are for the program's own thread. False:
- * the system gives none. */
+/** As pthread_create. The thread receives no signals, which are for the program's main thread.
+ * Returns false if the system can't start one. */
 bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) FED_CHECKED;
 
 typedef struct fed_threads fed_threads;
 
 /**
- * Start threads, so that `width` chunks run at once. The caller's own thread is one of them. 0: as
- * many as the machine has processors.
- * Errors: FED_ENOMEM; FED_EINVAL width above 1024; FED_EBUSY the system gives no more threads.
+ * Start threads, so that width chunks can run at once. The caller's own thread is one of them.
+ * width 0: as many as the machine has processors.
+ * Errors: FED_ENOMEM; FED_EINVAL width above 1024; FED_EBUSY the system can't start more threads.
  */
 fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Makes text from outside safe to show to people. */
+/* Make text from outside safe to show to people. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_UTF8_H
 #define FED_UTF8_H

@@ -13,18 +13,18 @@
 FED_API_BEGIN
 
 /*
- * A message has the fields of its struct, in that order, little-endian as in fed/bytes.h. An
- * integer has its own width. An enum is one byte. A string or an envelope is a varint length and
- * the bytes. fed_X_write appends a message to a writer. fed_X_read takes a message off a reader and
- * returns the reader's status. FED_EFORMAT: an enum, a string or a number has a value that the
- * comment beside its field does not allow. Only a message that is read whole reaches *m.
+ * A message has the fields of its struct, in their order, little-endian as in fed/bytes.h. An
+ * integer has the width of its type. An enum is one byte. A string or an envelope is a varint
+ * length and the bytes. fed_X_write appends a message to a writer. fed_X_read reads a message and
+ * returns the reader's status. FED_EFORMAT: a field has a value that the comment beside it does
+ * not allow. *m is set only after a whole message was read.
  */
 
 enum { FED_DOWNLOADS_URL = 256 };
 
 /** What a device must know of a task in order to train it. The table in common/messages/wire.c has
- * a line for each field. A field that needs a capability is 0 or "" if the coordinator did not send
- * it. */
+ * a line for each field. Some fields need a capability. They are 0 or "" if the coordinator did
+ * not send that capability. */
 typedef struct fed_task {
     uint64_t id;           /* never 0 */
     char model[4096];      /* fed/arch.h's canonical text */
@@ -34,16 +34,16 @@ typedef struct fed_task {
     uint32_t batch;        /* samples a step; at least 1 */
     char optimizer[128];   /* spec: "adam", "momentum:m=0.8+clip:norm=1" (fed/optimizer_spec.h) */
     float learning_rate;   /* finite, above 0; for a spec that does not name lr */
-    uint64_t seed;         /* of the initial weights and of the order of samples */
-    /* FED_CAN_APP: what the task says to the program on the device, one JSON object without blanks
-     * between its parts; "": nothing */
+    uint64_t seed;         /* seed of the initial weights and of the order of samples */
+    /* FED_CAN_APP: a JSON object without blanks between its parts, which the task passes to the
+     * program on the device. "": none. */
     char app[1024];
-    /* FED_CAN_URL: where caches keep sealed downloads: a URL that ends with '/'; a download's name
-     * follows it. "": nowhere */
+    /* FED_CAN_URL: where caches keep sealed downloads. It is a URL that ends with '/', to which a
+     * download's name is appended. "": there are no caches. */
     char downloads[FED_DOWNLOADS_URL];
 } fed_task;
 
-/** Only the fields that every peer knows. fed_assignment has the other ones, too. */
+/** Write only the fields that need no capability. fed_assignment_write writes the others, too. */
 void fed_task_write(fed_writer *w, const fed_task *task);
 fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 
@@ -53,58 +53,57 @@ uint32_t fed_task_capabilities(void);
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
 
-/** Bits of `capabilities`: what a peer of protocol 2 or later can do beyond its version. A peer
- * ignores the bits that it does not know. */
+/** Bits of the field capabilities: what a peer of protocol 2 or later can do beyond its version. A
+ * peer ignores bits that it does not know. */
 enum {
-    FED_CAN_PIECES = 1,  /* coordinator: takes an update in pieces, and says how much it has */
+    FED_CAN_PIECES = 1,  /* coordinator: accepts updates in pieces, says how much has arrived */
     FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
-    FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
-    FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
-    /* device: may send fed_worker_group (fed/worker_group.h); coordinator: takes it */
+    FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: accepts fed_decline */
+    FED_RENEW = 8,       /* coordinator: an old CA made this device's certificate; renew it */
+    /* device: may send fed_worker_group (fed/worker_group.h); coordinator: accepts it */
     FED_CAN_WORKER_GROUP = 16,
-    FED_CAN_NAMED = 32, /* likewise, FED_WORKER_GROUP_LAYOUT_NAMED */
+    FED_CAN_NAMED = 32, /* as FED_CAN_WORKER_GROUP, for FED_WORKER_GROUP_LAYOUT_NAMED */
     FED_CAN_APP = 64,   /* device: reads fed_task.app; coordinator: sends it */
-    /* device: may send a list of fed/own_metrics.h after fed_update, and after fed_metric;
-     * coordinator: takes it */
+    /* device: may send a list of fed/own_metrics.h after fed_update and after fed_metric;
+     * coordinator: accepts it */
     FED_CAN_OWN_METRICS = 128,
-    /* device: fetches downloads from caches, fed_task.downloads; coordinator: says their
-     * addresses, FED_PART_CACHE */
+    /* device: fetches downloads from the caches of fed_task.downloads; coordinator: sends their
+     * addresses as FED_PART_CACHE */
     FED_CAN_URL = 256,
-    /* device: keeps what it owes for several tasks, and lists them; coordinator: reads the list,
-     * and says which task of the list makes room for another one */
+    /* device: keeps state for several tasks, and lists them; coordinator: reads the list, and says
+     * which task on it the device should drop for another one */
     FED_CAN_TASKS = 512,
     /* device: reads the second stages +runs and +entropy; coordinator: sends packed deltas on
      * request, and unpacks them for other devices */
     FED_CAN_STAGES = 1024
 };
 
-enum { FED_SLOTS = 8 }; /* the most tasks for which a device keeps a model and what it owes */
+enum { FED_SLOTS = 8 }; /* the most tasks for which a device keeps a model and a residual */
 
 /** A task that a device takes part in, and the version of its model that the device holds. */
 typedef struct fed_held {
-    uint64_t task; /* 0: none */
+    uint64_t task; /* 0: no task */
     uint32_t version;
 } fed_held;
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */
 typedef struct fed_checkin {
-    /* of this message and of its answer. Written: 0 means FED_PROTOCOL. Read: FED_EVERSION unless
-     * it is FED_PROTOCOL_OLDEST to FED_PROTOCOL. */
+    /* Protocol version of this message and of its answer. Writing: 0 means FED_PROTOCOL. Reading:
+     * FED_EVERSION unless it is FED_PROTOCOL_OLDEST to FED_PROTOCOL. */
     uint8_t protocol;
     fed_role role;
-    uint32_t hold_ms; /* how long the coordinator may hold the answer while there is no work */
-    /* The tasks of the device, the one that it trained last first, each once. Behind the last one
-     * their number is 0. Without FED_CAN_TASKS only the first one travels. */
+    uint32_t hold_ms; /* how long the coordinator may hold back its answer if there is no work */
+    /* The tasks of the device, each once, the one that it trained last first. Entries after the
+     * last task have task 0. Without FED_CAN_TASKS only the first entry is sent. */
     fed_held held[FED_SLOTS];
-    /* since protocol 2 */
+    /* Fields since protocol 2: */
     uint32_t capabilities; /* FED_CAN_... */
-    uint32_t samples;      /* of the device's data; 0: it has not trained yet */
-    /* FED_CAN_TASKS */
-    uint8_t slots; /* how many tasks the device has room for, 1 to FED_SLOTS; read without the
-                    * capability: 1 */
+    uint32_t samples;      /* number of samples on the device; 0: it has not trained yet */
+    /* Field with FED_CAN_TASKS: */
+    uint8_t slots; /* how many tasks the device has room for, 1 to FED_SLOTS; 1 if not sent */
 } fed_checkin;
 
-/** The device's place in m->held for a task; NULL: the device does not hold the task. */
+/** Find the entry of m->held for a task. NULL: the device does not hold the task. */
 const fed_held *fed_checkin_held(const fed_checkin *m, uint64_t task);
 /** How many tasks the device holds. */
 unsigned fed_checkin_count(const fed_checkin *m);
@@ -113,20 +112,20 @@ void fed_checkin_write(fed_writer *w, const fed_checkin *m);
 fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) FED_CHECKED;
 
 typedef enum fed_action {
-    FED_ACTION_WAIT = 0,     /* come back after retry_ms */
-    FED_ACTION_TRAIN = 1,    /* bring the model to `version`, train, upload before the deadline */
-    FED_ACTION_EVALUATE = 2, /* bring the model to `version`, measure it, report */
-    FED_ACTION_DONE = 3      /* the device's task is finished; `version` is its last model */
+    FED_ACTION_WAIT = 0,     /* ask again after retry_ms */
+    FED_ACTION_TRAIN = 1,    /* get this version of the model, train, upload in time */
+    FED_ACTION_EVALUATE = 2, /* get this version of the model, measure it, report */
+    FED_ACTION_DONE = 3      /* the device's task is finished; version is that of its last model */
 } fed_action;
 
 typedef enum fed_wait_reason {
-    FED_WAIT_NO_TASK = 0,  /* no task runs that is for this device */
+    FED_WAIT_NO_TASK = 0,  /* no running task is for this device */
     FED_WAIT_FULL = 1,     /* no slot of the round is free, or other devices come first */
     FED_WAIT_REPORTED = 2, /* this device's update is counted; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
-    /* the last task is finished: the device knows so already, or took no part in it */
+    /* the last task is finished; the device knows this already, or took no part in it */
     FED_WAIT_FINISHED = 4,
-    /* this device has declined each running task that is for it; only for devices with
+    /* this device has declined each running task that is for it; sent only to devices with
      * FED_CAN_DECLINE */
     FED_WAIT_DECLINED = 5
 } fed_wait_reason;
@@ -134,68 +133,71 @@ typedef enum fed_wait_reason {
 /** Coordinator -> device: the answer to a check-in. */
 typedef struct fed_assignment {
     fed_action action;
-    /* only with WAIT */
+    /* Fields with WAIT: */
     fed_wait_reason reason;
     uint32_t retry_ms;
-    /* only with TRAIN, EVALUATE and DONE */
+    /* Fields with TRAIN, EVALUATE and DONE: */
     uint32_t round;       /* TRAIN: the round; else 0 */
-    uint32_t version;     /* of the model to work on: how many rounds were committed into it */
+    uint32_t version;     /* of the model to work on: rounds committed into it */
     uint64_t digest;      /* fed_digest of that model's values */
-    uint64_t lease;       /* TRAIN: names this device's slot in the round; else 0 */
-    uint32_t deadline_ms; /* TRAIN: from now; a later update is refused */
+    uint64_t lease;       /* TRAIN: identifies this device's slot in the round; else 0 */
+    uint32_t deadline_ms; /* TRAIN: milliseconds from now; a later update is refused */
     fed_task task;
-    /* since protocol 2. The fields of the task that need one of these capabilities follow, except
-     * with WAIT. */
+    /* Fields since protocol 2. Except with WAIT, the fields of the task that need one of these
+     * capabilities follow. */
     uint32_t capabilities; /* FED_CAN_... */
-    /* FED_CAN_TASKS, except with WAIT: the task of the check-in's list that makes room for this
-     * one; 0: the device has room */
+    /* Field with FED_CAN_TASKS, except with WAIT: the task that the device should drop to make
+     * room for this one, from the check-in's list; 0: the device has room. */
     uint64_t replaces;
 } fed_assignment;
 
-/** protocol: that of the check-in. */
+/** Write an assignment. protocol: the version of the check-in. */
 void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment *m);
 fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *m) FED_CHECKED;
 
 typedef enum fed_part_kind {
     FED_PART_SNAPSHOT = 1,
     FED_PART_DELTA = 2,
-    FED_PART_PATCH = 3, /* only for a device that asked for it */
-    /* likewise; the answer has nothing else. The envelope is a run of fed_address. What these
-     * name, one after the other, are the parts of the download. */
+    FED_PART_PATCH = 3, /* sent only to a device that asked for patches */
+    /* Sent only to a device that asked for addresses of caches, as the only part. The envelope is
+     * a sequence of fed_address. The bytes at these addresses, joined in order, are the parts of
+     * the download. */
     FED_PART_CACHE = 4
 } fed_part_kind;
 
 /** Coordinator -> device: a part of a model download. The device applies the parts in order. */
 typedef struct fed_part {
     fed_part_kind kind;
-    /* versions. A snapshot: from = to. A delta: from < to. A patch: from < to; from = to where the
-     * patch begins with all values 0. Elsewhere: as those that it stands for, from <= to. */
+    /* Versions of the model. A snapshot has from = to. A delta has from < to. A patch has from <
+     * to, or from = to if it starts from values that are all 0. FED_PART_CACHE has those of the
+     * parts that it stands for, from <= to. */
     uint32_t from, to;
-    const uint8_t *envelope; /* a fedcodec envelope, or a fedcodec patch; in the reader's bytes */
+    const uint8_t *envelope; /* a fedcodec envelope or patch; it points into the reader's bytes */
     uint64_t envelope_len;
 } fed_part;
 
 void fed_part_write(fed_writer *w, const fed_part *m);
 fed_status fed_part_read(fed_reader *r, fed_part *m) FED_CHECKED;
 
-/** A piece of a download that caches keep: its parts are sealed as fed/sealed.h says. */
+/** The address of a piece of a download in caches. Its bytes are sealed as described in
+ * fed/sealed.h. */
 typedef struct fed_address {
     uint8_t key[FED_SEALED_KEY];
-    uint64_t len; /* of the piece, in bytes; at least 1 */
+    uint64_t len; /* bytes of the piece; at least 1 */
 } fed_address;
 
-enum { FED_ADDRESS_BYTES = FED_SEALED_KEY + 8, FED_ADDRESSES = 24 /* of a download, at most */ };
+enum { FED_ADDRESS_BYTES = FED_SEALED_KEY + 8, FED_ADDRESSES = 24 /* the most of a download */ };
 
 void fed_address_write(fed_writer *w, const fed_address *m);
 fed_status fed_address_read(fed_reader *r, fed_address *m) FED_CHECKED;
 
-/** Device -> coordinator: head of an update. A list of custom metrics may follow
+/** Device -> coordinator: the head of an update. A list of custom metrics may follow
  * (fed/own_metrics.h). The rest of the body is the envelope. */
 typedef struct fed_update {
     uint64_t task;
     uint32_t round;
     uint64_t lease;
-    uint32_t samples; /* of the device's data: its weight in the average; at least 1 */
+    uint32_t samples; /* samples on the device: the update's weight in the average; at least 1 */
     float loss;       /* mean training loss over the local steps; finite */
 } fed_update;
 
@@ -203,20 +205,21 @@ void fed_update_write(fed_writer *w, const fed_update *m);
 fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
 
 enum {
-    FED_PIECE_BYTES = 1 << 20, /* most bytes of a message that one piece carries */
-    FED_PIECES = 16384         /* a piece of less than total / FED_PIECES bytes is not stored */
+    FED_PIECE_BYTES = 1 << 20, /* the most bytes of a message that one piece carries */
+    FED_PIECES = 16384         /* a piece of fewer than total / FED_PIECES bytes is not stored */
 };
 
-/** Device -> coordinator: head of a piece of an update's message, which is fed_update and envelope.
- * The rest of the body is the piece's bytes. A piece without bytes asks how many have arrived. */
+/** Device -> coordinator: the head of a piece of an update's message, which consists of fed_update
+ * and the envelope. The rest of the body is the piece's bytes. A piece without bytes asks how
+ * many have arrived. */
 typedef struct fed_piece {
-    /* as in the update */
+    /* as in the update: */
     uint64_t task;
     uint32_t round;
     uint64_t lease;
     uint64_t digest; /* fed_digest_bytes of the whole message */
     uint64_t total;  /* bytes of the whole message */
-    uint64_t offset; /* of the piece in the message; at most total */
+    uint64_t offset; /* offset of the piece in the message; at most total */
 } fed_piece;
 
 void fed_piece_write(fed_writer *w, const fed_piece *m);
@@ -224,37 +227,37 @@ fed_status fed_piece_read(fed_reader *r, fed_piece *m) FED_CHECKED;
 
 /** Device -> coordinator: this device can't serve the task. Its slot becomes free at once. */
 typedef struct fed_decline {
-    /* as in the assignment */
+    /* as in the assignment: */
     uint64_t task;
     uint32_t round;
     uint64_t lease;
-    /* a sentence for people, UTF-8: "samples are 784 values, the model takes 3072". "": the device
-     * can't go on now, and may be asked again. */
+    /* a sentence for people, UTF-8, such as "samples are 784 values, the model takes 3072". "":
+     * the device can't train now, and may be asked again. */
     char reason[256];
 } fed_decline;
 
 void fed_decline_write(fed_writer *w, const fed_decline *m);
 fed_status fed_decline_read(fed_reader *r, fed_decline *m) FED_CHECKED;
 
-/** Evaluating device -> coordinator: how good a model is. A list of custom metrics may follow
- * (fed/own_metrics.h). */
+/** Device -> coordinator, from an evaluator: the result of evaluating a model. A list of custom
+ * metrics may follow (fed/own_metrics.h). */
 typedef struct fed_metric {
     uint64_t task;
     uint32_t version;
-    uint32_t samples; /* that the device tested; at least 1 */
-    uint32_t correct; /* at most samples */
+    uint32_t samples; /* samples that the device tested; at least 1 */
+    uint32_t correct; /* samples classified correctly; at most samples */
     float loss;       /* mean over the samples; finite */
 } fed_metric;
 
 void fed_metric_write(fed_writer *w, const fed_metric *m);
 fed_status fed_metric_read(fed_reader *r, fed_metric *m) FED_CHECKED;
 
-/** What a device asks a coordinator for: each kind of request has a path of its own. */
+/** What a device asks a coordinator for. Each kind of request has a URL path of its own. */
 typedef enum fed_request {
     FED_REQUEST_ENROL,
     FED_REQUEST_RENEW,
     FED_REQUEST_CHECKIN,
-    FED_REQUEST_MODEL, /* GET, with a query; all others are POST */
+    FED_REQUEST_MODEL, /* sent as GET, with a query; all others are POST */
     FED_REQUEST_UPDATE,
     FED_REQUEST_PIECE,
     FED_REQUEST_METRIC,
@@ -272,7 +275,7 @@ typedef enum fed_request {
 #define FED_PATH_DECLINE      "/v1/decline"
 #define FED_PATH_WORKER_GROUP "/v1/gang"
 
-/** At the front, for caches: the name of a sealed download follows (fed/sealed.h). */
+/** A path of the front, for caches. The name of a sealed download follows (fed/sealed.h). */
 #define FED_PATH_BLOB "/v1/blob/"
 
 FED_API_END

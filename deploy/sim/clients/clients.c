@@ -35,12 +35,14 @@ static void open_client(sim_clients *clients, uint32_t k) {
     }
 }
 
-/** Training and test set, both by the training set's mean and deviation. */
+/** Normalise the training and the test set, both by the training set's mean and standard deviation.
+ */
 static fed_status normalise(sim_clients *clients, fed_error *err) {
     fedtrain_dataset *train = &clients->train.set, *test = &clients->test.set;
     if (clients->train.is_text) {
-        return fed_fail(err, FED_EINVAL,
-                        "normalise=1 is for numbers: a text has none; leave it out");
+        return fed_fail(
+            err, FED_EINVAL,
+            "normalise=1 is for numbers: a text has none; set normalise=0 for this data set");
     }
     FED_TRY(fedtrain_dataset_normalise_by(test, train, NULL, train->count));
     return fedtrain_dataset_normalise_by(train, train, NULL, train->count);
@@ -59,7 +61,8 @@ static fed_status open_shards(sim_clients *clients, fed_error *err) {
     return status;
 }
 
-/** The number after a word in one of the system's files; SIZE_MAX: there is none. */
+/** Return the number after a word in one of Linux's /proc or /sys files; SIZE_MAX: there is none.
+ */
 static size_t system_number(const char *path, const char *word) {
     char line[128], *end = NULL;
     size_t number = SIZE_MAX;
@@ -79,7 +82,8 @@ static size_t system_number(const char *path, const char *word) {
 /** Bytes of memory that the clients' stores may take: half of what the machine has free now. */
 static size_t memory_to_spare(void) {
     const size_t kilobytes = system_number("/proc/meminfo", "MemAvailable:");
-    const size_t granted = system_number("/sys/fs/cgroup/memory.max", ""); /* of a container */
+    const size_t granted =
+        system_number("/sys/fs/cgroup/memory.max", ""); /* the container's limit */
     const size_t available = kilobytes > SIZE_MAX / 1024 ? 0 : kilobytes * 1024;
     return (available < granted ? available : granted) / 2;
 }

@@ -1,4 +1,4 @@
-/* The clients of a run, and what they share, whatever carries their requests. */
+/* The clients of a run, and what they share, whether they run over HTTPS or in one process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CLIENTS_H
 #define FEDSIM_CLIENTS_H
@@ -18,8 +18,8 @@
 #include "fedclient/fedclient.h"
 #include "fedtrain/data.h"
 
-/** A worker: what one step needs to train or to measure. As many steps run at a time as there are
- * workers. */
+/** A worker: the net and memory with which one step trains or measures. At most as many steps run
+ * at a time as there are workers. */
 typedef struct sim_worker {
     fedtrain_net *net;
     fed_arch arch; /* of net; its text is NULL before the first task */
@@ -35,52 +35,52 @@ typedef struct sim_worker {
 #pragma GCC diagnostic error "-Wpadded"
 
 typedef struct sim_client_kept {
-    fedclient_traffic enrolment; /* what enrolling cost: not part of the rounds' figures */
-    fedclient_traffic charged;   /* so much of the traffic is in the log's rounds */
+    fedclient_traffic enrolment; /* bytes of enrolling, which no round's figures count */
+    fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
     uint64_t steps;        /* local steps of those trainings whose updates were counted */
     uint64_t digest;       /* of the final model */
-    uint32_t round, again; /* the last round trained in, and how often before */
+    uint32_t round, again; /* newest round trained in; earlier trainings in it */
     uint32_t counted, refused;
-    uint32_t last_counted;   /* a round */
-    uint32_t local_steps;    /* of its last training */
-    uint32_t broken_charged; /* so many broken uploads are in the log's rounds */
+    uint32_t last_counted;   /* the newest round that counted its update */
+    uint32_t local_steps;    /* local steps of its last training */
+    uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
-    bool has_model;  /* holds a model at its end, of this digest */
+    bool has_model;  /* holds a model at its end, with the digest above */
     uint8_t unused[1];
 } sim_client_kept;
 
-/** How a step has ended: what a run needs of its fedclient_event. */
+/** How a step has ended: the members of its fedclient_event that a run needs. */
 typedef struct sim_step_end {
     uint32_t outcome; /* fedclient_outcome */
     uint32_t reason;  /* fed_wait_reason, if the outcome is to wait */
     uint32_t round, version, wait_ms;
 } sim_step_end;
 
-/** What all clients share of a run's state. */
+/** The part of sim_clients that a stopped run saves. */
 typedef struct sim_clients_kept {
     double cpu_s;             /* CPU seconds of the run's earlier processes */
     int64_t wall_ms;          /* from the first check-in to the stop */
-    int64_t began_ms;         /* the first check-in: Unix, or virtual; 0: there was none */
+    int64_t began_ms;         /* time of the first check-in, Unix or virtual; 0: none yet */
     uint64_t running;         /* clients that take part and have not finished */
     uint64_t evaluate_cpu_us; /* written by the evaluator's thread alone */
-    uint64_t parameters;      /* trained ones, of the task's model */
+    uint64_t parameters;      /* trained parameters of the task's model */
     double accuracy;          /* NAN: the model predicts numbers, so it has a loss only */
     double test_loss;
-    uint32_t evaluated; /* version that these two are of */
-    uint32_t round;     /* the newest that any client was asked to train in */
-    uint32_t reported;  /* updates counted in it */
+    uint32_t evaluated; /* version of the model that accuracy and test_loss are of */
+    uint32_t round;     /* the newest round that any client was asked to train in */
+    uint32_t reported;  /* updates counted in that round */
     uint32_t committed; /* the newest round of the log that was committed */
-    uint32_t version;   /* the final one, once finished */
+    uint32_t version;   /* the final model's version, once finished */
     bool finished;
     uint8_t unused[3];
 } sim_clients_kept;
 
 #pragma GCC diagnostic pop
 
-/** One client. The mutex of all clients guards it, but for what its own code uses while it runs. */
+/** One client. sim_clients.mutex guards it, except members that only the client's own step uses. */
 typedef struct sim_client {
     struct sim_clients *clients;
     uint32_t k;
@@ -95,16 +95,16 @@ typedef struct sim_client {
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;   /* at the end of the run */
     sim_client_kept kept;
-    fed_error error; /* why it gave up; FED_OK if it did not */
+    fed_error error; /* why the client gave up; FED_OK if it did not */
 } sim_client;
 
 /** Virtual time, as the train callback needs it. A run over HTTPS has none. */
 typedef struct sim_virtual_time {
     void *user;
-    /** Client k begins to train on so many samples. Returns how long that takes, in microseconds
-     * of virtual time. */
+    /** Note that client k begins to train on so many samples. Returns how many microseconds of
+     * virtual time that takes. */
     int64_t (*trains)(void *user, uint32_t k, uint64_t samples);
-    /** Client k begins to measure the model of that version. */
+    /** Note that client k begins to measure the model of that version. */
     void (*measures)(void *user, uint32_t k, uint32_t version);
 } sim_virtual_time;
 
@@ -113,7 +113,7 @@ typedef struct sim_clients {
     const sim_options *options;
     const char *server;                   /* the front's URL */
     const char *ca;                       /* HTTPS: the CA certificate that clients trust */
-    const sim_virtual_time *virtual_time; /* NULL: time is real, HTTPS */
+    const sim_virtual_time *virtual_time; /* NULL over HTTPS, where time is real */
     sim_stores *stores;                   /* of all clients */
     double before_cpu_s;                  /* CPU seconds of this process before the run */
     fedtrain_data train, test;
@@ -121,24 +121,25 @@ typedef struct sim_clients {
     size_t client_count;
     atomic_int stop;
 
-    pthread_mutex_t mutex;    /* guards what follows */
-    pthread_cond_t changed;   /* a round, the end, a kill */
+    pthread_mutex_t mutex;    /* guards the members below */
+    pthread_cond_t changed;   /* signalled at a new round, the end, or a kill of the coordinator */
     sim_worker *workers;      /* [options->threads] */
     sim_worker *free_workers; /* a list */
     sim_client **waiting;     /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
-    fed_rng rng;           /* HTTPS: which of them is next */
+    fed_rng rng;           /* HTTPS: draws the waiting client that gets a worker next */
     bool *away;            /* [options->clients]: away in round away_round */
     uint32_t away_round;   /* 0: `away` is not filled in yet */
     uint32_t rounds;       /* of the task */
-    int64_t began_wall_ms; /* the first check-in, monotonic; 0: there was none */
+    int64_t began_wall_ms; /* monotonic time of the first check-in; 0: none yet */
     bool kill_due;         /* HTTPS: kill the coordinator now; no new step begins */
     size_t failed;
     sim_log *log;
     sim_clients_kept kept;
 } sim_clients;
 
-/** Load the data and make the workers. The rounds go into log. sim_clients_close in every case. */
+/** Load the data and make the workers. The run's rounds will be written into *log. Call
+ * sim_clients_close afterwards, even after an error. */
 fed_status sim_clients_load(sim_clients *clients, const sim_options *options, sim_log *log,
                             fed_error *err) FED_CHECKED;
 /** Open the clients' stores and the clients, and split the data among them. */
@@ -149,21 +150,22 @@ void sim_clients_close(sim_clients *clients);
 void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtual_s);
 /** CPU time of this process and its children, in seconds. */
 double sim_cpu_s(void);
-/** The error of the first client that gave up; FED_OK: none did. */
+/** Return the error of the first client that gave up; FED_OK: no client did. */
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
-/** Is client k away in a round, by options->offline? Under the mutex. */
+/** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
-/** Is the model of that version to be measured? The last one always is, when the task is over. */
+/** Return whether options->evaluate_every asks to measure the model of that version. The final
+ * model is measured in any case. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);
 
-/** From now on the run waits for this client's end. */
+/** Note that the client takes part. From now on the run does not end before this client does. */
 void sim_client_take_part(sim_client *client);
 sim_step_end sim_step_end_of(const fedclient_event *event);
-/** Does the client know now that the task is over? One that has the last model already hears of the
- * end by being told to wait. */
+/** Return whether the client has learnt in this step that the task is over. A client that already
+ * has the final model is told to wait, with the reason FED_WAIT_FINISHED. */
 bool sim_step_is_last(const sim_step_end *end);
-/** Compute the digest of the model that the client holds at its end. One that never took part may
- * hold none. */
+/** Compute the digest of the model that the client holds at its end. A client that never took part
+ * may hold no model. */
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 
 #endif

@@ -21,8 +21,8 @@
 
 enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
-/** A file system in memory: to sync there costs nothing. Nobody needs what lies there once a run in
- * one process has ended. */
+/** A file system in memory, where fsync costs nothing. The coordinator of a run in one process lies
+ * here, as nobody needs its files after the run. */
 static const char MEMORY[] = "/dev/shm";
 
 static bool roomy(const char *directory) {
@@ -115,7 +115,7 @@ fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *option
     return read_ca(c, err);
 }
 
-/** In the child: become the coordinator, its output into the pipe. */
+/** In the child process: run the coordinator, with its standard output going into the pipe. */
 static void exec_coordinator(const sim_coordinator *c, int output) {
     char front[16], devices[16];
     snprintf(front, sizeof front, "%u", c->front_port);
@@ -128,7 +128,7 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     _exit(127);
 }
 
-/** The port of the URL that follows a word of the line. */
+/** Return the port of the URL that follows `word` in the line; 0: there is none. */
 static uint16_t port_after(const char *line, const char *word) {
     const char *url = strstr(line, word);
     url = url == NULL ? NULL : strstr(url, "://127.0.0.1:");
@@ -144,7 +144,7 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
         struct pollfd p = {.fd = c->output, .events = POLLIN};
         int64_t left = limit - fed_clock_monotonic_ms();
         const int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
-        if (ready < 0 && errno == EINTR) { /* Ctrl-C: it stops after the first steps */
+        if (ready < 0 && errno == EINTR) { /* Ctrl-C: the run stops later, after its first steps */
             continue;
         }
         if (ready <= 0) {
@@ -153,7 +153,8 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
         }
         ssize_t got = read(c->output, line + len, sizeof line - len - 1);
         if (got <= 0) {
-            return fed_fail(err, FED_EIO, "%s ended before it listened; its reason is above",
+            return fed_fail(err, FED_EIO,
+                            "%s ended before it listened on its ports; its message above says why",
                             c->program);
         }
         len += (size_t)got;
@@ -162,15 +163,17 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     c->front_port = port_after(line, "front");
     c->devices_port = port_after(line, "devices");
     if (c->front_port == 0 || c->devices_port == 0) {
-        return fed_fail(err, FED_EFORMAT, "%s said \"%s\" instead of where it listens", c->program,
-                        line);
+        return fed_fail(err, FED_EFORMAT,
+                        "%s printed \"%s\" instead of the addresses where it listens; use the "
+                        "fedserver of fedsim's own release",
+                        c->program, line);
     }
     return FED_OK;
 }
 
-/** Choose a free port, where none is wanted, and keep it. While the coordinator is down, the system
- * would give it to any connection that goes out. The socket never listens, so that the coordinator
- * can. */
+/** If no port is asked for, choose a free one and keep it bound. Otherwise the system could give
+ * the port to an outgoing connection while the coordinator is down. The kept socket never listens,
+ * so the coordinator can listen on the port. */
 static fed_status keep_port(uint16_t *port, int *held, fed_error *err) {
     if (*port != 0) {
         return FED_OK;
@@ -185,7 +188,8 @@ static fed_status keep_port(uint16_t *port, int *held, fed_error *err) {
         if (fd >= 0) {
             close(fd);
         }
-        return fed_fail(err, FED_EIO, "can't get a port on 127.0.0.1: %s", strerror(error));
+        return fed_fail(err, FED_EIO, "can't get a port on 127.0.0.1 for the coordinator: %s",
+                        strerror(error));
     }
     *port = ntohs(at.sin_port);
     *held = fd + 1;
@@ -197,7 +201,8 @@ fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) {
     FED_TRY(keep_port(&c->devices_port, &c->held[1], err));
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) {
-        return fed_fail(err, FED_EIO, "can't make a pipe: %s", strerror(errno));
+        return fed_fail(err, FED_EIO, "can't make a pipe for the coordinator's output: %s",
+                        strerror(errno));
     }
     c->pid = fork();
     if (c->pid == 0) {
@@ -269,7 +274,7 @@ void sim_coordinator_empty(const sim_coordinator *c) {
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; e != NULL; e = readdir(dir)) {
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", c->directory, e->d_name);
-        (void)unlink(path); /* "." and ".." refuse by themselves */
+        (void)unlink(path); /* fails for "." and ".." */
     }
     if (dir != NULL) {
         closedir(dir);

@@ -14,26 +14,26 @@ typedef struct sim_coordinator {
     const char *program;
     char directory[512];
     bool temporary;
-    /* HTTPS: a child process that serves the directory */
+    /* Over HTTPS, a child process serves the directory: */
     pid_t pid;
-    int output; /* its standard output */
+    int output; /* the read end of its standard output */
     uint16_t front_port, devices_port;
-    int held[2]; /* sockets that keep ports for its next life, plus 1; 0: none */
+    int held[2]; /* 1 + the socket that keeps each port while the process restarts; 0: none */
     fed_pem ca;
 } sim_coordinator;
 
 /** Choose the directory: options->directory, or one in a new temporary directory, which lies in
- * memory for a run in one process. Nothing is in it yet. */
+ * memory for a run in one process. The directory itself is not made yet. */
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
 /** Make the coordinator, with `tokens` enrolment tokens, the last one an evaluator's.
  *    token  [tokens], written */
 fed_status sim_coordinator_make(const sim_coordinator *c, const sim_options *options, size_t tokens,
                                 char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
-/** Queue the options' task. */
+/** Queue the task that the file options->task describes. */
 fed_status sim_coordinator_queue(const sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
-/** All three of them, and read the CA's certificate. */
+/** Do the work of sim_coordinator_place, _make and _queue, and read the CA's certificate. */
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Unix milliseconds at which virtual time begins. */
@@ -44,17 +44,17 @@ fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED
 /** Send a signal and wait for the end. FED_EIO: the process did not end by that signal, nor with
  * exit status 0. */
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
-/** FED_OK: the process runs. Else *err says how it ended. */
+/** Check that the process still runs. If it has ended, *err says how. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
 /** Export the coordinator's model into the file at `path`, and compute its digest. path NULL: a
  * file of the coordinator's directory. */
 fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
-/** In place of prepare, for a run that is resumed. Where options->directory is NULL, the directory
- * is made from a backup. */
+/** Call this instead of sim_coordinator_prepare for a run that is resumed. If options->directory is
+ * NULL, the directory is restored from the backup. */
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
                                   const char *backup, fed_error *err) FED_CHECKED;
-/** Remove its directory with all that is in it. */
+/** Remove the coordinator's directory with all its files. */
 void sim_coordinator_empty(const sim_coordinator *c);
 /** Give up the ports, and remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);

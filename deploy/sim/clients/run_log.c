@@ -1,4 +1,4 @@
-/* The log of a run is written: clients' bytes are charged to rounds, the rest of a round comes from
+/* Writes the log of a run. Clients' bytes are charged to rounds; a round's other figures come from
  * the coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/run_log.h"
@@ -7,7 +7,7 @@
 
 #include "fed/clock.h"
 
-/** The log's row of a round. NULL: no memory. Under the mutex. */
+/** Return the log's row of a round; NULL: out of memory. The caller holds the mutex. */
 static sim_round *row_of(sim_clients *clients, uint32_t round) {
     sim_log *log = clients->log;
     while (log->round_count < round) {
@@ -46,7 +46,7 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
-/** A step of a client that trains has ended. */
+/** Note the end of a step of a client that trains. */
 static fed_status note_step(sim_client *client, const sim_step_end *end) {
     sim_clients *clients = client->clients;
     const bool answered = end->outcome == FEDCLIENT_COUNTED || end->outcome == FEDCLIENT_REFUSED;
@@ -94,7 +94,7 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version, const fedcl
                                  ? (double)NAN
                                  : (double)round->correct / (double)round->samples;
     clients->kept.test_loss = (double)round->loss;
-    if (version > 0) { /* version 0 is of no round */
+    if (version > 0) { /* version 0 is the initial model, which no round made */
         sim_round *row = row_of(clients, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);
         row->accuracy = clients->kept.accuracy;

@@ -1,4 +1,4 @@
-/* The log of a run is written: by what clients do, and from the coordinator's rounds. */
+/* Writes the log of a run, from what clients do and from the coordinator's rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RUN_LOG_H
 #define FEDSIM_RUN_LOG_H
@@ -6,19 +6,21 @@
 #include "deploy/sim/clients/clients.h"
 #include "fedserver/operator.h"
 
-/* All but sim_note_end: under the clients' mutex. FED_ENOMEM: no memory for another round. */
+/* The caller of all functions except sim_note_end holds the clients' mutex. FED_ENOMEM: out of
+ * memory for another round. */
 
-/** A step has ended. *over: the client has nothing more to do. */
+/** Note that a step has ended. *over becomes true if the client has nothing more to do. */
 fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
-/** A client checked in. Time begins with the first check-in. */
+/** Note that a client checked in. The run's time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
-/** A model was measured. */
+/** Note that the model of `version` was measured. */
 fed_status sim_note_measured(sim_clients *clients, uint32_t version,
                              const fedclient_round *round) FED_CHECKED;
 /** Copy the coordinator's newest `most` committed rounds into the log. */
 fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
                            fed_error *err) FED_CHECKED;
-/** The run has ended: add the clients' figures to the log, and drop rounds that were not committed.
+/** Complete the log at the run's end: add the clients' figures, and drop rounds that were not
+ * committed.
  *    digest  of the coordinator's final model */
 void sim_note_end(sim_clients *clients, uint64_t digest);
 

@@ -8,10 +8,11 @@
 
 /** How far a run is. */
 typedef struct sim_progress {
-    uint32_t round, rounds; /* the newest that a client was asked to train in, of how many */
-    uint32_t reported;      /* updates in it so far */
-    uint32_t evaluated;     /* version that the accuracy is of; 0: none was measured yet */
-    double accuracy;        /* NAN: of a model with mse */
+    uint32_t round,
+        rounds;         /* newest round that a client was asked to train in; rounds of the task */
+    uint32_t reported;  /* updates counted in that round so far */
+    uint32_t evaluated; /* version of the model with this accuracy; 0: no model was measured yet */
+    double accuracy;    /* NAN: the model's loss is mse, so it has no accuracy */
     double test_loss;
     double virtual_s, wall_s;
 } sim_progress;
@@ -20,9 +21,9 @@ typedef struct sim_watch {
     void *user;
     /** Called some times a second, always from the same thread. */
     void (*progress)(void *user, const sim_progress *progress);
-    /** HTTPS: called once the coordinator listens there. NULL: nobody wants to know. */
+    /** Called over HTTPS once the coordinator listens on front_port. May be NULL. */
     void (*listening)(void *user, uint16_t front_port, const char *directory);
-    const atomic_int *stop; /* becomes non-zero: end cleanly, for --resume */
+    const atomic_int *stop; /* when non-zero, end the run so that --resume can go on */
 } sim_watch;
 
 #endif

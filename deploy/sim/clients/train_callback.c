@@ -10,15 +10,15 @@
 
 enum { EVALUATE_BATCH = 100, BATCH_LIMIT = 4096, HOLD_MS = 20000 };
 
-/** Samples to measure at a time: at least the task's batch. For a language model it is that batch,
- * as its scores alone take 1.4 MB a sample. */
+/** Return how many samples to measure at a time: EVALUATE_BATCH, or the task's batch if that is
+ * larger. A language model uses the task's batch, as its scores alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const fedclient_round *round) {
     size_t batch = round->task->batch;
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
 }
 
-/** Give the worker a net of the round's model, large enough for its batches; keep the one it has if
- * that fits. */
+/** Give the worker a net of the round's model, large enough for its batches; keep its present net
+ * if that fits. */
 static fed_status fit_worker(const sim_client *client, const fedclient_round *round,
                              fed_error *err) {
     sim_worker *worker = client->worker;
@@ -28,7 +28,8 @@ static fed_status fit_worker(const sim_client *client, const fedclient_round *ro
         return FED_OK;
     }
     if (batch > BATCH_LIMIT) {
-        return fed_fail(err, FED_ERANGE, "batch %zu is over this simulator's %d", batch,
+        return fed_fail(err, FED_ERANGE,
+                        "the task's batch of %zu samples is over fedsim's limit of %d", batch,
                         BATCH_LIMIT);
     }
     fedtrain_net_free(worker->net);
@@ -40,7 +41,8 @@ static fed_status fit_worker(const sim_client *client, const fedclient_round *ro
                             &worker->net, err);
 }
 
-/** A hostile client sends noise, within +-8. The first clients are the hostile ones. */
+/** Add uniform noise in [-8, 8) to the values of a hostile client. The first clients, as many as
+ * the fraction options->hostile says, are hostile. */
 static void spoil(const sim_client *client, const fedclient_round *round) {
     const sim_options *o = client->clients->options;
     if (client->k >= (uint32_t)(o->hostile * (double)o->clients)) {
@@ -65,8 +67,8 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
 }
 
-/** The optimizer's state. It is kept for each client; an optimizer that forgets it between rounds
- * uses the worker's. */
+/** Find the memory of the optimizer's state. Each client keeps its own state. A stateless
+ * optimizer, which forgets the state between rounds, uses the worker's memory. */
 static fed_status find_state(sim_client *client, const fed_optimizer *optimizer, size_t trained,
                              float **state, fed_error *err) {
     const size_t floats = fedtrain_optimizer_state_size(optimizer, trained);
@@ -159,7 +161,8 @@ fedclient_options sim_client_options(sim_client *client) {
                                .transport = &client->transport,
                                .role = client->evaluates ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                .hold_ms = HOLD_MS,
-                               .whole_bytes = UINT32_MAX, /* pieces cost the coordinator more */
+                               .whole_bytes =
+                                   UINT32_MAX, /* no pieces: they cost the coordinator more */
                                .train = work,
                                .user = client};
 }

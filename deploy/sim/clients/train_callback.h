@@ -5,7 +5,7 @@
 
 #include "deploy/sim/clients/clients.h"
 
-/** A client's options: its store, its transport, and a callback that trains or measures on
+/** Return a client's options: its store, its transport, and a callback that trains or measures with
  * client->worker. */
 fedclient_options sim_client_options(sim_client *client);
 

@@ -1,4 +1,4 @@
-/* A transport, some of whose uploads break: midway, or after the last byte. */
+/* A transport that lets some uploads break: midway, or by losing the answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/lossy.h"
 

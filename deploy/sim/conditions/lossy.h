@@ -1,4 +1,4 @@
-/* A client's transport, some of whose uploads break. */
+/* A client's transport that lets some uploads break. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_LOSSY_H
 #define FEDSIM_LOSSY_H
@@ -7,9 +7,9 @@
 
 #include "fedclient/transport.h"
 
-/** What a stopped run keeps of it: numbers without padding. */
+/** The part of sim_lossy that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_lossy_kept {
-    uint32_t uploads; /* tried so far; with the seed and k it decides which of them break */
+    uint32_t uploads; /* uploads tried so far; with the seed and k, it decides which ones break */
     uint32_t broken;  /* uploads that broke so far */
 } sim_lossy_kept;
 
@@ -20,7 +20,7 @@ typedef struct sim_lossy {
     uint64_t seed; /* of the run */
     uint32_t k;    /* the client */
     double rate;   /* fraction of the uploads that break */
-    /** Called when an answer has come, before the client reads it; NULL: nobody wants to know. */
+    /** Called when an answer has come, before the client reads it; May be NULL. */
     void (*answered)(void *user, const fedclient_request *request);
     void *user; /* of answered */
     sim_lossy_kept kept;

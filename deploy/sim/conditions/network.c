@@ -1,4 +1,5 @@
-/* The clients' links: reads a spec, draws a class for each client, and says how long bytes take. */
+/* The clients' links: reads a spec, draws a class for each client, and computes how long bytes
+ * take. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/network.h"
 
@@ -25,7 +26,7 @@ static const fed_param own[] = {
     {.key = "latency", .low = 0, .high = 3600, .help = "seconds a round trip"},
     {.key = NULL}};
 
-/** Read the name of a class, or its numbers. */
+/** Read a link's class: its name, or its numbers. */
 static fed_status parse_class(const char *text, sim_link *link, fed_error *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcmp(text, classes[i].name) == 0) {
@@ -47,7 +48,7 @@ static fed_status parse_class(const char *text, sim_link *link, fed_error *err) 
     return FED_OK;
 }
 
-/** Read "3g:0.5"; changes text. */
+/** Read a class and its share, such as "3g:0.5". Changes text. */
 static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
     double share = 1;
     char *colon = strrchr(text, ':');
@@ -55,10 +56,11 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
         *colon = '\0';
         fed_word word = {.text = colon + 1, .len = strlen(colon + 1)};
         if (!fed_word_number(word, &share) || !(share > 0 && share <= 1e6)) {
-            return fed_fail(err, FED_EINVAL,
-                            "link \"%.60s\": after ':' is its share of the clients, such as 0.5, "
-                            "not \"%.30s\"",
-                            text, colon + 1);
+            return fed_fail(
+                err, FED_EINVAL,
+                "link \"%.60s\": write the link's share of the clients after ':', such as 0.5, "
+                "not \"%.30s\"",
+                text, colon + 1);
         }
     }
     if (network->count == SIM_LINKS) {
@@ -69,8 +71,9 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
     return FED_OK;
 }
 
-/** The next '+' between classes; NULL: there is none. One in a number such as 1e+6 does not count.
- * A class may begin with a digit, unlike the parts of other specs. */
+/** Return the next '+' between classes; NULL: there is none. A '+' inside a number such as 1e+6
+ * does not count. A class may begin with a digit, unlike the parts of other specs, so fed_spec_plus
+ * does not serve here. */
 static char *next_class(char *text) {
     char *plus = strchr(text, '+');
     while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {

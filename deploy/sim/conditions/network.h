@@ -13,17 +13,17 @@
  *
  *     3g                             all clients
  *     3g:0.5+wifi:0.5                half of them each; shares need not add up to 1
- *     up=1e6,down=5e6,latency=0.05   another class: bit/s (0: no limit), s (0)
+ *     up=1e6,down=5e6,latency=0.05   a class by its numbers: bit/s, bit/s, and seconds
  *
- *   class   up        down       latency   after
+ *   class   up        down       latency   taken from
  *   3g      0.768e6   1.6e6      0.300     WebPageTest's profile "3G"
  *   4g      9e6       9e6        0.170     ... "4G"
  *   lte     12e6      12e6       0.070     ... "LTE"
  *   wifi    5e6       20e6       0.010     ... "FIOS" (20/5 Mbit/s, 4 ms), and 6 ms of radio
  *   lan     0         0          0         nothing takes any time
- * latency is a round trip; half of it goes either way. A new connection takes two round trips
- * more, TCP's and TLS 1.3's. Clients share no link, and the coordinator's has no limit. The seed
- * decides which client has which class.
+ * A rate of 0 is no limit. latency is a round trip; each way takes half of it. A new connection
+ * takes two round trips more, for TCP and TLS 1.3. Clients share no link, and the coordinator's
+ * link has no limit. The seed decides which client has which class.
  */
 enum { SIM_LINKS = 8 }; /* classes of a mixture, at most */
 
@@ -38,13 +38,14 @@ typedef struct sim_network {
     double share[SIM_LINKS];
 } sim_network;
 
-/** NULL or "": "lan". FED_EINVAL with a sentence. */
+/** Read a spec; NULL or "" means "lan". FED_EINVAL: *err says what is wrong. */
 fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *err) FED_CHECKED;
 
-/** Client k's link. */
+/** Draw client k's link from the seed. */
 sim_link sim_network_draw(const sim_network *network, uint64_t seed, uint32_t k);
 
-/** How long so many bytes take to arrive, in microseconds: half a round trip, and their rate. */
+/** Return how many microseconds `bytes` take to arrive: half a round trip, and their time at the
+ * link's rate. */
 int64_t sim_link_up_us(const sim_link *link, uint64_t bytes);
 int64_t sim_link_down_us(const sim_link *link, uint64_t bytes);
 /** How long a new connection takes, in microseconds. */

@@ -1,4 +1,5 @@
-/* When the clients are there: reads conditions, and walks from interval to interval. */
+/* When the clients are there: reads the conditions, and finds or draws one interval after the
+ * other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/presence.h"
 
@@ -54,13 +55,13 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
         const bool any_digits = end != text;
         end += strspn(end, " \t\r\n");
         if (!any_digits || *end != (i < 2 ? ',' : '\0')) {
-            return bad_line(path, number, "that is not three numbers", err);
+            return bad_line(path, number, "the line is not three numbers", err);
         }
         text = end + (i < 2);
     }
     const double k = field[0], from = field[1], to = field[2];
     if (!(k >= 0 && k < clients && k == floor(k))) {
-        return bad_line(path, number, "clients are numbered from 0, and there is none of that one",
+        return bad_line(path, number, "no client has this number; clients are numbered from 0",
                         err);
     }
     if (!(from >= 0 && from < to && to <= MOST_S)) {
@@ -73,8 +74,8 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
     return FED_OK;
 }
 
-/** Walk through the file. interval NULL: count each client's intervals in first[k + 1]. Else store
- * them from interval[first[k]] on; first[k] moves past them. */
+/** Read the whole file. If interval is NULL, count each client's intervals in first[k + 1].
+ * Otherwise store them from interval[first[k]] on, and move first[k] past them. */
 static fed_status walk_trace(FILE *file, const char *path, const sim_condition *c, size_t *first,
                              sim_interval *interval, fed_error *err) {
     char text[256];
@@ -92,7 +93,8 @@ static fed_status walk_trace(FILE *file, const char *path, const sim_condition *
             continue;
         }
         if (first[k] > c->first[k] && interval[first[k] - 1].to_us > read.from_us) {
-            return bad_line(path, number, "it begins before this client's last one has ended", err);
+            return bad_line(path, number,
+                            "the interval begins before the client's previous one has ended", err);
         }
         interval[first[k]++] = read;
     }
@@ -128,7 +130,7 @@ static fed_status open_trace(const char *path, sim_condition *c, fed_error *err)
     return status;
 }
 
-/** Read "charging:on=1,off=2"; changes text. */
+/** Read one condition, such as "charging:on=1,off=2". Changes text. */
 static fed_status parse_condition(char *text, sim_condition *c, fed_error *err) {
     if (strncmp(text, "trace:", 6) == 0) {
         return open_trace(text + 6, c, err);
@@ -208,8 +210,9 @@ static int64_t draw_us(fed_rng *rng, double mean_s) {
     return 1 + (int64_t)(s * 1e6);
 }
 
-/** The interval after a->kept.now[i]. At the start it is one of the steady state: on with the
- * chance on / (on + off); what is left of either time has the same law as all of it. */
+/** Draw the interval after a->kept.now[i]. The first one is drawn from the steady state: the client
+ * is on with probability on / (on + off). The rest of an exponential time has the same distribution
+ * as a whole one. */
 static void next_on(sim_attendance *a, size_t i, const sim_condition *c) {
     fed_rng rng;
     uint32_t n = a->kept.drawn[i]++;
@@ -239,7 +242,7 @@ static void next_traced(sim_attendance *a, size_t i, const sim_condition *c) {
     a->kept.now[i] = c->interval[at];
 }
 
-/** Move on to the interval of condition i that `us` lies in, or the next one. */
+/** Return the interval of condition i that contains the time `us`, or else the next interval. */
 static const sim_interval *look(sim_attendance *a, size_t i, int64_t us) {
     const sim_condition *c = &a->presence->condition[i];
     while (a->kept.now[i].to_us <= us && a->kept.now[i].from_us < SIM_NEVER) {
@@ -264,7 +267,7 @@ void sim_attendance_open(sim_attendance *a, const sim_presence *presence, uint64
 }
 
 int64_t sim_attendance_from(sim_attendance *a, int64_t us) {
-    size_t hold = 0; /* conditions that hold at `us`, in a row */
+    size_t hold = 0; /* how many conditions in a row hold at `us` */
     for (size_t i = 0; hold < a->presence->count && us < SIM_NEVER; i++) {
         int64_t from_us = look(a, i % a->presence->count, us)->from_us;
         hold = from_us <= us ? hold + 1 : 1;

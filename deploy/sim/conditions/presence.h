@@ -13,19 +13,21 @@
  * A spec is one condition, or some joined by '+', all of which must hold:
  *
  *     always                            (the default)
- *     dropout:on=3600,off=600           it comes and goes: exponential times, mean seconds
+ *     dropout:on=3600,off=600           the client comes and goes, for exponential times with
+ *                                       these means in seconds
  *     day:hours=8,spread=24             there for so many hours a day, every day at the same time,
  *                                       from an hour in [0, spread) on that is the client's own
  *     charging:on=28800,off=57600       on the charger: mean seconds, as dropout
- *     wifi:on=36000,off=14400           on Wi-Fi: likewise
- *     trace:FILE                        CSV of client,from_s,to_s; in seconds from the start, of
- *                                       each client in rising order; others are away
+ *     wifi:on=36000,off=14400           on Wi-Fi: mean seconds, as dropout
+ *     trace:FILE                        CSV of client,from_s,to_s: when a client is there, in
+ *                                       seconds from the start. A client's lines are in ascending
+ *                                       order; a client without a line is always away
  *
- * The numbers above are the defaults. An on and off process is a client's own, begins in its
- * steady state, and is independent of the others; all is drawn from the seed. A FILE's name has no
- * '+'.
+ * The numbers above are the defaults. Each client draws its on and off times from the seed,
+ * independently of other clients and conditions, and begins in the steady state. The name of FILE
+ * must not contain '+'.
  */
-enum { SIM_CONDITIONS = 8 };      /* of a spec, at most */
+enum { SIM_CONDITIONS = 8 };      /* conditions of a spec, at most */
 #define SIM_NEVER (INT64_MAX / 4) /* a time that does not come */
 
 typedef struct sim_interval {
@@ -36,9 +38,9 @@ typedef enum sim_condition_kind { SIM_ON_AND_OFF, SIM_EVERY_DAY, SIM_TRACE } sim
 
 typedef struct sim_condition {
     sim_condition_kind kind;
-    double on_s, off_s;   /* ON_AND_OFF: means */
-    double hours, spread; /* EVERY_DAY */
-    /* TRACE: client k's intervals are interval[first[k] .. first[k + 1]) */
+    double on_s, off_s;   /* SIM_ON_AND_OFF: means */
+    double hours, spread; /* SIM_EVERY_DAY */
+    /* SIM_TRACE: client k's intervals are interval[first[k] .. first[k + 1]) */
     sim_interval *interval;
     size_t *first;
     uint32_t clients;
@@ -49,19 +51,20 @@ typedef struct sim_presence {
     sim_condition condition[SIM_CONDITIONS];
 } sim_presence;
 
-/** For that many clients. NULL or "": always. FED_EINVAL, FED_EIO, FED_EFORMAT with a sentence.
- * Owner: sim_presence_free, in every case. */
+/** Read a spec for that many clients; NULL or "" means always. After FED_EINVAL, FED_EIO or
+ * FED_EFORMAT, *err says what is wrong. Call sim_presence_free afterwards, even after an error. */
 fed_status sim_presence_parse(const char *spec, uint32_t clients, sim_presence *presence,
                               fed_error *err) FED_CHECKED;
 void sim_presence_free(sim_presence *presence);
 
-/** What a stopped run keeps of a client's attendance: numbers without padding. */
+/** The part of sim_attendance that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_attendance_kept {
     sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* how many were drawn before it, or skipped in a trace */
+    uint32_t drawn[SIM_CONDITIONS];   /* how many intervals were drawn, or read from a trace, so far
+                                         */
 } sim_attendance_kept;
 
-/** When one client is there; asked about one time after the other. */
+/** When one client is there. Its functions are asked about ascending times. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;
@@ -72,11 +75,11 @@ typedef struct sim_attendance {
 void sim_attendance_open(sim_attendance *attendance, const sim_presence *presence, uint64_t seed,
                          uint32_t k);
 
-/** The first time from `us` on at which the client is there; SIM_NEVER. Neither of these may be
- * asked about earlier times than before. */
+/** Return the first time from `us` on at which the client is there; SIM_NEVER: none comes. `us`
+ * must not decrease between calls of this function and of sim_attendance_until. */
 int64_t sim_attendance_from(sim_attendance *attendance, int64_t us);
 
-/** Until when the client is there from `us` on; `us` itself: it is away. */
+/** Return until when the client is there from `us` on; `us` itself if it is away then. */
 int64_t sim_attendance_until(sim_attendance *attendance, int64_t us);
 
 #endif

@@ -1,4 +1,5 @@
-/* How fast the clients train: one slowness each, by a lognormal law. */
+/* How fast the clients train. Each client has a factor of slowness, drawn from a lognormal
+ * distribution. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/speed.h"
 
@@ -12,8 +13,11 @@
 
 static const fed_param params[] = {
     {.key = "sample_s", .low = 0, .high = 1e6, .help = "seconds a sample"},
-    {.key = "start_s", .low = 0, .high = 1e6, .help = "seconds before the first one"},
-    {.key = "spread", .low = 0, .high = 3, .help = "of the logarithm, over the clients"},
+    {.key = "start_s", .low = 0, .high = 1e6, .help = "seconds before the first sample"},
+    {.key = "spread",
+     .low = 0,
+     .high = 3,
+     .help = "standard deviation of the logarithm of slowness, over the clients"},
     {.key = NULL}};
 
 fed_status sim_speed_parse(const char *spec, sim_speed *speed, fed_error *err) {
@@ -35,7 +39,7 @@ sim_speed sim_speed_draw(const sim_speed *speed, uint64_t seed, uint32_t k) {
     static const double turn = 6.283185307179586;
     fed_rng rng;
     fed_rng_init(&rng, seed, k, SIM_STREAM_SPEED);
-    /* Box and Muller's: a normal variate of two uniform ones, the first never 0. */
+    /* Box and Muller's method: two uniform variates, the first never 0, give a normal one. */
     double u = 1 - (double)fed_rng_float(&rng), v = (double)fed_rng_float(&rng);
     double slowness = exp(speed->spread * sqrt(-2 * log(u)) * cos(turn * v));
     return (sim_speed){.sample_s = speed->sample_s * slowness,

@@ -23,8 +23,8 @@ void sim_https_clients_assign(sim_clients *clients) {
     }
 }
 
-/** Wait for a worker. Chance decides which client is next, as among devices of unequal speed: else
- * the same clients would come too late in every round. */
+/** Wait for a worker. Chance decides which client is next, as among devices of unequal speed. In a
+ * fixed order the same clients would come too late in every round. */
 static void worker_take(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
@@ -80,7 +80,7 @@ void sim_https_clients_wait(sim_clients *clients, uint32_t ms) {
     pthread_mutex_unlock(&clients->mutex);
 }
 
-/** Stay away, disconnected, from each round that options->offline says. */
+/** While options->offline keeps the client away from the next round, stay disconnected. */
 static void stay_away(sim_client *client) {
     sim_clients *clients = client->clients;
     bool was_here = true;
@@ -102,7 +102,7 @@ static void stay_away(sim_client *client) {
     pthread_mutex_unlock(&clients->mutex);
 }
 
-/** Wait until the newest model is to be measured. In round r it is of version r - 1. */
+/** Wait until the newest model is to be measured. In round r the newest model has version r - 1. */
 static void await_model(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
@@ -118,7 +118,8 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
     fed_status status = fedclient_step(fed, event, err);
     worker_give_back(client);
     FED_TRY(status);
-    FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED, err->status); /* so would all the others */
+    FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED,
+                err->status); /* all clients would decline, too */
     pthread_mutex_lock(&client->clients->mutex);
     const sim_step_end end = sim_step_end_of(event);
     status = sim_note_event(client, &end, over);
@@ -142,7 +143,7 @@ static fed_status run_steps(sim_client *client, fedclient *fed, fed_error *err) 
     return FED_OK;
 }
 
-/** A check-in was answered: from here on the step needs a worker. */
+/** Take a worker for the step when its check-in is answered. Before that, the step needs none. */
 static void answered(void *user, const fedclient_request *request) {
     sim_client *client = user;
     if (client->worker == NULL && request->kind == FED_REQUEST_CHECKIN) {
@@ -153,8 +154,9 @@ static void answered(void *user, const fedclient_request *request) {
     }
 }
 
-/** Enrol with a worker, so that only a few clients do so at a time: hundreds of handshakes at once
- * would each take as long as all of them together, and none may take half a minute. */
+/** Enrol while holding a worker, so that only a few clients enrol at a time. Of hundreds of
+ * handshakes at once, each would take as long as all of them together, and could run into its limit
+ * of half a minute. */
 static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
                              fed_error *err) {
     worker_take(client);
@@ -163,7 +165,7 @@ static fed_status enrol_once(sim_client *client, fedclient *fed, const char *tok
     return status;
 }
 
-/** Enrol; again where the coordinator is being killed just then. */
+/** Enrol. Try again after a network error, as the coordinator may just have been killed. */
 static fed_status enrol(sim_client *client, fedclient *fed, const char *token, fed_error *err) {
     fed_status status = enrol_once(client, fed, token, err);
     for (int tries = 0; tries < ENROL_TRIES && client->clients->stop == 0 &&

@@ -10,14 +10,14 @@
  * done. */
 fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER_TOKEN],
                                    fed_error *err) FED_CHECKED;
-/** Ask every client to end after its step. One that waits for the coordinator's answer ends when
- * the coordinator stops. */
+/** Ask every client to end after its step. A client that waits for the coordinator's answer ends
+ * when the coordinator stops. */
 void sim_https_clients_stop(sim_clients *clients);
 /** Wait until all clients have ended. */
 void sim_https_clients_end(sim_clients *clients);
-/** Sleep for so long, or until something about the clients changes. */
+/** Sleep for `ms` milliseconds, or until sim_clients.changed is signalled. */
 void sim_https_clients_wait(sim_clients *clients, uint32_t ms);
-/** Give free workers to clients that wait. Under the mutex. */
+/** Give free workers to clients that wait for one. The caller holds the mutex. */
 void sim_https_clients_assign(sim_clients *clients);
 
 #endif

@@ -15,7 +15,7 @@
 enum { POLL_MS = 200, END_LIMIT_MS = 60000 };
 
 static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fed_error *err) {
-    fprintf(stderr, "round %u: killing the coordinator, then starting it again\n",
+    fprintf(stderr, "fedsim: round %u: killing the coordinator, then starting it again\n",
             clients->options->kill_round);
     FED_TRY(sim_coordinator_stop(coordinator, SIGKILL, err));
     FED_TRY(sim_coordinator_start(coordinator, err));
@@ -27,7 +27,7 @@ static fed_status restart(sim_coordinator *coordinator, sim_clients *clients, fe
     return FED_OK;
 }
 
-/** Look once whether the run goes on. FED_ESTATE: it is over. Other errors: it has failed. */
+/** Check once whether the run goes on. FED_ESTATE: the run is over. Other errors: it has failed. */
 static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        int64_t *finished_ms, fed_error *err) {
     pthread_mutex_lock(&clients->mutex);
@@ -42,7 +42,8 @@ static fed_status look(sim_coordinator *coordinator, sim_clients *clients, const
         return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
     }
     if (*finished_ms != 0 && now - *finished_ms > END_LIMIT_MS) {
-        return fed_fail(err, FED_ETIMEOUT, "%zu clients did not end with the task", running);
+        return fed_fail(err, FED_ETIMEOUT, "%zu clients still run a minute after the task's end",
+                        running);
     }
     return kill_due ? restart(coordinator, clients, err) : sim_coordinator_alive(coordinator, err);
 }
@@ -58,7 +59,7 @@ static fed_status attend(sim_coordinator *coordinator, sim_clients *clients, con
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** From the first client's start to the coordinator's end. */
+/** Start the clients, watch the run until it is over, then stop the clients and the coordinator. */
 static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     char server[64];
@@ -81,7 +82,7 @@ static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const
     return stopped == FED_OK ? FED_OK : fed_fail(err, stopped, "%s", own.text);
 }
 
-/** The coordinator's process has ended: what is in its database goes into the log. */
+/** Copy the rounds from the coordinator's database into the log. Its process has ended. */
 static fed_status read_back(const sim_coordinator *coordinator, sim_clients *clients,
                             fed_error *err) {
     fedserver *server = NULL;
@@ -118,7 +119,7 @@ fed_status sim_https_run(sim_clients *clients, const sim_watch *watch, uint64_t 
     sim_coordinator coordinator = {.pid = -1};
     fed_status status = serve(&coordinator, clients, watch, digest, err);
     fed_error ignored = {0};
-    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* unless that is done */
+    (void)!sim_coordinator_stop(&coordinator, SIGTERM, &ignored); /* does nothing if it has ended */
     sim_coordinator_clean(&coordinator);
     return status;
 }

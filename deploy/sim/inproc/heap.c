@@ -1,4 +1,4 @@
-/* A binary heap that knows where each client is, so that an entry can move. */
+/* A binary heap that keeps the place of each client's entry, so that the entry can be moved. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 

@@ -1,4 +1,5 @@
-/* What comes next in virtual time: a heap with at most one entry for each client. */
+/* Which client's event comes next in virtual time: a heap with at most one entry for each client.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HEAP_H
 #define FEDSIM_HEAP_H
@@ -8,24 +9,25 @@
 
 #include "fed/error.h"
 
-/** When a client's next event is due. Of equal times the lower `nth` is first: a client's events at
- * one time are numbered, so that what many clients do at the same time goes side by side, event by
- * event. `chance` decides what is left, so that it is not always the same client that comes too
- * late. */
+/** When a client's next event is due. At equal times the lower `nth` comes first. It numbers a
+ * client's events at one time, so that clients that do the same at the same time take turns, event
+ * by event. `chance` decides between equal `nth`, so that it is not always the same client that
+ * comes too late. */
 typedef struct sim_due {
-    int64_t us;   /* since the start */
-    uint32_t nth; /* events of this client since its clock moved */
+    int64_t us;   /* virtual time since the start */
+    uint32_t nth; /* events of this client at this time so far */
     uint32_t chance;
 } sim_due;
 
 typedef struct sim_heap {
     uint32_t room, count;
-    sim_due *due;    /* [room], of each client */
+    sim_due *due;    /* [room], of each client in the heap */
     uint32_t *order; /* [count], the heap: clients, the first one on top */
     uint32_t *at;    /* [room], where in `order` each client is; UINT32_MAX: it is not there */
 } sim_heap;
 
-/** For clients 0 to room - 1. Owner: sim_heap_close. FED_ENOMEM. */
+/** Make an empty heap for clients 0 to room - 1. Call sim_heap_close afterwards, even after
+ * FED_ENOMEM. */
 fed_status sim_heap_open(sim_heap *heap, uint32_t room) FED_CHECKED;
 void sim_heap_close(sim_heap *heap);
 /** Put client k in, or move it. */

@@ -9,7 +9,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
-/** What a stopped run keeps of it. */
+/** The part of sim_host that a stopped run saves. */
 typedef struct sim_host_kept {
     int64_t tick_us;  /* when the next tick is due */
     uint32_t version; /* of the newest model */
@@ -20,27 +20,27 @@ typedef struct sim_host_kept {
 #pragma GCC diagnostic pop
 
 typedef struct sim_host {
-    sim_coordinator coordinator; /* its directory */
+    sim_coordinator coordinator; /* the coordinator's directory */
     fedserver *server;
     bool batch;     /* a batch of requests is open */
-    uint64_t epoch; /* of the server, when its parked check-ins were answered last */
+    uint64_t epoch; /* fedserver_epoch when the parked check-ins were last asked again */
     sim_host_kept kept;
 } sim_host;
 
-/** Virtual time as the coordinator and the clients have it, Unix milliseconds. */
+/** Turn virtual time into the Unix milliseconds that the coordinator and the clients see. */
 int64_t sim_unix_ms(int64_t us);
 
-/* Open what the coordinator's directory holds. Owner: sim_host_close. Errors, also below:
- * fedserver.h. */
+/** Open the coordinator in its directory. The caller closes it with sim_host_close. These functions
+ * return the errors of fedserver.h. */
 fed_status sim_host_open(sim_host *host, fed_error *err) FED_CHECKED;
 void sim_host_close(sim_host *host);
-/** Handle one request of the open batch, or of a new one. */
+/** Handle one request, in the open batch or in a new one. `us` is the virtual time. */
 fed_status sim_host_handle(sim_host *host, const fedserver_request *request, int64_t us,
                            fedserver_response *response, fed_error *err) FED_CHECKED;
 fed_status sim_host_tick(sim_host *host, int64_t us, fed_error *err) FED_CHECKED;
-/** Commit the batch: only then may its answers leave. */
+/** Commit the batch. Its answers may leave only after that. */
 fed_status sim_host_commit(sim_host *host, fed_error *err) FED_CHECKED;
-/** Drop the coordinator with what was not committed, and open another one on its directory. */
+/** Close the coordinator without a commit, and open its directory again, as after a crash. */
 fed_status sim_host_kill(sim_host *host, fed_error *err) FED_CHECKED;
 
 #endif

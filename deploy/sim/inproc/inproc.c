@@ -23,7 +23,7 @@ static fed_status open_actor(sim_world *world, uint32_t k, fed_error *err) {
     sim_client *client = &clients->client[k];
     actor->client = client;
     actor->world = world;
-    if (!client->evaluates) { /* which takes no time, and is always there */
+    if (!client->evaluates) { /* an evaluator takes no virtual time, and is always there */
         actor->link = sim_network_draw(&world->network, o->seed, k);
         actor->speed = sim_speed_draw(&world->speed, o->seed, k);
     }
@@ -40,7 +40,7 @@ static fed_status open_actor(sim_world *world, uint32_t k, fed_error *err) {
     return fedclient_open(&options, &actor->fed, err);
 }
 
-/** Memory for all that depends on how many clients there are. */
+/** Allocate what depends on the number of clients. */
 static fed_status make_room(sim_world *world) {
     const uint32_t count = (uint32_t)world->clients->client_count;
     world->actor = calloc(count, sizeof *world->actor);
@@ -88,7 +88,7 @@ typedef struct enrolling {
     fed_error error;
 } enrolling;
 
-/** The next client to enrol; false: there is none, or one has failed. */
+/** Get the next client to enrol. Returns false if none is left, or if one has failed. */
 static bool take_next(enrolling *r, uint32_t *k) {
     pthread_mutex_lock(&r->world->clients->mutex);
     *k = r->next;
@@ -111,7 +111,8 @@ static void *enrol_some(void *user) {
             r->error.status = status;
         }
         clients->client[k].kept.enrolment = clients->client[k].kept.charged = actor->kept.traffic;
-        r->world->enrolled = k + 1; /* failed or not: the next one need not wait for ever */
+        r->world->enrolled =
+            k + 1; /* even after a failure, or the next client would wait for ever */
         pthread_cond_broadcast(&clients->changed);
         pthread_mutex_unlock(&clients->mutex);
     }
@@ -128,7 +129,7 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     while (started < threads && pthread_create(&thread[started], NULL, enrol_some, &r) == 0) {
         started++;
     }
-    (void)enrol_some(&r); /* this thread is the first one */
+    (void)enrol_some(&r); /* this thread is the first of `started` */
     for (uint32_t i = 1; i < started; i++) {
         pthread_join(thread[i], NULL);
     }
@@ -174,7 +175,7 @@ static fed_status begin(sim_world *world, fed_error *err) {
     return sim_schedule_begin(world, err);
 }
 
-/** In place of begin: go on where the run was stopped. */
+/** Go on where the run was stopped. Called instead of begin. */
 static fed_status take_up(sim_world *world, fed_error *err) {
     char backup[600];
     const sim_options *o = world->clients->options;
@@ -220,8 +221,9 @@ fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t
         .user = &world, .trains = sim_step_trains, .measures = sim_step_measures};
     clients->virtual_time = &world.virtual_time;
     clients->server = "https://127.0.0.1:10443";
-    /* This thread, and those that it starts, wake another one just before they sleep themselves.
-     * With SCHED_BATCH they sleep before the other one runs. Without, the run is only slower. */
+    /* This thread, and the threads that it starts, wake another thread just before they sleep. With
+     * SCHED_BATCH they fall asleep before the woken thread runs. Without it, the run is only
+     * slower. */
     (void)sched_setscheduler(0, SCHED_BATCH, &(const struct sched_param){0});
     fed_status status = run(&world, digest, err);
     sim_host_close(&world.host);

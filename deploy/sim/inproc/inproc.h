@@ -1,4 +1,4 @@
-/* A run in one process and in virtual time: the coordinator's function is called directly. */
+/* A run in one process and in virtual time: clients' requests are calls of fedserver_handle. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_INPROC_H
 #define FEDSIM_INPROC_H

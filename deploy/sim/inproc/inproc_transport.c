@@ -1,5 +1,5 @@
-/* The transport of a run in one process: a request becomes one of the coordinator's function, takes
- * its virtual time to travel, and waits for its answer. */
+/* The transport of a run in one process. It makes a client's request a fedserver_request, lets it
+ * travel in virtual time, and waits for the answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/inproc_transport.h"
 
@@ -11,22 +11,22 @@
 #include "fed/hash.h"
 
 /*
- * Counted are the bytes of HTTP/1.1, as libcurl writes a request and libmicrohttpd an answer; not
- * those of TLS, as over HTTPS. The port in Host has five digits. A body of 64 KB or more is
- * announced first (100-continue: 25 bytes of answer, 22 of request). A broken upload counts what
- * went out.
+ * The traffic counts the bytes of HTTP/1.1, as libcurl writes a request and libmicrohttpd an
+ * answer. A run over HTTPS counts the same bytes; neither counts those of TLS. The port in Host has
+ * five digits. A body of 64 KB or more is announced first: "Expect: 100-continue" is 22 bytes of
+ * request, and its answer 25 bytes. Of a broken upload, the bytes that were sent are counted.
  */
 enum {
     EXPECTED_FROM = 65536,
     CONTINUE_BYTES = 25,
     /* In each answer: status line, Date, Cache-Control, X-Content-Type-Options, empty line. */
     ANSWER_LINES_BYTES = 17 + 37 + 25 + 33 + 2,
-    IDLE_US = 60 * 1000000 /* a connection that was idle for so long is closed */
+    IDLE_US = 60 * 1000000 /* a connection that has been idle for this time is closed */
 };
 
 /* --- A request --- */
 
-/** "https://127.0.0.1:10443/v1/model?task=1" -> listener, path, query. */
+/** Split a URL such as "https://127.0.0.1:10443/v1/model?task=1" into listener, path and query. */
 static fed_status split_url(sim_actor *actor, const char *url, fed_error *err) {
     const char *host = strstr(url, "://");
     const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
@@ -65,7 +65,7 @@ static void set_range(sim_actor *actor, const fedclient_range *range) {
     }
 }
 
-/** Bytes of a header line; none where there is no value. */
+/** Return the bytes of a header line; 0 if there is no value, as the line is not sent then. */
 static uint64_t line_bytes(const char *name, const char *value) {
     return value == NULL || value[0] == '\0' ? 0 : strlen(name) + strlen(": \r\n") + strlen(value);
 }
@@ -90,7 +90,7 @@ static uint64_t head_bytes(const sim_actor *actor, const fedclient_request *requ
     return bytes + strlen("\r\n");
 }
 
-/** Read all of the body, or what comes before its reading fails. */
+/** Read the body. If reading fails, actor->request has what came before. */
 static fed_status read_body(sim_actor *actor, const fedclient_body *body) {
     fed_status status = FED_OK;
     if (body == NULL) {
@@ -127,7 +127,8 @@ static fed_status compose(sim_actor *actor, const fedclient_request *request, fe
 
 /* --- Travel --- */
 
-/** Let so many bytes travel to the coordinator, on a new connection if there is none. */
+/** Let the client's clock advance by the time that `bytes` take to the coordinator, on a new
+ * connection if there is none. */
 static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
     int64_t at_us = actor->kept.now_us;
     if (!actor->kept.connected || at_us - actor->kept.used_us >= IDLE_US) {
@@ -172,12 +173,15 @@ fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_respon
     fed_writer_growing(&body);
     fed_assignment_write(&body, actor->request.body[0], &wait);
     *response = (fedserver_response){.status = 200, .body = fedserver_blob_new(&body)};
-    return response->body != NULL ? FED_OK : fed_fail(err, FED_ENOMEM, "no memory for an answer");
+    return response->body != NULL
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM,
+                          "out of memory for an answer to a client; use a smaller cohort");
 }
 
 /* --- The answer --- */
 
-/** The number after the first `mark` in a header's value. */
+/** Return the number after the first `mark` in a header's value; 0 if there is none. */
 static uint64_t number_after(const char *value, char mark, int base) {
     const char *at = strchr(value, mark);
     return at != NULL ? strtoull(at + 1, NULL, base) : 0;
@@ -196,7 +200,8 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     size_t len = 0;
     const uint8_t *data = response->body != NULL ? fedserver_blob_data(response->body, &len) : NULL;
     if (len > request->answer_limit) {
-        return fed_fail(err, FED_ERANGE, "the answer is larger than it may be");
+        return fed_fail(err, FED_ERANGE,
+                        "the coordinator's answer is larger than the client's limit");
     }
     if (request->range != NULL && (response->status == 200 || response->status == 206)) {
         fill_range(response, len, request->range);
@@ -215,8 +220,8 @@ static fed_status take_answer(sim_actor *actor, const fedclient_request *request
     return FED_OK;
 }
 
-/** Enrol, before time begins: one client after the other, so that the coordinator numbers them in
- * this order. */
+/** Enrol, before virtual time begins. The clients enrol one after the other, so that the
+ * coordinator numbers them in the order of k. */
 static fed_status enrol_now(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     pthread_mutex_lock(&world->clients->mutex);
@@ -236,13 +241,13 @@ void sim_answer_keep(sim_actor *actor, fedserver_blob *answer) {
     actor->heard = answer != NULL ? fedserver_blob_share(answer) : NULL;
 }
 
-/** Is this the check-in of a resumed step, which was answered before the run was stopped? (Its body
- * is another one where the client has downloaded a model since.) */
+/** Return whether this request is a check-in that was answered before the run was stopped. The
+ * bodies are not compared: they differ if the client has downloaded a model since. */
 static bool was_answered(const sim_actor *actor) {
     return actor->heard != NULL && actor->kept.kind == FED_REQUEST_CHECKIN;
 }
 
-/** Is this the parked check-in, whose answer has come? */
+/** Return whether this request is the parked check-in, and its answer has come. */
 static bool is_parked(const sim_actor *actor) {
     const sim_parked *parked = &actor->kept.parked;
     return parked->on && parked->answered && actor->kept.kind == FED_REQUEST_CHECKIN &&
@@ -254,18 +259,18 @@ uint64_t sim_request_digest(const sim_actor *actor) {
     return fed_digest_bytes(actor->request.body, actor->request.body_len);
 }
 
-/** Resuming: the client asks once more how much of a chunked upload has arrived. Give the last
- * answer, at no virtual time. */
+/** In a resumed run, the client asks once more how much of its upload in pieces has arrived. Give
+ * the coordinator's last answer again, at no cost in virtual time. */
 static fed_status answer_again(sim_actor *actor, fed_error *err) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_write_u64(&body, actor->kept.pieces_there);
     actor->answer = (fedserver_response){.status = 202, .body = fedserver_blob_new(&body)};
-    return actor->answer.body != NULL ? FED_OK
-                                      : fed_fail(err, FED_ENOMEM,
-                                                 "no memory for an answer to client %u; use a "
-                                                 "smaller cohort",
-                                                 actor->client->k);
+    return actor->answer.body != NULL
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM,
+                          "out of memory for an answer to client %u; use a smaller cohort",
+                          actor->client->k);
 }
 
 static fed_status exchange(sim_actor *actor, const fedclient_request *request, fed_error *err) {
@@ -306,7 +311,7 @@ static fed_status exchange(sim_actor *actor, const fedclient_request *request, f
     }
     if (fate != FED_OK) {
         actor->kept.connected = false;
-        return fed_fail(err, fate, "the connection broke during a request");
+        return fed_fail(err, fate, "the client's connection broke during a request");
     }
     return FED_OK;
 }

@@ -8,12 +8,13 @@
 /** Make the client's transport. */
 void sim_inproc_transport_open(sim_actor *actor);
 
-/** The digest of its request's body. */
+/** Return the digest of the body of the client's request. */
 uint64_t sim_request_digest(const sim_actor *actor);
-/** An answer leaves at its time. *us becomes the time when it is there, or, with FED_ENET, the time
- * when its client went away before. Its bytes are counted. */
+/** Let an answer leave at the time *us, and count its bytes. *us becomes the time when the answer
+ * arrives. FED_ENET: the client goes away before that, at the time *us. */
 fed_status sim_answer_send(sim_actor *actor, const fedserver_response *response, int64_t *us);
-/** Keep the answer to its check-in until its step ends; NULL: forget it. Takes a reference. */
+/** Keep the answer to the client's check-in until its step ends; NULL: forget the kept answer.
+ * Takes a reference of its own. */
 void sim_answer_keep(sim_actor *actor, fedserver_blob *answer);
 /** Make the answer that tells a client to wait. FED_ENOMEM. */
 fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_response *response,

@@ -10,7 +10,8 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     sim_world *world = actor->world;
     sim_parked *parked = &actor->kept.parked;
     if (actor->request.body_len > sizeof parked->body) {
-        return fed_fail(err, FED_EINVAL, "a check-in of %zu bytes is too long",
+        return fed_fail(err, FED_EINVAL,
+                        "a client's check-in of %zu bytes is longer than fedsim can park",
                         actor->request.body_len);
     }
     *parked = (sim_parked){.on = true,
@@ -24,8 +25,8 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     return sim_answer_wait(actor, ms, &actor->answer, err);
 }
 
-/** Its step has ended, and its check-in is parked: until the coordinator answers or has to be asked
- * again, or the client goes away. */
+/** The client's step has ended. Its check-in stays parked until the coordinator answers or has to
+ * be asked again, or until the client goes away. */
 static void stay_parked(sim_actor *actor) {
     const int64_t now_us = actor->world->now_us;
     const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);
@@ -96,7 +97,8 @@ fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
 
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
     const uint32_t count = (uint32_t)world->clients->client_count;
-    /* Begin with another client each time: there may be fewer slots than clients. */
+    /* Begin with a client drawn anew each time: with fewer slots than clients, the first ones get
+     * them. */
     fed_rng rng;
     fed_rng_init(&rng, world->clients->options->seed, (uint32_t)world->host.epoch, 0);
     const uint32_t first = fed_rng_below(&rng, count);

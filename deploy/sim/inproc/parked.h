@@ -5,16 +5,19 @@
 
 #include "deploy/sim/inproc/world.h"
 
-/** The coordinator holds this client's check-in back for so long at most: park it, and tell the
- * client to wait. */
+/** Park this client's check-in, which the coordinator holds back for `ms` milliseconds at most, and
+ * tell the client to wait. */
 fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) FED_CHECKED;
-/** The parked check-in is due: ask the coordinator again, or let the client go away. */
+/** Handle a parked check-in whose time has come: ask the coordinator again, or let the client go
+ * away. */
 fed_status sim_parked_due(sim_actor *actor, fed_error *err) FED_CHECKED;
-/** Ask the coordinator again for all parked check-ins, because something has changed. */
+/** Ask the coordinator again for all parked check-ins, because the coordinator's state has changed.
+ */
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) FED_CHECKED;
-/** The step that was told to wait has ended, and its check-in is parked: plan what comes next. */
+/** Plan the next event of a client whose check-in is parked and whose step, told to wait, has
+ * ended. */
 fed_status sim_parked_settle(sim_actor *actor, fed_error *err) FED_CHECKED;
-/** The coordinator was killed: all connections to it are lost. */
+/** Let all parked clients lose their connections, because the coordinator was killed. */
 void sim_parked_lose_all(sim_world *world);
 
 #endif

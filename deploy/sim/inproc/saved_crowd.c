@@ -1,4 +1,4 @@
-/* A crowd that runs share: one file, which is written and read whole. */
+/* Clients that have enrolled, and their coordinator, in one file that runs share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/saved_crowd.h"
 
@@ -13,8 +13,9 @@
 #include "fed/hash.h"
 #include "fed/version.h"
 
-/* The file: a line of text; the coordinator's files, each with its name, and a name "" behind the
- * last one; each client's identity; a digest of all that. Another format is another number. */
+/* The file has four parts: a line of text; the coordinator's files, each after its name, and an
+ * empty name as the end; each client's identity; a digest of all before. A changed format gets
+ * another number in the line of text. */
 #define EACH_FORMAT "fedsim simulated crowd "
 static const char about[] =
     EACH_FORMAT "1 of release " FED_VERSION ": keys for simulations, of no use to anything real\n";
@@ -103,7 +104,7 @@ fed_status sim_crowd_keep(const sim_clients *clients, const char *directory, fed
 
 /* --- Take --- */
 
-/** NULL, and the reader has failed: fewer bytes are left. */
+/** Read a length and that many bytes. NULL: the file ends before, and the reader has failed. */
 static const uint8_t *take_bytes(fed_reader *r, size_t *len) {
     *len = (size_t)fed_read_u64(r);
     return fed_read_bytes(r, *len);
@@ -135,7 +136,7 @@ static fed_status take_identities(fed_reader *r, const sim_clients *clients, fed
     return fed_reader_end(r);
 }
 
-/** The file is this release's. Is it whole? */
+/** Return whether the digest at the end matches. The file is of this release. */
 static bool is_whole(const uint8_t *data, size_t len) {
     fed_reader end;
     if (len < sizeof about - 1 + sizeof(uint64_t)) {

@@ -1,4 +1,5 @@
-/* A crowd that runs share: simulated clients that have enrolled, and their coordinator. */
+/* The crowd: simulated clients that have enrolled, and their coordinator, in a file that runs
+ * share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SAVED_CROWD_H
 #define FEDSIM_SAVED_CROWD_H
@@ -12,29 +13,28 @@
  * options->crowd, a directory, a run keeps what its enrolment has made. A later run of as many
  * clients begins there.
  *
- * It is one file, DIR/simulated-crowd-N, of N clients and an evaluator. The file holds private
- * keys, and only its owner may read it. A real federation never meets these keys:
+ * The crowd of N clients and an evaluator is one file, DIR/simulated-crowd-N. The file holds
+ * private keys, and only its owner may read it. A real federation never uses these keys:
  *
  *   - The file is neither a coordinator's directory nor a device's store, so only fedsim reads it.
- *   - Only a run in one process reads it. There no TLS is spoken, and no key is shown to anybody.
+ *   - Only a run in one process reads it. Such a run makes no TLS connection with these keys.
  *   - Its certificates are of a CA of its own, which has enrolled nobody else.
  *
  * The file is replaced whole. A run of another release makes it anew.
  */
 
-/** Begin with the crowd that is kept, if there is one. Otherwise nothing is done, except that the
- * crowd's directory is made.
+/** Load the crowd from its file. If there is no such file, only make the crowd's directory.
  *    clients    open; each identity goes into its client's store
- *    directory  the coordinator's, which is made
- *    taken      written: there is such a crowd
- * Errors: FED_EFORMAT the file is damaged, or none of fedsim's; FED_EIO, FED_EEXIST nothing can be
- * read there, or kept. */
+ *    directory  the coordinator's directory, which this function makes and fills
+ *    taken      written: the crowd was loaded
+ * Errors: FED_EFORMAT the file is damaged, or not written by fedsim; FED_EIO, FED_EEXIST the
+ * crowd's directory or its file can't be read or written. */
 fed_status sim_crowd_take(const sim_clients *clients, const char *directory, bool *taken,
                           fed_error *err) FED_CHECKED;
 
-/** Keep the crowd, if the options ask for it. All clients have enrolled with the coordinator of
- * that directory, which has no task yet and is closed. FED_EIO, FED_ENOSPC, FED_ENOMEM: what was
- * kept before is unchanged. */
+/** Write the crowd into its file, if options->crowd is set. All clients have enrolled with the
+ * coordinator in `directory`, which has no task yet and is closed. After FED_EIO, FED_ENOSPC or
+ * FED_ENOMEM, an earlier file is unchanged. */
 fed_status sim_crowd_keep(const sim_clients *clients, const char *directory,
                           fed_error *err) FED_CHECKED;
 

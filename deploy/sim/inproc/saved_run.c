@@ -16,19 +16,19 @@
 #include "fed/version.h"
 #include "fedserver/remembered.h"
 
-/* The structs called `kept` are saved as they lie in memory, and so are a log's rounds and the
- * heap. They hold numbers of fixed size without padding, which the compiler checks where they are
- * declared. One walk over them saves and loads, so that there is no second list of them. `head`
- * proves that the same release wrote them. Another format is another magic. */
+/* The structs called `kept`, a log's rounds and the heap are saved as they lie in memory. They hold
+ * numbers of fixed size without padding, which the compiler checks where they are declared. The
+ * same functions, called pass_..., save and load them, so that there is only one list of them.
+ * `head` proves that the same release wrote them. A changed format gets another magic. */
 
 typedef struct head {
     char magic[8], release[24];
-    uint64_t run;   /* digest of what makes it this run */
-    uint64_t bytes; /* of the structs together: another compiler's would differ */
+    uint64_t run; /* digest of the task and the options: digest_run */
+    uint64_t
+        bytes; /* size of the structs together, which another compiler may lay out differently */
 } head;
 
-/** The digest of what the run is asked to do: of the task, and of the options that must stay the
- * same. */
+/** Compute the digest of the task and of the options that must be the same in a resumed run. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
@@ -55,15 +55,15 @@ static fed_status make_head(const sim_options *o, head *h, fed_error *err) {
     return digest_run(o, &h->run, err);
 }
 
-/* --- One walk over all that is kept --- */
+/* --- Save or load each thing that is kept --- */
 
-/** Where the bytes go, or come from: one of the two is NULL. */
+/** Where the bytes go or come from. `from` is NULL when saving, `to` when loading. */
 typedef struct stream {
     fed_writer *to;
     fed_reader *from;
 } stream;
 
-/** Save or load. FED_EFORMAT: the file ends before. */
+/** Save or load `len` bytes. FED_EFORMAT: the file ends before. */
 static fed_status pass(const stream *s, void *data, size_t len) {
     if (len == 0) {
         return FED_OK;
@@ -78,7 +78,7 @@ static fed_status pass(const stream *s, void *data, size_t len) {
     return FED_OK;
 }
 
-/** *blob may be NULL, and is to load. */
+/** Save or load a blob. When loading, *blob is NULL at first, and stays NULL if none was saved. */
 static fed_status pass_blob(const stream *s, fedserver_blob **blob) {
     size_t len = 0;
     const uint8_t *data = *blob != NULL ? fedserver_blob_data(*blob, &len) : NULL;
@@ -104,7 +104,7 @@ static fed_status pass_log(const stream *s, sim_log *log) {
     uint64_t rounds = log->round_count;
     FED_TRY(pass(s, &log->kills, sizeof log->kills));
     FED_TRY(pass(s, &rounds, sizeof rounds));
-    while (log->round_count < rounds) { /* to load: there are none yet */
+    while (log->round_count < rounds) { /* when loading, the log has no rounds yet */
         sim_round *row = NULL;
         FED_TRY(sim_log_add(log, &row));
     }
@@ -143,10 +143,12 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/* --- Before it is saved, and after it is loaded --- */
+/* --- Before a client is saved, and after it is loaded --- */
 
-/** The library resets its count of failures when a piece arrives, yet sends pieces only while the
- * count is above 0. So that it sends pieces again, keep the count of the step's beginning. */
+/** Return the client library's count of failures to save. The library sends an update in pieces
+ * only while the count is above 0, but resets it when a piece arrives. In the middle of an upload
+ * in pieces, save the count at the step's beginning, so that the resumed step sends pieces again.
+ */
 static uint32_t library_failures(const sim_actor *actor) {
     const uint32_t now = fedclient_failures(actor->fed);
     const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;
@@ -179,7 +181,7 @@ fed_status sim_saved_take(sim_world *world, fed_writer *state) {
 static void restore_client(sim_actor *actor) {
     fedclient_set_failures(actor->fed, actor->kept.library_failures);
     actor->parked_answer.status = 200;
-    /* A parked check-in is asked again as it was. */
+    /* The request with which the coordinator is asked again for a parked check-in. */
     memcpy(actor->path, FED_PATH_CHECKIN, sizeof FED_PATH_CHECKIN);
     actor->request = (fedserver_request){.listener = FEDSERVER_DEVICES,
                                          .method = "POST",
@@ -200,7 +202,7 @@ static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
         clients->began_wall_ms = fed_clock_monotonic_ms() - clients->kept.wall_ms;
     }
     const int64_t tick_us = host->kept.tick_us;
-    FED_TRY(sim_host_tick(host, world->now_us, err)); /* the task goes on where it was */
+    FED_TRY(sim_host_tick(host, world->now_us, err)); /* the coordinator takes the task up */
     FED_TRY(fedserver_remembered_read(host->server, r, err));
     host->epoch = fedserver_epoch(host->server);
     host->kept.tick_us = tick_us;
@@ -212,7 +214,7 @@ static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
 static fed_status save_coordinator(sim_world *world, fed_error *err) {
     sim_coordinator old = {0};
     if (world->clients->options->directory != NULL) {
-        return FED_OK; /* it lies there already */
+        return FED_OK; /* the coordinator's files already lie in a directory that stays */
     }
     sim_options_state_path(world->clients->options, "coordinator", old.directory,
                            sizeof old.directory);
@@ -241,7 +243,7 @@ fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *
     return status;
 }
 
-/** Is the file whole, and of this run? */
+/** Check that the file is whole, and of this run. */
 static fed_status check_file(const sim_options *o, const char *path, const uint8_t *data,
                              size_t len, fed_error *err) {
     head wanted, found;
@@ -254,18 +256,21 @@ static fed_status check_file(const sim_options *o, const char *path, const uint8
     }
     if (len < sizeof found + sizeof digest ||
         digest != fed_digest_bytes(data, len - sizeof digest)) {
-        return fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
+        return fed_fail(err, FED_EFORMAT, "%s is damaged; begin the run again without --resume",
+                        path);
     }
     memcpy(&found, data, sizeof found);
     if (memcmp(found.magic, wanted.magic, sizeof found.magic) != 0 ||
         memcmp(found.release, wanted.release, sizeof found.release) != 0 ||
         found.bytes != wanted.bytes) {
-        return fed_fail(err, FED_EVERSION, "%s was written by another release: resume with that",
+        return fed_fail(err, FED_EVERSION,
+                        "%s was written by another release of fedsim; resume with that release",
                         path);
     }
     if (found.run != wanted.run) {
         return fed_fail(err, FED_EINVAL,
-                        "%s is of another run: its task, data, seed, clients or conditions differ",
+                        "%s is of another run: its task, data, seed, clients or conditions differ; "
+                        "resume with the same scenario",
                         path);
     }
     return FED_OK;
@@ -292,7 +297,8 @@ fed_status sim_saved_load(sim_world *world, fed_error *err) {
         fed_reader_init(&r, data + sizeof(head), len - sizeof(head) - sizeof(uint64_t));
         status = load_all(world, &r, err);
         if (status == FED_EFORMAT) {
-            status = fed_fail(err, status, "%s is damaged: begin the run again", path);
+            status =
+                fed_fail(err, status, "%s is damaged; begin the run again without --resume", path);
         }
     }
     free(data);
@@ -307,7 +313,8 @@ static void forget(const sim_options *o, const char *name) {
 
 fed_status sim_saved_begin(const sim_options *o, fed_error *err) {
     if (mkdir(o->state, 0700) != 0 && errno != EEXIST) {
-        return fed_fail(err, FED_EIO, "%s: can't be made: %s", o->state, strerror(errno));
+        return fed_fail(err, FED_EIO, "%s: can't make this directory: %s", o->state,
+                        strerror(errno));
     }
     forget(o, "run");
     return FED_OK;

@@ -1,4 +1,4 @@
-/* The scheduler: it handles what is due first in virtual time, or waits for it. */
+/* The scheduler: it handles the event that is due first in virtual time, or waits for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/schedule.h"
 
@@ -15,7 +15,7 @@ enum { SHOW_MS = 200 };
 
 /* --- Steps begin --- */
 
-/** Its step may go on once the answers before it are committed. */
+/** Let the client's step go on once the open batch is committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
     actor->kept.stage = SIM_READY;
@@ -23,7 +23,8 @@ static void go_on(sim_actor *actor) {
     world->pending[world->pending_count++] = actor->client->k;
 }
 
-/** Does options->offline keep it away from the round that it would take part in? */
+/** Return whether options->offline keeps the client away from the round that it would take part in.
+ */
 static bool stays_away(const sim_actor *actor, uint32_t *round) {
     const sim_client *client = actor->client;
     sim_clients *clients = client->clients;
@@ -59,8 +60,8 @@ static void wake_sleepers(sim_world *world) {
     }
 }
 
-/** There is a new model, or the task has ended. The evaluator is due; or nothing goes on before it
- * has measured the last model. */
+/** Wake the evaluator after a new model or the task's end. If it still measures an earlier model,
+ * set its event to now, so that nothing goes on before it has finished. */
 static void wake_evaluator(sim_world *world) {
     sim_actor *actor = &world->actor[world->clients->options->clients];
     const sim_host *host = &world->host;
@@ -73,7 +74,7 @@ static void wake_evaluator(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             sim_actor_move(actor, world->now_us);
             sim_actor_stand(actor, SIM_ASKS);
-        } else { /* its code runs, which alone moves its clock */
+        } else { /* its code runs, and only that code may move its clock */
             sim_heap_set(&world->heap, actor->client->k, (sim_due){.us = world->now_us});
         }
     } else if (actor->kept.stage == SIM_IDLE && !actor->client->kept.finished) {
@@ -84,7 +85,7 @@ static void wake_evaluator(sim_world *world) {
 
 /* --- The coordinator --- */
 
-/** Something may have changed at the coordinator: a new model, free slots, the end. */
+/** Take note of a new model, free slots or the task's end at the coordinator. */
 static fed_status look(sim_world *world, fed_error *err) {
     sim_host *host = &world->host;
     sim_clients *clients = world->clients;
@@ -113,8 +114,8 @@ static fed_status tick(sim_world *world, fed_error *err) {
     return look(world, err);
 }
 
-/** When a client gets a worker. Who has sent its update comes first: little is left to do, and its
- * values are in the cache. */
+/** Return a client's turn in the queue for a worker. A client that has sent its update comes first:
+ * it has little left to do, and its values are in the cache. */
 static sim_due turn_of(const sim_actor *actor) {
     sim_due due = actor->world->heap.due[actor->client->k];
     const bool sent = actor->thread != NULL && actor->kept.kind == FED_REQUEST_UPDATE;
@@ -133,7 +134,7 @@ static fed_status flush(sim_world *world, fed_error *err) {
     for (size_t i = 0; i < world->pending_count; i++) {
         sim_actor *actor = &world->actor[world->pending[i]];
         if (world->here != NULL && actor == world->here) {
-            actor->kept.stage = SIM_RUNS; /* it has kept its worker */
+            actor->kept.stage = SIM_RUNS; /* this client has kept its worker */
         } else {
             sim_heap_set(&world->ready, actor->client->k, turn_of(actor));
         }
@@ -143,7 +144,8 @@ static fed_status flush(sim_world *world, fed_error *err) {
     return FED_OK;
 }
 
-/** Is this the update that kills the coordinator? It is the first one of options->kill_round. */
+/** Return whether this request is the first update of options->kill_round, at which the coordinator
+ * is to be killed. */
 static bool kills_coordinator(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;
@@ -156,8 +158,8 @@ static bool kills_coordinator(const sim_actor *actor) {
     return fed_update_read(&r, &update) == FED_OK && update.round == o->kill_round;
 }
 
-/** The coordinator handles the request, and is killed before it commits: the client gets no answer.
- */
+/** Let the coordinator handle the request, and kill it before it commits. The client gets no
+ * answer. */
 static fed_status handle_and_kill(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
@@ -181,7 +183,7 @@ static fed_status answer(sim_actor *actor, const fedserver_response *response) {
     return fate;
 }
 
-/** A request has arrived. */
+/** Handle a request that has arrived. */
 static fed_status handle(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
@@ -264,7 +266,7 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
 
 /* --- The loop --- */
 
-/** Sleep until something changes, or the watcher is to be told how far the run is. */
+/** Sleep until sim_clients.changed is signalled, or until the watcher's next call is due. */
 static void wait_for_change(sim_world *world) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -290,7 +292,8 @@ static bool tick_is_due(const sim_world *world, sim_due due) {
     return world->host.kept.tick_us <= due.us && due.us < SIM_NEVER;
 }
 
-/** What is due first is a client's whose code runs, and there is nothing to commit. */
+/** Return whether the scheduler has to wait: the first entry is of a client whose code runs, and
+ * there is nothing to commit. */
 static bool stands_still(const sim_world *world) {
     const uint32_t k = sim_heap_top(&world->heap);
     return sim_step_under_way(&world->actor[k]) && !tick_is_due(world, world->heap.due[k]) &&
@@ -309,8 +312,8 @@ static fed_status advance(sim_world *world, fed_error *err) {
     }
     if (due.us >= SIM_NEVER) {
         return fed_fail(err, FED_ESTATE,
-                        "round %u: no client comes any more; look at the presence, and at the "
-                        "task's \"goal\" and \"minimum\"",
+                        "round %u: no client comes any more; check the scenario's presence, and "
+                        "the task's \"goal\" and \"minimum\"",
                         world->clients->kept.round);
     }
     world->now_us = due.us;
@@ -337,7 +340,7 @@ void sim_schedule_resume(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             actor->resumes = true;
             actor->asked = actor->kept.kind;
-            actor->kept.nth--; /* it asks once more */
+            actor->kept.nth--; /* as the client sends its request once more */
             go_on(actor);
         }
     }
@@ -355,12 +358,12 @@ static bool is_over(const sim_world *world) {
     return world->status != FED_OK || world->clients->kept.running == 0 || *world->watch->stop != 0;
 }
 
-/** Has the run's own thread something to do? */
+/** Return whether the run's own thread has something to do. */
 static bool is_interrupted(const sim_world *world) {
     return is_over(world) || world->shown_round != world->clients->kept.round;
 }
 
-/** sim_world.schedule. The run's own thread goes on where this is interrupted. */
+/** The function of sim_world.schedule. When it is interrupted, the run's own thread goes on. */
 static void schedule(sim_world *world, sim_actor *here) {
     if (world->scheduling || world->settles) {
         return;
@@ -378,7 +381,8 @@ static void schedule(sim_world *world, sim_actor *here) {
     }
 }
 
-/** The watcher wants the run to end. All that is under way comes to where it can be saved. */
+/** End the run because the watcher asks for it. Steps under way first go on to a point where they
+ * can be saved. */
 static fed_status stop(sim_world *world, fed_error *err) {
     const sim_clients *clients = world->clients;
     if (clients->options->state != NULL) {

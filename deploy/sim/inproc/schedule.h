@@ -1,13 +1,13 @@
-/* The scheduler: it handles what is due first in virtual time, or waits for it. */
+/* The scheduler: it handles the event that is due first in virtual time, or waits for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SCHEDULE_H
 #define FEDSIM_SCHEDULE_H
 
 #include "deploy/sim/inproc/world.h"
 
-/** Plan the first steps, at the beginning of time. */
+/** Plan the clients' first steps, at virtual time 0. */
 fed_status sim_schedule_begin(sim_world *world, fed_error *err) FED_CHECKED;
-/** Go on with what sim_saved_load has read. */
+/** Let the steps that sim_saved_load has read go on. */
 void sim_schedule_resume(sim_world *world);
 /** Run until the task is over and all clients that took part know that. */
 fed_status sim_schedule_run(sim_world *world, fed_error *err) FED_CHECKED;

@@ -1,5 +1,5 @@
-/* Threads that run clients' steps, and the workers that the steps need: what is due first goes
- * first. */
+/* Threads that run clients' steps, and the workers that the steps need. The step that is due first
+ * gets a worker first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/step_threads.h"
 
@@ -7,14 +7,13 @@
 
 enum { STACK_BYTES = 512 * 1024 };
 
-/* --- The scheduler's sleep --- */
+/* --- Waking the scheduler --- */
 
 bool sim_step_under_way(const sim_actor *actor) {
     return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
 }
 
-/** Something has changed: wake the run's own thread, if there is something to handle that no thread
- * handles. */
+/** Wake the run's own thread if an event is due that no thread handles. */
 static void tell(sim_world *world) {
     const uint32_t next = sim_heap_top(&world->heap);
     const bool due = !sim_step_under_way(&world->actor[next]) ||
@@ -31,13 +30,13 @@ static void wake(sim_thread *thread) {
 }
 
 static void sleep_until_woken(sim_thread *thread) {
-    while (sem_wait(&thread->go) != 0) { /* a signal */
+    while (sem_wait(&thread->go) != 0) { /* interrupted by a signal */
     }
 }
 
 static void *work(void *user);
 
-/** An idle thread, or a new one. NULL: the system has no more. */
+/** Return an idle thread, or a new one. NULL: the system refuses another thread. */
 static sim_thread *get_thread(sim_world *world) {
     sim_thread *thread = world->idle;
     if (thread != NULL) {
@@ -65,7 +64,8 @@ static sim_thread *get_thread(sim_world *world) {
     return thread;
 }
 
-/** FED_ENOMEM: there is no thread for its step, which has ended with that error. */
+/** Find a thread for the client's step. FED_ENOMEM: there is none, and the step has ended with that
+ * error. */
 static fed_status assign_thread(sim_actor *actor) {
     actor->thread = get_thread(actor->world);
     if (actor->thread != NULL) {
@@ -73,7 +73,7 @@ static fed_status assign_thread(sim_actor *actor) {
         return FED_OK;
     }
     actor->status = fed_fail(&actor->error, FED_ENOMEM,
-                             "can't start a thread for its step; use a smaller cohort");
+                             "can't start a thread for the client's step; use a smaller cohort");
     sim_actor_stand(actor, SIM_ENDED);
     return FED_ENOMEM;
 }
@@ -86,8 +86,8 @@ static void free_worker(sim_client *client) {
     client->worker = NULL;
 }
 
-/** Give a free worker to the client that is READY and due first. Returns the thread to be woken;
- * NULL: there is no worker, or no client. */
+/** Give a free worker to the client in world->ready that is due first. Returns the thread to be
+ * woken; NULL: there is no worker, or no client. */
 static sim_thread *assign_worker(sim_world *world) {
     sim_clients *clients = world->clients;
     while (clients->free_workers != NULL && world->ready.count > 0) {
@@ -119,7 +119,7 @@ static void run_step(sim_actor *actor) {
     actor->status = fedclient_step(actor->fed, &event, &err);
     actor->kept.end = sim_step_end_of(&event);
     if (actor->status == FED_OK && event.outcome == FEDCLIENT_DECLINED) {
-        actor->status = err.status; /* all the others would decline, too */
+        actor->status = err.status; /* all clients would decline, too */
     }
     if (actor->status == FED_OK && sim_step_is_last(&actor->kept.end)) {
         actor->status = sim_client_finish(actor->client, actor->fed, &err);
@@ -128,14 +128,14 @@ static void run_step(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
-/** Give a free worker to the client that is READY and due first. Called under the mutex, which this
- * unlocks. */
+/** Let other threads go on: give a free worker to a client, wake the scheduler if need be, and
+ * unlock the mutex. */
 static void leave(sim_world *world) {
     sim_thread *next = assign_worker(world);
     tell(world);
     pthread_mutex_unlock(&world->clients->mutex);
     if (next != NULL) {
-        wake(next); /* the mutex is free by now */
+        wake(next); /* after the unlock, so that the thread need not wait for the mutex */
     }
 }
 
@@ -229,14 +229,14 @@ void sim_threads_close(sim_world *world) {
     while (world->threads != NULL) {
         sim_thread *thread = world->threads;
         world->threads = thread->next;
-        wake(thread); /* without a step to run: it ends */
+        wake(thread); /* a thread that is woken without a step ends */
         pthread_join(thread->handle, NULL);
         sem_destroy(&thread->go);
         free(thread);
     }
 }
 
-/* --- What a client's code says of itself --- */
+/* --- Calls from a client's train callback --- */
 
 int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples) {
     sim_world *world = user;
@@ -255,7 +255,8 @@ void sim_step_measures(void *user, uint32_t k, uint32_t version) {
     const sim_host *host = &world->host;
     sim_actor *actor = &world->actor[k];
     pthread_mutex_lock(&world->clients->mutex);
-    /* The next model may be there already: then nothing goes on before this one is measured. */
+    /* If the next model to measure is there already, nothing goes on before this one is measured.
+     */
     const bool late = host->kept.version != version &&
                       sim_wants_measured(world->clients->options, host->kept.version);
     actor->measures = host->kept.running && !late;

@@ -10,24 +10,26 @@
 typedef struct sim_thread {
     sim_world *world;
     pthread_t handle;
-    sem_t go;         /* posted when there is something to run, or to end */
-    sim_actor *actor; /* whose step it runs; NULL: nobody's */
+    sem_t go;         /* posted when the thread has a step to run, or is to end */
+    sim_actor *actor; /* the client whose step it runs; NULL: none */
     struct sim_thread *next_idle, *next;
 } sim_thread;
 
-/** Does its step run, or want to? Then nobody knows yet what comes next at it. */
+/** Return whether the client's step runs, or waits for a worker. Its next event is not known yet
+ * then. */
 bool sim_step_under_way(const sim_actor *actor);
-/** Give free workers to clients that are ready, and let them run. Under the mutex. */
+/** Give free workers to clients that are ready, and let them run. The caller holds the mutex. */
 void sim_steps_start(sim_world *world);
-/** From a client's code: its request goes out, and its worker is free until the answer is there.
- * FED_ECANCELED: the run stops. */
+/** Send the client's request and wait for the answer. Called by the client's code, whose worker is
+ * free meanwhile. FED_ECANCELED: the run stops. */
 fed_status sim_step_ask(sim_actor *actor) FED_CHECKED;
-/** Let all code run until it asks, or its step ends. Under the mutex. */
+/** Wait until every step that runs has sent a request or ended. The caller holds the mutex. */
 void sim_steps_settle(sim_world *world);
 /** End all threads; steps that wait for an answer are cancelled first. */
 void sim_threads_close(sim_world *world);
 
-/** For sim_virtual_time; user is the world. Called by the train callback, on the step's thread. */
+/** The functions of sim_virtual_time, whose user is the sim_world. The train callback calls them on
+ * the step's thread. */
 int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples);
 void sim_step_measures(void *user, uint32_t k, uint32_t version);
 

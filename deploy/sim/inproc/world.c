@@ -4,7 +4,8 @@
 
 #include "deploy/sim/conditions/streams.h"
 
-/* The client whose code this thread runs: its platform's clocks have no other way to know. */
+/* The client whose code this thread runs. The platform's clock functions get no argument that names
+ * the client. */
 static _Thread_local const sim_actor *running;
 
 int64_t sim_virtual_unix_ms(void *user) {
@@ -51,8 +52,8 @@ void sim_actor_plan(sim_actor *actor, int64_t us) {
     sim_actor_stand(actor, SIM_IDLE);
 }
 
-/* Not the library's own wait: its jitter comes from the device's key, which is another one in each
- * run. */
+/* The library's own wait can't be used: its jitter comes from the device's key, which differs from
+ * run to run. */
 int64_t sim_actor_backoff_us(sim_actor *actor) {
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,

@@ -1,5 +1,5 @@
-/* The world of a run in one process and in virtual time: its clients, their clocks, and what is
- * next. */
+/* The state of a run in one process and in virtual time: its clients, their clocks, and their next
+ * events. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_WORLD_H
 #define FEDSIM_WORLD_H
@@ -12,28 +12,33 @@
 #include "deploy/sim/inproc/host.h"
 
 /*
- * Each client has a clock of its own, and an entry in one heap for what comes next at it: its step
- * begins, its request arrives, its step has ended; or, while its code runs on a thread, "not
- * before". The scheduler takes the least entry. If that is an event, nothing can come before it any
- * more, and the scheduler handles it. If that is a client whose code runs, the scheduler waits.
- * A client that trains says at once how long that takes in virtual time. So all that train do so
- * side by side, on as many workers as there are, while requests are handled in the order of their
- * times. Neither the machine's speed nor the number of threads changes anything.
+ * Each client has a clock of its own, and one entry in a heap. The entry is the client's next
+ * event: its step begins, its request arrives at the coordinator, or its step has ended. While the
+ * client's code runs on a thread, its next event is not known, and the entry is the earliest time
+ * of one.
  *
- * The thread whose client's code stops is the scheduler, until there is nothing to handle. So a
- * client mostly goes on without another thread, and finds its values in the cache.
+ * The scheduler takes the first entry. If it is an event, no earlier one can come any more, and the
+ * scheduler handles it. If it is of a client whose code runs, the scheduler waits. When a client
+ * begins to train, it tells at once how long that takes in virtual time. So trainings run side by
+ * side, on as many workers as there are, while requests are handled in the order of their times.
+ * Neither the machine's speed nor the number of threads changes the results.
  *
- * An answer leaves when its batch is committed. A batch ends where the scheduler has to wait.
+ * When a client's code sends a request or its step ends, its thread becomes the scheduler, until
+ * there is nothing to handle. So a client mostly goes on without a change of threads, and finds its
+ * values in the cache.
  *
- * A check-in that the coordinator holds back (a long poll) is parked: the client is told to wait,
- * which ends its step and frees its thread, and the scheduler asks again in its place. With the
- * answer its next step begins, whose check-in is the same one, and gets that answer. To the client,
- * and in bytes and time, it is one request, as it is over HTTPS.
+ * The coordinator handles requests in batches. An answer leaves when its batch is committed. A
+ * batch ends where the scheduler has to wait.
  *
- * The evaluator takes no virtual time: it measures beside everything else, and the next model that
- * is to be measured waits for it.
+ * A check-in that the coordinator holds back (a long poll) is parked. The client is told to wait,
+ * which ends its step and frees its thread. The scheduler asks the coordinator again in the
+ * client's place. Once the answer has come, the client's next step begins. Its check-in is the same
+ * again, and gets that answer. In the counted bytes and time both are one request, as over HTTPS.
  *
- * The clients' mutex guards all of it, but for what belongs to a client whose code runs.
+ * The evaluator takes no virtual time. It measures while the run goes on, but the run waits for it
+ * when the next model that is to be measured comes.
+ *
+ * The clients' mutex guards all members, except those of a client whose code runs.
  *
  * Files, each using those before it: heap, host, world (clocks), step_threads (threads and
  * workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
@@ -43,9 +48,10 @@
 
 typedef enum sim_stage {
     SIM_IDLE,   /* its next step is due */
-    SIM_PARKED, /* its check-in is parked. Due: the coordinator is asked again, or it goes away */
-    SIM_READY,  /* may go on once the batch is committed and a worker is free. Due: not before */
-    SIM_RUNS,   /* its code runs. Due: not before */
+    SIM_PARKED, /* its check-in is parked; due: the coordinator is asked again, or the client goes
+                   away */
+    SIM_READY,  /* waits for the batch's commit and a worker; due: the earliest next event */
+    SIM_RUNS,   /* its code runs; due: the earliest next event */
     SIM_ASKS,   /* its request is due at the coordinator */
     SIM_ENDED   /* the end of its step is due */
 } sim_stage;
@@ -53,10 +59,10 @@ typedef enum sim_stage {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
-/** A check-in that the coordinator holds back. A stopped run keeps it. */
+/** A check-in that the coordinator holds back. A stopped run saves it. */
 typedef struct sim_parked {
     int64_t since_us, until_us;
-    uint64_t epoch; /* of the coordinator, when it was asked last */
+    uint64_t epoch; /* fedserver_epoch when the coordinator was asked last */
     uint64_t len;
     uint8_t body[64];
     bool on;
@@ -65,25 +71,30 @@ typedef struct sim_parked {
     uint8_t unused[5];
 } sim_parked;
 
-/** What a stopped run keeps of a client. */
+/** The part of sim_actor that a stopped run saves. */
 typedef struct sim_actor_kept {
     int64_t now_us;  /* its clock */
     int64_t used_us; /* when its connection was used last */
     fedclient_traffic traffic;
-    uint64_t pieces_there; /* bytes of a chunked update that the coordinator had, it said last */
-    uint64_t body_digest;  /* when the run is stopped: of the body of the request that is due */
+    uint64_t
+        pieces_there; /* bytes of an update in pieces that have arrived, by the coordinator's last
+                         answer */
+    uint64_t
+        body_digest; /* set when the run is stopped: digest of the body of the request that is due
+                        */
     sim_parked parked;
-    uint32_t stage;            /* sim_stage */
-    uint32_t nth;              /* events since its clock moved */
-    uint32_t chance;           /* of this step: sim_due */
-    uint32_t steps;            /* begun so far */
-    uint32_t failures;         /* in a row */
-    uint32_t library_failures; /* when the run is stopped: the client library's count */
-    uint32_t sleeps;           /* the round that it stays away from; 0: none */
-    uint32_t kind;             /* fed_request: of its request */
-    sim_step_end end;          /* of the step that has ended */
+    uint32_t stage;    /* sim_stage */
+    uint32_t nth;      /* its events at the time now_us so far */
+    uint32_t chance;   /* drawn for this step: sim_due */
+    uint32_t steps;    /* steps begun so far */
+    uint32_t failures; /* failed steps in a row */
+    uint32_t
+        library_failures; /* set when the run is stopped: the client library's count of failures */
+    uint32_t sleeps;      /* the round that it stays away from; 0: none */
+    uint32_t kind;        /* fed_request: the kind of its request */
+    sim_step_end end;     /* how its last step has ended */
     bool connected;
-    bool unheard; /* the connection broke: nobody waits for the answer */
+    bool unheard; /* the upload broke midway, so the client gets no answer */
     uint8_t unused[2];
 } sim_actor_kept;
 
@@ -98,27 +109,27 @@ typedef struct sim_actor {
     sim_link link;
     sim_speed speed;
     sim_attendance attendance;
-    bool measures; /* evaluator: it measures beside everything else, until release_us */
+    bool measures; /* the evaluator measures while the run goes on, until release_us */
     int64_t release_us;
     uint8_t fingerprint[FED_SHA256_SIZE];
 
-    /* a step */
+    /* of the step under way */
     struct sim_thread *thread;
-    char path[160]; /* after its '\0' the query */
+    char path[160]; /* the query follows the '\0' */
     char range[64], if_range[24];
     fed_writer body;
     fedserver_request request;
-    fed_status fate; /* of the request; FED_OK: there is an answer */
+    fed_status fate; /* how the request ended; FED_OK: there is an answer */
     fedserver_response answer;
     fedserver_response parked_answer;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
-    /* A step that was under way when the run was stopped is begun once more. It sends the request
-     * of the kind `asked` once more, with a body of kept.body_digest, and that arrives when it
-     * would have. */
+    /* A step that was under way when the run was stopped is begun once more. It repeats the request
+     * of the kind `asked`, with a body of kept.body_digest. The request arrives at the same virtual
+     * time as without the stop. */
     bool resumes;
     fed_request asked;
     uint32_t failures_before; /* the client library's count when the step began */
-    fed_status status;        /* of the step that has ended */
+    fed_status status;        /* what fedclient_step returned */
     fed_error error;
 } sim_actor;
 
@@ -130,42 +141,43 @@ typedef struct sim_world {
     sim_network network;
     sim_speed speed;
     sim_presence presence;
-    int64_t now_us;   /* the time of what is being handled */
+    int64_t now_us;   /* the time of the event that is being handled */
     sim_actor *actor; /* [clients->client_count] */
-    sim_heap heap;    /* what is next */
-    sim_heap ready;   /* clients that are READY and committed: they want a worker */
+    sim_heap heap;    /* the clients' next events */
+    sim_heap ready;   /* clients in SIM_READY whose batch is committed: they wait for a worker */
     uint32_t *pending;
-    size_t pending_count; /* clients that are READY, not yet committed */
+    size_t pending_count; /* clients in SIM_READY whose batch is not committed yet */
     struct sim_thread *threads, *idle;
-    uint32_t enrolled; /* so many clients, in order */
-    bool direct;       /* no scheduling yet: clients enrol */
+    uint32_t enrolled; /* clients enrolled so far, in the order of k */
+    bool direct;       /* clients enrol: their requests don't go through the scheduler yet */
     bool stopping;
-    bool settles;         /* the scheduler waits for all code, not only for what is due first */
+    bool settles;         /* the scheduler waits for the code of all clients */
     int64_t shown_ms;     /* when the watcher was called last */
     uint32_t shown_round; /* the round then */
 
-    /* Handle what is due, on this thread, until something has to be waited for or the code of
-     * `here` may go on: it RUNS then, with the worker that it has. NULL: nobody's. Under the mutex,
-     * which it leaves while the coordinator commits. */
+    /* Handle events on this thread, until the scheduler has to wait or the code of the client
+     * `here` may go on. That client is in SIM_RUNS then, with the worker that it has kept. `here`
+     * may be NULL. The caller holds the mutex, which is unlocked while the coordinator commits. */
     void (*schedule)(struct sim_world *world, sim_actor *here);
-    bool scheduling;   /* a thread does so */
-    sim_actor *here;   /* for this client, whose request is not answered yet */
-    fed_status status; /* not FED_OK: that has failed, for this reason */
+    bool scheduling;   /* a thread runs `schedule` */
+    sim_actor *here;   /* the argument of that call: its request is not answered yet */
+    fed_status status; /* not FED_OK: handling an event failed, with `error` */
     fed_error error;
 } sim_world;
 
-/** Move its clock on; never back. */
+/** Move the client's clock on to `us`, but never back. */
 void sim_actor_move(sim_actor *actor, int64_t us);
-/** Its next event, of that kind, is due at its clock's time. */
+/** Set the client's stage. Its next event is due at its clock's time. */
 void sim_actor_stand(sim_actor *actor, sim_stage stage);
-/** Nothing of it is due before its clock's time. */
+/** Note that no event of the client is due before its clock's time. */
 void sim_actor_expect(sim_actor *actor);
-/** It has nothing to do until `us`, and then until it is there: its next step is due then. */
+/** Plan the client's next step for the time `us`, or for when the client is there again. */
 void sim_actor_plan(sim_actor *actor, int64_t us);
-/** How long it waits after a failure, in microseconds. */
+/** Draw how many microseconds the client waits after a failure. Counts the failure. */
 int64_t sim_actor_backoff_us(sim_actor *actor);
 
-/** From now on this thread runs its code; NULL: nobody's. The clocks below are then its own. */
+/** From now on this thread runs the client's code, and the clocks below are this client's. NULL: it
+ * runs no client's code any more. */
 void sim_actor_enter(const sim_actor *actor);
 /** The clocks of a client's platform. */
 int64_t sim_virtual_unix_ms(void *user);

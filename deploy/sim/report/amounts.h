@@ -3,9 +3,9 @@
 #ifndef FEDSIM_AMOUNTS_H
 #define FEDSIM_AMOUNTS_H
 
-/** "12 s", "4 min 10 s", "1 h 3 min", "2 d 4 h". */
+/** Write a time for people: "12 s", "4 min 10 s", "1 h 3 min", "2 d 4 h". Returns dst. */
 const char *sim_time_text(double seconds, char dst[24]);
-/** "512 B", "1.20 MB": thousands, not 1024s. */
+/** Write bytes for people, in powers of 1000: "512 B", "1.20 MB". Returns dst. */
 const char *sim_bytes_text(double bytes, char dst[24]);
 
 #endif

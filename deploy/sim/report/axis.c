@@ -1,4 +1,4 @@
-/* Ticks at round values. */
+/* The axis of a plot: its range, its unit, and ticks at round values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/axis.h"
 
@@ -14,7 +14,7 @@ static const unit_word byte_words[] = {{1, "B"},    {1e3, "KB"},  {1e6, "MB"},
                                        {1e9, "GB"}, {1e12, "TB"}, {1e15, "PB"}};
 static const unit_word time_words[] = {{1, "s"}, {60, "min"}, {3600, "h"}, {86400, "days"}};
 
-/** The largest unit of which the axis holds at least two. */
+/** Choose the largest unit of which the axis shows at least two. */
 static void pick_word(sim_axis *axis, const unit_word *words, size_t count) {
     size_t k = 0;
     while (k + 1 < count && axis->high >= 2 * words[k + 1].scale) {
@@ -40,8 +40,8 @@ static void add_tick(sim_axis *axis, double value) {
     }
 }
 
-/** A step between ticks: 1, 2 or 5 times a power of ten, so that about five steps make the range.
- */
+/** Return a step between ticks: 1, 2 or 5 times a power of ten, so that about five steps make the
+ * range. */
 static double round_step(double range) {
     const double raw = range / 5, power = pow(10, floor(log10(raw)));
     const double digit = raw / power;
@@ -56,8 +56,8 @@ static void add_linear_ticks(sim_axis *axis) {
     }
 }
 
-/** Ticks at powers of ten. Where these are fewer than three, at 2 and 5 times them as well; where
- * they are more than seven, at every n-th. */
+/** Add ticks at powers of ten. An axis of less than two decades also gets ticks at 2 and 5 times
+ * the powers. An axis of more than seven decades gets a tick at every n-th power only. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
     const double decades = log10(high / low);
@@ -73,7 +73,8 @@ static void add_log_ticks(sim_axis *axis) {
     }
 }
 
-/** Widen the range around the values; to the next tick, if that is near. */
+/** Widen the range around the values. A linear axis begins at 0 if the values come near it, and one
+ * of percentages ends at 100 at most. */
 static void widen(sim_axis *axis) {
     if (axis->log) {
         axis->low *= 0.9;

@@ -1,4 +1,4 @@
-/* The axis of a plot: from values to positions, and where its ticks are. */
+/* The axis of a plot: it turns values into positions, and has ticks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_AXIS_H
 #define FEDSIM_AXIS_H
@@ -13,19 +13,19 @@ enum { SIM_TICKS = 16 };
 typedef struct sim_axis {
     sim_unit unit;
     bool log;
-    double low, high; /* values at its ends */
-    double from, to;  /* positions of these */
+    double low, high; /* values at the axis' ends */
+    double from, to;  /* positions of low and high */
     double scale;     /* a tick shows value / scale */
-    const char *word; /* its unit: "MB", "min", "%"; "": none */
+    const char *word; /* the unit of scale: "MB", "min", "%"; "": none */
     double tick[SIM_TICKS];
     size_t tick_count;
 } sim_axis;
 
-/** An axis for values from least to most; NAN: there are none. It is logarithmic if that is asked
- * for and all values are above 0. */
+/** Make an axis for values from least to most; NAN: there are no values. The axis is logarithmic if
+ * `log` is true and all values are above 0. */
 void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool log);
 double sim_axis_place(const sim_axis *axis, double value);
-/** Can the value be shown? */
+/** Return whether the axis can show the value. */
 bool sim_axis_takes(const sim_axis *axis, double value);
 const char *sim_axis_text(const sim_axis *axis, double value, char dst[24]);
 

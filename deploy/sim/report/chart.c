@@ -1,4 +1,4 @@
-/* Line plots: axes, one line a series, their names at their ends. */
+/* Line plots: axes, a line for each series, and the series' names at the lines' ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/chart.h"
 
@@ -55,7 +55,7 @@ static void stretch(double value, double *least, double *most) {
     *most = isnan(*most) || value > *most ? value : *most;
 }
 
-/** The axes that hold every point. */
+/** Fit the axes, so that every point is within them. */
 static void fit(drawing *d) {
     const sim_chart *c = d->chart;
     double low_x = (double)NAN, high_x = low_x, low_y = low_x, high_y = low_x;
@@ -121,7 +121,7 @@ static void draw_axes(const drawing *d) {
     fed_write_printf(w, "</text>");
 }
 
-/** Points whose x falls onto the same half of a pixel. */
+/** The points whose x falls on the same half of a pixel. The path has four of them at most. */
 typedef struct column {
     double x, first, least, most, last;
     size_t count;
@@ -137,8 +137,8 @@ static void draw_column(fed_writer *w, const column *c, bool begins) {
     }
 }
 
-/** Draw a path through the points, as many as can be told apart. Returns how many points there are;
- * last becomes the position of the last one. */
+/** Draw a path through the points; points in the same column of half a pixel are joined. Returns
+ * how many points there are; last becomes the position of the last one. */
 static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     column c = {0};
     size_t points = 0;
@@ -204,13 +204,13 @@ static int by_y(const void *a, const void *b) {
     return (p->y > q->y) - (p->y < q->y);
 }
 
-/** Do two names overlap? */
+/** Return whether the names at two ends overlap. */
 static bool meet(const line_end *a, const line_end *b) {
     return fabs(a->x - b->x) < LABEL_WIDTH && fabs(a->y - b->y) < LABEL_STEP;
 }
 
-/** Write names beside the ends of their lines. Names that overlap are pushed down, and from the
- * bottom up again. */
+/** Write names beside the ends of their lines. A first pass pushes names down until none overlap. A
+ * second pass, from the bottom, pushes names up that lie below the plot. */
 static void draw_labels(drawing *d) {
     const size_t n = d->end_count;
     qsort(d->end, n, sizeof d->end[0], by_y);

@@ -1,4 +1,4 @@
-/* Plots as SVG, for a page, whose style sheet (report.c) has their colours. */
+/* Plots as SVG, for an HTML page. The page's style sheet in report.c has their colours. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CHART_H
 #define FEDSIM_CHART_H
@@ -6,14 +6,14 @@
 #include "deploy/sim/report/axis.h"
 #include "fed/bytes.h"
 
-enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* styles beyond the colours are dashed */
+enum { SIM_COLOURS = 7, SIM_DASHES = 3 }; /* style numbers of SIM_COLOURS and more are dashed */
 
 typedef struct sim_series {
-    const char *label; /* one or two words, at its end; NULL: none */
-    const char *title; /* shown while a pointer rests on it */
+    const char *label; /* one or two words at the line's end; NULL: none */
+    const char *title; /* shown while the mouse rests on the line; NULL: none */
     size_t style;      /* its colour and dashes */
     const double *x, *y;
-    size_t count; /* points; one that is NAN, or not on the axis, is left out */
+    size_t count; /* points; a point that is NAN, or that an axis can't show, is left out */
 } sim_series;
 
 typedef struct sim_chart {
@@ -21,17 +21,18 @@ typedef struct sim_chart {
     const char *against; /* what x is, in the title */
     const char *x_name;  /* what x is, beside its axis */
     sim_unit x_unit, y_unit;
-    bool x_log, y_log; /* where the values allow it */
+    bool x_log, y_log; /* logarithmic, if all values are above 0 */
     const sim_series *series;
     size_t count;
 } sim_chart;
 
 void sim_chart_draw(const sim_chart *chart, fed_writer *w);
 
-/** A map of fractions from 0 to 1, row after row: columns x rows. */
+/** A map of fractions, share[rows][columns], each from 0 to 1. */
 typedef struct sim_map {
     const char *title, *x_name, *y_name;
-    double columns_to, rows_to; /* what the last column and row are, counted from 1 */
+    double columns_to,
+        rows_to; /* the last column's and row's number on the axis, which begins at 1 */
     const double *share;
     size_t columns, rows;
 } sim_map;

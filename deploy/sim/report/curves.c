@@ -1,4 +1,4 @@
-/* Plots of runs. */
+/* Plots of runs: reads numbers from their logs, and draws them as lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/curves.h"
 
@@ -10,7 +10,7 @@
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"
 
-/* From these ratios on, an axis is logarithmic. */
+/* An axis is logarithmic if its largest value is more than this many times its smallest one. */
 static const double uneven_amounts = 8, steep_loss = 50;
 
 const sim_measure_words sim_measure_word[SIM_MEASURES] = {
@@ -91,7 +91,8 @@ fed_status sim_measure_read(const sim_log *log, sim_measure what, double **value
 
 /* --- Lines --- */
 
-/** Is the largest of the series' last (or any) values that many times the smallest? */
+/** Return whether the largest value is more than `ratio` times the smallest. With x true, the
+ * values are the last x of each series, else all y of all series. */
 static bool spreads(const sim_series *series, size_t count, bool x, double ratio) {
     double least = (double)NAN, most = (double)NAN;
     for (size_t s = 0; s < count; s++) {
@@ -127,7 +128,7 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
     sim_chart_draw(&chart, w);
 }
 
-/** A title for several lines in one plot. */
+/** Return the title of a plot of one quantity, or the common title of two. */
 static const char *title_of(const sim_measure *y, size_t y_count) {
     if (y_count == 1) {
         return sim_measure_word[y[0]].name;

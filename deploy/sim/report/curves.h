@@ -1,4 +1,4 @@
-/* The plots of runs: numbers out of their logs. */
+/* The plots of runs, drawn from their logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_CURVES_H
 #define FEDSIM_CURVES_H
@@ -10,14 +10,14 @@ typedef enum sim_measure {
     SIM_ROUND,
     SIM_UP,   /* bytes sent by all clients so far */
     SIM_BOTH, /* bytes sent and received by all clients so far */
-    SIM_TIME, /* virtual, so far */
+    SIM_TIME, /* virtual seconds so far */
     SIM_ACCURACY,
-    SIM_ERROR, /* 1 - accuracy: its logarithmic axis tells good models apart */
+    SIM_ERROR, /* 1 - accuracy, for a logarithmic axis, which tells good models apart */
     SIM_TEST_LOSS,
     SIM_TRAIN_LOSS,
-    SIM_BITS_UP, /* of the round */
+    SIM_BITS_UP, /* bits per value in the round's updates */
     SIM_BITS_DOWN,
-    SIM_CLIENT_UP, /* all that a client sent; clients in falling order */
+    SIM_CLIENT_UP, /* bytes that a client sent in all; clients in descending order */
     SIM_CLIENT_DOWN,
     SIM_RANK,
     SIM_MEASURES
@@ -31,19 +31,22 @@ typedef struct sim_measure_words {
 
 extern const sim_measure_words sim_measure_word[SIM_MEASURES];
 
-/** One value for each round, or client. *values is the caller's to free(). */
+/** Read one value for each round, or for each client. The caller frees *values with free(). */
 fed_status sim_measure_read(const sim_log *log, sim_measure what, double **values,
                             size_t *count) FED_CHECKED;
 
-/** A plot of y[] against x: of one run, all y in one; of several, y[0] of each. */
+/** Write a plot of y[] against x. Of one run, all y[] are lines of the plot. Of several runs,
+ * y_count is 1, and each run is a line. */
 fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
                            const sim_measure *y, size_t y_count, fed_writer *w) FED_CHECKED;
 
-/** Who took part: clients down, rounds across, several of each together where they are many. */
+/** Write a map of who took part in which round, a row for each client and a column for each round.
+ * Many clients or rounds share rows or columns. */
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
-/** Where exactly two keys beside the seed differ: write accuracy as a table of colours, the mean of
- * the runs of a cell. Otherwise, and where half of the cells would be empty, write nothing. */
+/** If exactly two keys differ between the runs, beside the seed, write their accuracies as a table
+ * of colours. A cell has the mean of its runs. Otherwise, or if half of the cells would be empty,
+ * write nothing. */
 fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) FED_CHECKED;
 
 #endif

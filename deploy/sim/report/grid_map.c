@@ -11,7 +11,7 @@ static const char *value_of(const sim_result *run, sim_key_id id) {
     return run->scenario.value[id] != NULL ? run->scenario.value[id] : "";
 }
 
-/** The different values of a key, in the runs' order; numbers ascend. */
+/** List a key's values in the runs, each once. */
 static size_t list_values(const sim_result *runs, size_t count, sim_key_id id,
                           const char **values) {
     size_t found = 0;
@@ -28,7 +28,7 @@ static size_t list_values(const sim_result *runs, size_t count, sim_key_id id,
     return found;
 }
 
-/** Two numbers by size; anything else stays in its order. */
+/** Return whether both texts are numbers, and a is larger. Other texts stay in their order. */
 static bool comes_after(const char *a, const char *b) {
     char *a_end = NULL, *b_end = NULL;
     const double x = strtod(a, &a_end), y = strtod(b, &b_end);
@@ -45,7 +45,7 @@ static void sort_values(const char **values, size_t count) {
     }
 }
 
-/** The mean accuracy of the runs with these two values. */
+/** Return the mean accuracy of the runs with these values of the two keys; NAN: there are none. */
 static double mean_of(const sim_result *runs, size_t count, const sim_key_id keys[2], const char *x,
                       const char *y) {
     double sum = 0;
@@ -61,7 +61,7 @@ static double mean_of(const sim_result *runs, size_t count, const sim_key_id key
     return n > 0 ? sum / (double)n : (double)NAN;
 }
 
-/** The two keys that make the table; false: there are not just two. */
+/** Find the two keys that make the table. Returns false if not exactly two keys differ. */
 static bool two_keys(const sim_result *runs, size_t count, sim_key_id pair[2]) {
     sim_key_id keys[SIM_KEYS];
     const size_t differ = sim_runs_differ(runs, count, keys);

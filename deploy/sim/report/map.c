@@ -1,4 +1,4 @@
-/* Maps: who took part, and a grid's results as colours. */
+/* Maps as SVG: which clients took part in which rounds, and a grid's results as colours. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static unsigned level_of(double share) {
     return share <= 0 ? 0 : (unsigned)fmin(LEVELS, ceil(share * LEVELS));
 }
 
-/** All cells of one level as one path: a run of them in a row is a rectangle. */
+/** Draw all cells of one level as one path. Neighbouring cells of a row are one rectangle. */
 static void draw_level(const sim_map *map, unsigned level, fed_writer *w) {
     const double cell_x = (double)MAP_WIDTH / (double)map->columns;
     const double cell_y = (double)MAP_HEIGHT / (double)map->rows;
@@ -81,10 +81,11 @@ void sim_map_draw(const sim_map *map, fed_writer *w) {
 /* --- A grid's results --- */
 
 typedef struct heat_frame {
-    double left, top, cell_x, cell_y, low, high; /* low and high: the strengths' */
+    double left, top, cell_x, cell_y, low, high; /* low, high: range of strength_of */
 } heat_frame;
 
-/** What a value's colour goes with. */
+/** Return the strength of an accuracy's colour: it grows with the logarithm of 1 / (1 - accuracy).
+ */
 static double strength_of(double value) {
     return isnan(value) ? value : -log10(fmax(1 - value, 1e-4));
 }

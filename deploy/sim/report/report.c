@@ -1,4 +1,4 @@
-/* The page: figures, plots, then the scenario's keys. */
+/* The HTML page of a run or of several: figures, plots, then the scenario's keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/report.h"
 
@@ -134,7 +134,8 @@ static const plot plots[] = {
     {SIM_RANK, {SIM_CLIENT_UP, SIM_CLIENT_DOWN}, 2},
 };
 
-/** Of one run, what belongs together is one plot; of several runs, each quantity is a plot. */
+/** Write a plot. Of one run, its quantities are lines of one plot. Of several runs, each quantity
+ * is a plot of its own, with a line for each run. */
 static fed_status write_plot(const sim_result *runs, size_t count, const plot *p, fed_writer *w) {
     const size_t together = count == 1 ? p->y_count : 1;
     for (size_t k = 0; k < p->y_count; k += together) {
@@ -145,7 +146,7 @@ static fed_status write_plot(const sim_result *runs, size_t count, const plot *p
     return FED_OK;
 }
 
-/** Did virtual time pass? Without links and speeds nothing takes time. */
+/** Return whether virtual time passed in any run. It does not pass without links and speeds. */
 static bool has_time(const sim_result *runs, size_t count) {
     bool some = false;
     for (size_t k = 0; k < count; k++) {
@@ -154,7 +155,7 @@ static bool has_time(const sim_result *runs, size_t count) {
     return some;
 }
 
-/** Is there an accuracy? A model that predicts numbers has none. */
+/** Return whether accuracy is worth a plot. A model that predicts numbers has only a test loss. */
 static bool has_accuracy(const sim_result *runs, size_t count) {
     bool some = false;
     for (size_t k = 0; k < count; k++) {
@@ -177,7 +178,7 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
     const size_t opened = w->len;
     FED_TRY(sim_grid_draw(runs, count, w));
     if (w->len == opened) {
-        w->len = before; /* no grid: no figure */
+        w->len = before; /* nothing was drawn: remove the empty figure */
     } else {
         fed_write_printf(w, "</figure>\n");
     }
@@ -197,7 +198,7 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
 
 /* --- The scenario's keys --- */
 
-/** The keys that are the same in all runs. */
+/** Write the keys that are the same in all runs, with their values. */
 static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id differ[SIM_KEYS];
     const size_t differ_count = sim_runs_differ(runs, count, differ);
@@ -219,7 +220,7 @@ static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) 
     fed_write_printf(w, "</tbody></table>\n");
 }
 
-/** The builds and machines that made the runs, each once. */
+/** Write the builds and machines that made the runs, each pair once. */
 static void write_builds(const sim_result *runs, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {
         bool said = false;
@@ -285,7 +286,8 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
-/** The name that all scenarios share; else the run's name, or how many runs there are. */
+/** Return the page's title: the name that all scenarios share, else the only run's name, else the
+ * number of runs. */
 static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
     sim_key_id keys[SIM_KEYS];
     const char *name = runs[0].scenario.value[SIM_NAME];

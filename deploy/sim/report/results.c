@@ -1,4 +1,4 @@
-/* A run's files, from its log. */
+/* Writes a run's files from its log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/results.h"
 
@@ -73,7 +73,7 @@ void sim_version_text(char *dst, size_t cap) {
     snprintf(dst, cap, "fedsim %s (%s), protocol %d", FED_VERSION, fed_build_id(), FED_PROTOCOL);
 }
 
-/** The text after "model name" in Linux's list of processors; "": there is none. */
+/** Read the processor's model name from Linux's /proc/cpuinfo; "": there is none. */
 static void processor_name(char *dst, size_t cap) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -119,7 +119,7 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
     return put(directory, "scenario.txt", &w, err);
 }
 
-/** Write a number of a CSV file; NAN: an empty field. */
+/** Write a number as the next field of a CSV file. NAN or infinity becomes an empty field. */
 static void write_number(fed_writer *w, double value) {
     if (isfinite(value)) {
         fed_write_printf(w, ",%.9g", value);
@@ -170,7 +170,7 @@ static void write_attended(const sim_log *log, fed_writer *w) {
     }
 }
 
-/** JSON has no NaN. */
+/** Make a JSON number; null for NAN or infinity, which JSON lacks. */
 static json_t *real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }

@@ -1,4 +1,4 @@
-/* The directory of results that a run leaves: written from a log, and read into one. */
+/* The directory of results that a run leaves: written from a log, and read back into a log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_RESULTS_H
 #define FEDSIM_RESULTS_H
@@ -7,37 +7,42 @@
 #include "deploy/sim/scenario/scenario.h"
 
 /*
- *   scenario.txt   every key, with defaults: `fedsim run` takes it again
- *   task.json      what the coordinator was given
- *   version        of the program that ran, with its commit; and the machine that it ran on
- *   rounds.csv, clients.csv, attended.txt (a line a round, a digit a client), summary.json
- *   report.html    report.h
+ *   scenario.txt   every key, also those with defaults; `fedsim run` can read it
+ *   task.json      the task that the coordinator got
+ *   version        the program's version and commit, and the machine
+ *   rounds.csv     a line for each round
+ *   clients.csv    a line for each client
+ *   attended.txt   a line for each round, with a digit for each client: 1 if its update counted
+ *   summary.json   totals of the run
+ *   report.html    the page of report.h
  *
- * Each file is replaced atomically, summary.json after the other figures: a directory without it is
- * of a run that was killed.
+ * Each file is replaced atomically. summary.json is written last of the figures, so a directory
+ * without it is of a run that was killed.
  */
 
 enum { SIM_PATH = 4096 };
 
-/** "DIRECTORY/NAME", cut where it is too long. dst */
+/** Write the path "DIRECTORY/NAME", cut if it is too long. Returns dst. */
 const char *sim_path(char dst[SIM_PATH], const char *directory, const char *name);
 
 typedef struct sim_result {
-    char name[256];    /* of the run among others: its directory's */
-    char version[128]; /* of the program, with its commit */
+    char name[256];    /* the name of the run's directory */
+    char version[128]; /* the program's version, with its commit */
     char machine[128]; /* "": not known */
     sim_scenario scenario;
     sim_log log;
 } sim_result;
 
-/** All clients together. */
+/** The totals of all clients. */
 typedef struct sim_totals {
     uint64_t counted, refused, broken, up_bytes, down_bytes, update_bytes, delta_bytes;
     size_t present, identical;
-    double virtual_s;          /* of the last round */
-    double up_bits, down_bits; /* for each value: of the counted updates, of the deltas */
-    double compression, compression_both; /* against float32 at every step: up, and both ways */
-    double compression_round;             /* against float32 once for each update that counted */
+    double virtual_s;          /* when the last round was committed */
+    double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
+    double compression,
+        compression_both; /* float32 gradients at every step would take this many times the bytes:
+                             up, both ways */
+    double compression_round; /* float32 updates would take this many times the bytes up */
 } sim_totals;
 
 sim_totals sim_log_totals(const sim_log *log);
@@ -45,24 +50,25 @@ sim_totals sim_log_totals(const sim_log *log);
 /** Write scenario.txt, task.json and version, before the run. */
 fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
                             fed_error *err) FED_CHECKED;
-/** Write the log's files; it may be of a run that was stopped. */
+/** Write the files of a log, which may be of a run that was stopped. */
 fed_status sim_result_write(const char *directory, const sim_log *log, fed_error *err) FED_CHECKED;
-/** Read a directory into a result that is all 0; sim_result_free in every case. FED_ENOTFOUND: no
- * results are there; FED_EFORMAT: with file and line. */
+/** Read a directory into a result that is all 0. Call sim_result_free afterwards, even after an
+ * error. FED_ENOTFOUND: the directory has no results. FED_EFORMAT: *err names the file and line
+ * that is wrong. */
 fed_status sim_result_read(const char *directory, sim_result *result, fed_error *err) FED_CHECKED;
 void sim_result_free(sim_result *result);
 
-/** Does the directory hold a run that came to its end? FED_ENOTFOUND: none that was stopped either.
- */
+/** Find out whether the directory's run came to its end; it may also have been stopped.
+ * FED_ENOTFOUND: the directory has no summary.json. */
 fed_status sim_result_finished(const char *directory, bool *finished, fed_error *err) FED_CHECKED;
 
-/** "fedsim 0.2.0 (2d9f797ab0), protocol 2" */
+/** Write this program's version, such as "fedsim 0.2.0 (2d9f797ab0), protocol 2". */
 void sim_version_text(char *dst, size_t cap);
 
-/** "AMD EPYC 9R45, 2 processors" */
+/** Write a description of this machine, such as "AMD EPYC 9R45, 2 processors". */
 void sim_machine_text(char *dst, size_t cap);
 
-/** The first lines of the files of rounds and of clients. */
+/** The first lines of rounds.csv and of clients.csv. */
 extern const char sim_rounds_header[], sim_clients_header[];
 
 #endif

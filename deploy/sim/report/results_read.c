@@ -1,4 +1,4 @@
-/* A run's files, back into a log. */
+/* Reads a run's files back into a log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <math.h>
@@ -22,8 +22,8 @@ static fed_status read_text(const char *directory, const char *name, char path[S
     return FED_OK;
 }
 
-/** Read the numbers of a line, NAN for an empty field. Returns what follows the line; NULL: it has
- * another number of fields. */
+/** Read the numbers of a line; an empty field is NAN. Returns the start of the next line; NULL: the
+ * line does not have `count` fields. */
 static char *read_fields(char *line, size_t count, double *field) {
     for (size_t k = 0; k < count; k++) {
         char *end = line;
@@ -59,13 +59,14 @@ static fed_status read_csv(const char *directory, const char *name, const char *
     }
     free(text);
     return status == FED_EFORMAT
-               ? fed_fail(err, FED_EFORMAT,
-                          "%s:%u: is not what fedsim writes; its first line is %s", path, line,
-                          header)
+               ? fed_fail(
+                     err, FED_EFORMAT,
+                     "%s:%u: this is not a file that fedsim writes; such a file's first line is %s",
+                     path, line, header)
                : status;
 }
 
-/** The whole number in a field. */
+/** Turn a field into a whole number; 0 if it is out of range. */
 static uint64_t whole(double value) {
     return value >= 0 && value < 1.8e19 ? (uint64_t)value : 0;
 }
@@ -123,8 +124,8 @@ static fed_status read_attended(const char *directory, sim_log *log, fed_error *
     free(text);
     return fits ? FED_OK
                 : fed_fail(err, FED_EFORMAT,
-                           "%s: has not a line for each of %zu rounds, a digit "
-                           "for each of %zu clients",
+                           "%s: the file must have a line for each of %zu rounds, with a digit for "
+                           "each of %zu clients",
                            path, log->round_count, columns);
 }
 
@@ -174,7 +175,7 @@ static fed_status read_version(const char *directory, sim_result *result, fed_er
     return FED_OK;
 }
 
-/** The last part of a path, without slashes after it. */
+/** Copy the last part of a path, without slashes after it. */
 static void name_of(const char *path, char *dst, size_t cap) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') {

@@ -1,4 +1,4 @@
-/* Tables of several runs, and of one. */
+/* Tables that compare several runs, and the summary of one run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/run_table.h"
 
@@ -15,7 +15,7 @@
 
 enum { CELL = 80 };
 
-/** Do other keys decide this one in all runs? */
+/** Return whether other keys decide this key in all runs, as iterations decide rounds. */
 static bool follows(const sim_result *runs, size_t count, sim_key_id id) {
     bool said = id == SIM_ROUNDS;
     for (size_t k = 0; k < count && said; k++) {
@@ -133,8 +133,8 @@ static const struct {
     const char *name, *meaning;
     say_cell say;
 } columns[] = {
-    {"accuracy", "of the last model that was measured, on the test data", say_accuracy},
-    {"rounds", "committed", say_rounds},
+    {"accuracy", "accuracy of the last model that was measured, on the test data", say_accuracy},
+    {"rounds", "rounds committed", say_rounds},
     {"up/client", "bytes sent, per client", say_up},
     {"down/client", "bytes received, per client", say_down},
     {"up: vs steps", "times fewer bytes up than float32 gradients of every local step",
@@ -143,8 +143,8 @@ static const struct {
      say_each_round},
     {"both: vs steps", "times fewer bytes up and down than float32 both ways at every local step",
      say_both},
-    {"bits up", "per value of the updates that counted", say_up_bits},
-    {"bits down", "per value of the models' deltas", say_down_bits},
+    {"bits up", "bits per value of the updates that counted", say_up_bits},
+    {"bits down", "bits per value of the models' deltas", say_down_bits},
     {"virtual", "time in the simulated world", say_virtual},
     {"wall", "time that the run took", say_wall},
 };
@@ -152,7 +152,7 @@ enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 /* --- Several runs --- */
 
-/** Characters, not bytes, of a text in UTF-8. */
+/** Count the characters, not the bytes, of a text in UTF-8. */
 static size_t length_of(const char *text) {
     size_t n = 0;
     for (; *text != '\0'; text++) {
@@ -201,7 +201,8 @@ void sim_table_text(const sim_result *runs, size_t count, fed_writer *w) {
     }
 }
 
-/** A grid's cells are named after the keys that differ, which have columns of their own. */
+/** Return whether the runs are cells of a grid. The name of a cell has '=', as it lists the keys
+ * that differ. */
 static bool is_grid(const sim_result *runs, size_t count) {
     for (size_t k = 0; k < count; k++) {
         if (strchr(runs[k].name, '=') == NULL) {
@@ -253,7 +254,8 @@ static void write_key_heads(const sim_key_id *keys, size_t count, fed_writer *w)
     }
 }
 
-/** A grid's keys stand before its results; other keys that differ stand after them. */
+/** Write the table. The runs of a grid have the keys that differ before their results. Other runs
+ * have a name before, and the keys that differ after their results. */
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);

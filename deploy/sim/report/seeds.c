@@ -1,4 +1,4 @@
-/* Means over seeds. */
+/* Mean and standard deviation of runs that differ only in their seed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/report/seeds.h"
 
@@ -7,7 +7,8 @@
 
 #include "deploy/sim/report/chart.h"
 
-/** Do two runs differ by their seeds at most? Runs of two builds are two experiments. */
+/** Return whether two runs differ by nothing but their seeds. Runs of two builds count as different
+ * experiments. */
 static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     if (strcmp(a->version, b->version) != 0) {
         return false;
@@ -22,7 +23,7 @@ static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     return true;
 }
 
-/** The first run that differs from the k-th by its seed at most. */
+/** Return the first run that differs from the k-th one by nothing but its seed. */
 static size_t first_of(const sim_result *runs, size_t k) {
     size_t first = 0;
     while (first < k && !differ_by_seed(&runs[first], &runs[k])) {
@@ -64,7 +65,7 @@ bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *see
     return members > 1 && n > 1;
 }
 
-/** The group's name: the run's without its seed. */
+/** Write the group's name: a run's name without its seed. */
 static void write_name(const char *name, fed_writer *w) {
     const char *seed = strstr(name, "seed=");
     if (seed == NULL) {

@@ -1,4 +1,4 @@
-/* Runs that differ in nothing but their seed: their mean, and how far they spread. */
+/* Groups of runs that differ in nothing but their seed: mean and standard deviation of accuracy. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SEEDS_H
 #define FEDSIM_SEEDS_H
@@ -6,18 +6,20 @@
 #include "deploy/sim/report/results.h"
 
 typedef struct sim_seeds {
-    const sim_result *first; /* of the runs that belong together */
-    size_t count;            /* of those that measured something */
-    double mean, deviation;  /* of their final accuracy; the sample's standard deviation */
+    const sim_result *first; /* of the group's runs */
+    size_t count;            /* of the group's runs that have an accuracy */
+    double mean, deviation;  /* of final accuracy; the sample's standard deviation */
 } sim_seeds;
 
-/** The number of the k-th run's group, from 0. Plots show the runs of a group alike. */
+/** Return the number of the k-th run's group, from 0. Plots draw the runs of a group in the same
+ * style. */
 size_t sim_seeds_group(const sim_result *runs, size_t k);
 
-/** The k-th run's group, if the run is the first of several there; else false. */
+/** Compute the k-th run's group. Returns false if the run is not the first of the group, or the
+ * group has less than two accuracies. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);
 
-/** Write a line for each such group. */
+/** Write a line for each group of several runs. */
 void sim_seeds_text(const sim_result *runs, size_t count, fed_writer *w);
 void sim_seeds_html(const sim_result *runs, size_t count, fed_writer *w);
 

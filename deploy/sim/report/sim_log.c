@@ -10,8 +10,8 @@ size_t sim_log_row(size_t clients) {
     return (clients + 7) / 8;
 }
 
-/** A block that holds `count` things of `size` bytes and has room for another; NULL: no memory. It
- * doubles whenever that is a power of two. */
+/** Return the block of `count` elements of `size` bytes with room for another one; NULL: out of
+ * memory. The block doubles whenever `count` is a power of two. */
 static void *grow(void *block, size_t count, size_t size) {
     return (count & (count - 1)) != 0 ? block : realloc(block, (count == 0 ? 1 : 2 * count) * size);
 }

@@ -17,22 +17,22 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
-/** A round that was committed. A stopped run saves it as it lies in memory: so there are only
- * numbers here, and no padding. */
+/** A round that was committed. A stopped run saves the struct as it lies in memory, so it has only
+ * numbers, and no padding. */
 typedef struct sim_round {
-    double virtual_s; /* of its commit, since the first check-in: INPROC virtual, HTTPS real time */
-    double wall_s;    /* real time since then */
-    uint32_t round;   /* from 1; the model that came of it has this version */
-    uint32_t counted; /* updates in it */
-    uint32_t refused; /* that came too late, and stayed in their clients' residuals */
+    double virtual_s; /* when it was committed, since the first check-in; over HTTPS in real time */
+    double wall_s;    /* the same in real time */
+    uint32_t round;   /* from 1; also the version of the model that the round made */
+    uint32_t counted; /* updates that the coordinator counted */
+    uint32_t refused; /* updates that came too late, and stay in their clients' residuals */
     uint32_t broken;  /* uploads that broke and were sent again */
-    uint64_t up_bytes; /* of all clients */
+    uint64_t up_bytes; /* bytes that all clients sent */
     uint64_t down_bytes;
     uint64_t update_bytes; /* envelopes of the counted updates alone */
-    uint64_t delta_bytes;  /* the envelope of its delta */
+    uint64_t delta_bytes;  /* the envelope of the new model's delta */
     double train_loss;     /* mean over the counted updates */
     double test_loss;      /* NAN: this model was not measured */
-    double accuracy;       /* 0 to 1; of a text: of the next symbol; NAN likewise */
+    double accuracy; /* 0 to 1, for texts of the next symbol; NAN: this model was not measured */
 } sim_round;
 
 #pragma GCC diagnostic pop
@@ -40,8 +40,8 @@ typedef struct sim_round {
 typedef struct sim_account {
     uint64_t up_bytes, down_bytes;
     uint32_t counted, refused, broken;
-    uint32_t samples; /* of its shard */
-    double busy_s;    /* time spent training: INPROC virtual, HTTPS CPU time */
+    uint32_t samples; /* samples of its shard */
+    double busy_s;    /* time spent training: virtual time, or over HTTPS CPU time */
     bool present;     /* took part to the end */
     bool identical;   /* is present, and holds the coordinator's model bit for bit */
 } sim_account;
@@ -51,26 +51,28 @@ typedef struct sim_log {
     size_t round_count;
     sim_account *clients;
     size_t client_count;
-    uint8_t *attended; /* a bit for each client, row by row of round_count rows, each of
-                          sim_log_row bytes: its update was counted in that round */
-    size_t parameters; /* trained ones */
+    uint8_t *
+        attended; /* [round_count] rows of sim_log_row bytes, with a bit for each client: its update
+                     was counted in that round */
+    size_t parameters; /* trained parameters of the model */
     uint64_t steps;    /* local steps in counted updates, all clients together */
     uint64_t digest;   /* of the coordinator's final model */
-    uint32_t kills;    /* of the coordinator, survived */
+    uint32_t kills;    /* how often the coordinator was killed */
     bool finished;     /* false: stopped before the task's last round; --resume goes on */
-    double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s; /* with earlier parts of the run */
+    double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s; /* with the parts before a stop */
 } sim_log;
 
-/** Bytes of a row of `attended`. */
+/** Return the bytes of a row of `attended`. */
 size_t sim_log_row(size_t clients);
-/** Make room for another round; *round is all 0, but for NAN where nothing was measured. */
+/** Add a round. *round becomes its row, all 0, except that test_loss and accuracy are NAN. */
 fed_status sim_log_add(sim_log *log, sim_round **round) FED_CHECKED;
 void sim_log_attend(sim_log *log, size_t round_index, size_t client);
 bool sim_log_attended(const sim_log *log, size_t round_index, size_t client);
-/** The accuracy of the last model that was measured; NAN: none was, or it predicts numbers. */
+/** Return the accuracy of the last model that was measured; NAN: no model was, or they predict
+ * numbers. */
 double sim_log_accuracy(const sim_log *log);
 
-/** The test loss of the last model that was measured; NAN: none was. */
+/** Return the test loss of the last model that was measured; NAN: no model was. */
 double sim_log_test_loss(const sim_log *log);
 void sim_log_free(sim_log *log);
 

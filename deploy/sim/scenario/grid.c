@@ -1,4 +1,4 @@
-/* Alternatives of values, and their product. */
+/* Grids: reads the alternatives of values, and makes a cell of each combination. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/grid.h"
 
@@ -29,7 +29,7 @@ static void axis_free(axis *a) {
     free(a->value);
 }
 
-/** Is it "1..5"? Then *low and *high are its ends. */
+/** Return whether the text is a range such as "1..5"; *low and *high become its ends. */
 static bool is_range(const char *text, size_t len, long long *low, long long *high) {
     char *after = NULL, *end = NULL;
     const long long first = strtoll(text, &after, 10);
@@ -46,8 +46,9 @@ static fed_status add_range(const sim_scenario *s, sim_key_id id, axis *a, long 
                             long long high, fed_error *err) {
     if (high < low || high - low >= SIM_GRID_LIMIT) {
         char why[120];
-        snprintf(why, sizeof why, "runs from %lld to %lld; a range goes up, over at most %d values",
-                 low, high, SIM_GRID_LIMIT);
+        snprintf(why, sizeof why,
+                 "has the range %lld to %lld; a range must ascend, over at most %d values", low,
+                 high, SIM_GRID_LIMIT);
         return sim_scenario_refuse(s, id, why, err);
     }
     for (long long v = low; v <= high; v++) {
@@ -90,7 +91,8 @@ static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_e
     return FED_OK;
 }
 
-/** Make a directory's name: without slashes, and without blanks, which a shell needs quoted. */
+/** Append "KEY=VALUE" to a cell's name, which is a directory's name. Slashes and blanks become '_',
+ * as a shell needs blanks quoted. Returns false if the name is too long. */
 static bool add_to_name(char *name, size_t cap, const char *key, const char *value) {
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);
@@ -100,7 +102,7 @@ static bool add_to_name(char *name, size_t cap, const char *key, const char *val
     return added >= 0 && (size_t)added < cap - len;
 }
 
-/** Cell number n, in mixed radix. */
+/** Make cell number n. Its digits in mixed radix are the indices of its alternatives. */
 static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, sim_cell *cell,
                             fed_error *err) {
     size_t digit[SIM_KEYS] = {0};
@@ -142,10 +144,10 @@ static fed_status check_names(const sim_grid *grid, fed_error *err) {
     fed_status status = FED_OK;
     for (size_t k = 1; status == FED_OK && k < grid->count; k++) {
         if (strcmp(names[k - 1], names[k]) == 0) {
-            status = fed_fail(err, FED_EINVAL,
-                              "two cells of the grid are \"%s\": an alternative "
-                              "is there twice",
-                              names[k]);
+            status = fed_fail(
+                err, FED_EINVAL,
+                "two cells of the grid are \"%s\": an alternative is given twice; remove one",
+                names[k]);
         }
     }
     free(names);

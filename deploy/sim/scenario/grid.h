@@ -1,4 +1,4 @@
-/* Grids: every combination of the alternatives that a scenario's values have. */
+/* Grids: one run for each combination of the alternatives that a scenario's values have. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_GRID_H
 #define FEDSIM_GRID_H
@@ -7,15 +7,16 @@
 
 /*
  * `codec_up = sbc:p=0.1 | sbc:p=0.01` has two alternatives, `seed = 1..3` three; together they make
- * six cells. A model's description (`model = input ...`) has `|` of its own and is one value:
- * models that are compared go by name or @FILE.
+ * six cells. A model's description (`model = input ...`) contains `|` itself and is one value. To
+ * compare models, give their names or @FILE.
  */
 
 enum { SIM_GRID_LIMIT = 4096 };
 
 typedef struct sim_cell {
     sim_scenario scenario; /* without alternatives */
-    char name[256];        /* "codec_up=sbc:p=0.1,seed=1": its directory; "" where nothing varies */
+    char name
+        [256]; /* its directory's name, such as "codec_up=sbc:p=0.1,seed=1"; "": the only cell */
 } sim_cell;
 
 typedef struct sim_grid {
@@ -23,8 +24,8 @@ typedef struct sim_grid {
     size_t count;
 } sim_grid;
 
-/** Errors: FED_EINVAL an empty alternative, a range that runs backwards, too many cells, names that
- * are too long or alike. */
+/** Make all cells of a scenario. FED_EINVAL: an alternative is empty, a range descends, there are
+ * too many cells, or names are too long or equal. */
 fed_status sim_grid_expand(const sim_scenario *s, sim_grid *grid, fed_error *err) FED_CHECKED;
 void sim_grid_free(sim_grid *grid);
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What a kind of the coordinator's table is in this one. */
+/* The kind of a key here, for each kind in the coordinator's table of task keys. */
 #define KIND_TEXT    SIM_TASK_TEXT
 #define KIND_CHOICE  SIM_TASK_TEXT
 #define KIND_PATH    SIM_TASK_PATH
@@ -22,7 +22,7 @@ const sim_key sim_keys[SIM_KEYS] = {
 #include "deploy/sim/scenario/keys.def"
 };
 
-/** How many of the first letters are alike. */
+/** Return how many of the first letters are equal. */
 static size_t likeness(const char *a, const char *b, size_t len) {
     size_t k = 0;
     while (k < len && a[k] != '\0' && a[k] == b[k]) {

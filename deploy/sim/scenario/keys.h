@@ -9,8 +9,7 @@
 
 #include "fed/error.h"
 
-/** SIM_NAME, SIM_TRANSPORT and so on, in the order of `fedsim keys` and of a scenario that is
- * written. */
+/** SIM_NAME, SIM_TRANSPORT and so on, in the order of `fedsim keys` and of scenario.txt. */
 typedef enum sim_key_id {
 #define SIM_KEY(id, ...)         SIM_##id,
 #define SIM_KEY_APART(id, ...)   SIM_##id,
@@ -21,9 +20,9 @@ typedef enum sim_key_id {
 
 typedef enum sim_key_kind {
     SIM_TEXT,
-    SIM_NUMBER,  /* of the run: from low to high */
-    SIM_INTEGER, /* likewise */
-    /* of the task: the coordinator says what each may be */
+    SIM_NUMBER,  /* from low to high */
+    SIM_INTEGER, /* from low to high */
+    /* Keys of the task. The coordinator checks their values. */
     SIM_TASK_TEXT,
     SIM_TASK_PATH,
     SIM_TASK_NUMBER,
@@ -33,17 +32,17 @@ typedef enum sim_key_kind {
 typedef struct sim_key {
     const char *name;
     sim_key_kind kind;
-    const char *preset;  /* NULL: must be given. "": none, or made from others */
+    const char *preset;  /* default. NULL: must be given. "": no value, or made from other keys */
     const char *meaning; /* one line, which also says what "" stands for */
     double low, high;
-    bool machine; /* of this machine, not of the experiment: may change when a run goes on */
+    bool machine; /* of this machine, not of the experiment: may change when a run is resumed */
 } sim_key;
 
 extern const sim_key sim_keys[SIM_KEYS];
 
-/** FED_ENOTFOUND, with the key that looks most like it. */
+/** Find a key by its name. FED_ENOTFOUND: *err names the most similar key. */
 fed_status sim_key_find(const char *name, size_t len, sim_key_id *id, fed_error *err) FED_CHECKED;
-/** Does the key go into the task that the coordinator gets? */
+/** Return whether the key goes into the task that the coordinator gets. */
 bool sim_key_of_task(sim_key_id id);
 
 #endif

@@ -1,4 +1,4 @@
-/* Checks what a run is asked to do, before anything is done. */
+/* The options of a run: set and written by their keys, and checked before the run begins. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/options.h"
 
@@ -11,7 +11,7 @@
 #include "deploy/sim/conditions/speed.h"
 #include "fed/gpu.h"
 
-/* -- members by their keys -- */
+/* --- The members of sim_options, by their keys --- */
 
 typedef enum member_type { NONE, TEXT, BOOL, U16, U32, U64, F64 } member_type;
 
@@ -96,7 +96,7 @@ void sim_options_write(const sim_options *options, fed_writer *w) {
                      options->split.alpha);
 }
 
-/* -- checks -- */
+/* --- Checks --- */
 
 static bool given(const char *spec) {
     return spec != NULL && spec[0] != '\0';
@@ -111,32 +111,33 @@ static fed_status check_numbers(const sim_options *o, fed_error *err) {
     if (!(o->offline >= 0 && o->offline < 1 && o->broken >= 0 && o->broken < 1 && o->hostile >= 0 &&
           o->hostile <= 1)) {
         return fed_fail(err, FED_EINVAL,
-                        "offline (%g) and broken (%g) are fractions from 0 to below 1, hostile "
-                        "(%g) one from 0 to 1",
+                        "offline (%g) and broken (%g) must be fractions from 0 to below 1, and "
+                        "hostile (%g) from 0 to 1",
                         o->offline, o->broken, o->hostile);
     }
     return FED_OK;
 }
 
-/** Over HTTPS time is real, and no state of the clients is kept. */
+/** Refuse options that a run over HTTPS does not support: time is real there, and the clients'
+ * state is not kept. */
 static fed_status check_https(const sim_options *o, fed_error *err) {
     if (o->transport != SIM_HTTPS) {
         return FED_OK;
     }
     if (given(o->line) || given(o->speed) || given(o->presence)) {
         return fed_fail(err, FED_EINVAL,
-                        "line, speed and presence need virtual time: choose transport inproc, or "
-                        "leave them out");
+                        "line, speed and presence need virtual time: choose transport=inproc, or "
+                        "leave these keys out");
     }
     if (given(o->crowd)) {
         return fed_fail(err, FED_EINVAL,
-                        "over https clients enrol with the coordinator that runs: leave \"crowd\" "
-                        "out, or choose transport inproc");
+                        "over https the clients have to enrol anew: leave the key \"crowd\" out, "
+                        "or choose transport=inproc");
     }
     if (o->state != NULL) {
         return fed_fail(
             err, FED_EINVAL,
-            "a run over https can't be resumed: use transport inproc, or keep no state");
+            "a run over https can't be resumed: choose transport=inproc, or keep no state");
     }
     return FED_OK;
 }
@@ -162,7 +163,8 @@ fed_status sim_options_check(const sim_options *o, fed_error *err) {
     FED_TRY(check_https(o, err));
     FED_TRY(check_device(o, err));
     if (o->resume && o->state == NULL) {
-        return fed_fail(err, FED_EINVAL, "to resume, name the directory that keeps the state");
+        return fed_fail(err, FED_EINVAL,
+                        "a run can't be resumed without the directory that keeps its state");
     }
     sim_network network;
     sim_speed speed;

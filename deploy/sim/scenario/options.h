@@ -1,4 +1,4 @@
-/* What a run is asked to do: made from a scenario. */
+/* The options of a run, made from a scenario. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_OPTIONS_H
 #define FEDSIM_OPTIONS_H
@@ -13,7 +13,7 @@
 #include "fedtrain/data.h"
 
 typedef enum sim_transport {
-    SIM_INPROC = 0, /* the coordinator's function is called directly; time is virtual */
+    SIM_INPROC = 0, /* one process, which calls fedserver_handle; time is virtual */
     SIM_HTTPS = 1   /* a coordinator process, real connections, real time */
 } sim_transport;
 
@@ -22,44 +22,45 @@ typedef struct sim_options {
     sim_transport transport;
     const char *task;       /* JSON file, docs/protocol.md#task */
     const char *data;       /* directory with the samples */
-    const char *dataset;    /* the name of their kind: fedtrain_data_open */
-    const char *train_part; /* which of them clients train on; NULL: "train" */
-    bool normalise;         /* samples, by mean and deviation of the training set */
+    const char *dataset;    /* the data set's name: fedtrain_data_open */
+    const char *train_part; /* the portion that clients train on; NULL: "train" */
+    bool normalise;         /* normalise samples by the training set's mean and deviation */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
-    const char *directory;  /* the coordinator's; NULL: a temporary one, removed at the end */
+    const char *directory;  /* of the coordinator; NULL: a temporary one, removed at the end */
     const char *model;      /* file for the final model, safetensors; NULL: it is not kept */
-    const char *state;      /* directory for what --resume goes on from; NULL: nothing is kept */
-    bool resume;            /* go on from what is there */
+    const char *state;      /* directory of the state for --resume; NULL: none is kept */
+    bool resume;            /* go on from the state in `state` */
     uint32_t clients;
-    uint32_t threads;        /* steps at a time */
+    uint32_t threads;        /* steps that run at a time */
     const char *device;      /* "opencl:0"; NULL or "": the processor */
-    uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */
+    uint32_t evaluate_every; /* measure every n-th model, and the last; at least 1 */
     fedtrain_split split;    /* of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
     double hostile;      /* fraction of the clients that send noise instead of what they learnt */
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;       /* of the split, of who is away, what breaks, speeds and links */
-    /* INPROC only; NULL or "": none of it */
+    uint64_t seed;       /* of the split, who is away, what breaks, speeds and links */
+    /* Only for SIM_INPROC; NULL or "": the default of each. */
     const char *line;                  /* spec of the clients' links: network.h */
-    const char *speed;                 /* spec of how fast they train: speed.h */
-    const char *presence;              /* spec of when they are there: presence.h */
-    const char *crowd;                 /* directory of those that have enrolled: saved_crowd.h */
-    uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
+    const char *speed;                 /* spec of how fast clients train: speed.h */
+    const char *presence;              /* spec of when clients are there: presence.h */
+    const char *crowd;                 /* directory of clients that have enrolled: saved_crowd.h */
+    uint16_t front_port, devices_port; /* for SIM_HTTPS; 0: any free port */
 } sim_options;
 
-/** Set the member that has the key's name: to the text, which must outlive the options, or to the
- * number. Does nothing if there is no such member. */
+/** Set the member of the key's name: a text member to `text`, which must outlive the options,
+ * another one to `number`. Does nothing if there is no such member. */
 void sim_options_set(sim_options *options, sim_key_id id, const char *text, double number);
 
-/** Write what must stay the same when a run goes on: everything except the task, and except what is
- * of the machine. */
+/** Write the options that must stay the same when a run is resumed: all except the task's keys and
+ * the machine's keys. */
 void sim_options_write(const sim_options *options, fed_writer *w);
 
-/** What the options' device is called among the trainer's backends; NULL: the processor. */
+/** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
 
-/** Check all that can be checked before anything is done. FED_EINVAL, FED_EIO, FED_EFORMAT. */
+/** Check the options before the run begins. FED_EINVAL, FED_EIO, FED_EFORMAT: *err says what is
+ * wrong. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
 
 /** The path of a file or folder in options->state, which is not NULL. */

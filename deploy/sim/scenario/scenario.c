@@ -49,13 +49,14 @@ static void cut_comment(char *line) {
     }
 }
 
-/** Read one assignment; changes `line`. */
+/** Read one line `key = value`. Changes the line. If `once` is true, a key may be given only once.
+ */
 static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
     char *equals = strchr(line, '=');
     if (equals == NULL) {
         return fed_fail(err, FED_EINVAL,
-                        "%s: \"%.60s\" is no `key = value`; `fedsim keys` lists "
+                        "%s: \"%.60s\" is not `key = value`; `fedsim keys` lists "
                         "the keys",
                         origin, line);
     }
@@ -67,8 +68,9 @@ static fed_status take_line(sim_scenario *s, char *line, const char *origin, boo
         return fed_fail(err, FED_EINVAL, "%s: %s", origin, why.text);
     }
     if (once && s->value[id] != NULL) {
-        return fed_fail(err, FED_EINVAL, "%s: key \"%s\" stands at %s already; leave one of them",
-                        origin, name, s->origin[id]);
+        return fed_fail(err, FED_EINVAL,
+                        "%s: key \"%s\" was given at %s already; remove one of the two", origin,
+                        name, s->origin[id]);
     }
     return sim_scenario_set(s, id, value, origin, err);
 }
@@ -101,7 +103,8 @@ fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) 
     FED_TRY(fed_file_read(path, SIM_SCENARIO_LIMIT, &text, &len, err));
     fed_status status = strlen((char *)text) == len
                             ? sim_scenario_parse(path, (char *)text, s, err)
-                            : fed_fail(err, FED_EINVAL, "%s: is no text: it holds a NUL", path);
+                            : fed_fail(err, FED_EINVAL,
+                                       "%s: this is not a text file: it contains a NUL byte", path);
     free(text);
     return status;
 }
@@ -139,7 +142,8 @@ static bool is_given(const sim_scenario *s, sim_key_id id) {
     return s->value[id] != NULL && s->value[id][0] != '\0';
 }
 
-/** How many rounds make so many iterations: at least one. */
+/** Set `rounds` from `iterations` and `local_steps`, at least 1. Does nothing without `iterations`.
+ */
 static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     double iterations = 0;
     if (is_given(s, SIM_ITERATIONS)) {
@@ -155,14 +159,17 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     snprintf(rounds, sizeof rounds, "%.0f", fmax(1, floor(iterations / fmax(1, local_steps))));
     if (is_given(s, SIM_ROUNDS) && strcmp(s->value[SIM_ROUNDS], rounds) != 0) {
         char why[120];
-        snprintf(why, sizeof why, "is \"%.20s\", but these iterations make %s: say one of the two",
+        snprintf(why, sizeof why,
+                 "is \"%.20s\", but iterations and local_steps make %s rounds: leave rounds or "
+                 "iterations out",
                  s->value[SIM_ROUNDS], rounds);
         return sim_scenario_refuse(s, SIM_ROUNDS, why, err);
     }
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
-/** How many clients are there in a round. */
+/** Set the cohort, if it is not given, to the clients that are there in a round, and the goal to
+ * the cohort. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));

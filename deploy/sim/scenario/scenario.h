@@ -7,9 +7,9 @@
 #include "fed/bytes.h"
 
 /*
- * A file has a line `key = value` for each key; what follows a `#` at the beginning of a line or
- * after a blank is a comment. A value with alternatives, `a | b | c`, or a range of whole numbers,
- * `1..5`, is a grid (grid.h). Paths are relative to the current directory.
+ * A file has a line `key = value` for each key. A `#` at the beginning of a line or after a blank
+ * begins a comment. A value with alternatives, `a | b | c`, or a range of whole numbers, `1..5`,
+ * makes a grid (grid.h). Paths are relative to the current directory.
  */
 
 enum { SIM_VALUE_LIMIT = 8192, SIM_SCENARIO_LIMIT = 1 << 20 };
@@ -17,31 +17,33 @@ enum { SIM_VALUE_LIMIT = 8192, SIM_SCENARIO_LIMIT = 1 << 20 };
 typedef struct sim_scenario {
     char *value[SIM_KEYS];  /* NULL: not given */
     char *origin[SIM_KEYS]; /* where the value is given: "demo.txt:7", "the command line" */
-    char *file;             /* NULL: there was none */
+    char *file;             /* the file's path; NULL: only the command line gave keys */
 } sim_scenario;
 
-/** Read a file into a scenario that is all 0. Errors, FED_EINVAL: "FILE:LINE: ...". */
+/** Read a file into a scenario that is all 0. FED_EINVAL: *err begins with "FILE:LINE:". */
 fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) FED_CHECKED;
-/** The same from a text that has a name. */
+/** Read a text as sim_scenario_read reads a file. Errors call it by `name`. */
 fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *s,
                               fed_error *err) FED_CHECKED;
-/** Set a `key=value` of the command line: it replaces the file's. */
+/** Set a key by an argument `key=value` of the command line. It replaces the file's value. */
 fed_status sim_scenario_override(sim_scenario *s, const char *argument, fed_error *err) FED_CHECKED;
 fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, const char *origin,
                             fed_error *err) FED_CHECKED;
-/** Fill in what was not given: defaults, and values that follow from others. No value may have
- * alternatives any more. FED_EINVAL: a key that has no default is missing. */
+/** Fill in the keys that were not given: defaults, and values that follow from other keys. No value
+ * may have alternatives any more. FED_EINVAL: a key that has no default is missing. */
 fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
 /** Write a file that sim_scenario_parse reads. Keys that were not given are left out. */
 void sim_scenario_write(const sim_scenario *s, fed_writer *w);
 fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
                              fed_error *err) FED_CHECKED;
-/** The first key whose values differ, but for those of the machine; SIM_KEYS: there is none. */
+/** Return the first key whose values differ, except keys of the machine; SIM_KEYS: there is none.
+ */
 sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b);
-/** Fail with a sentence about a value, which begins with the value's origin. */
+/** Fail with the sentence "ORIGIN: key NAME WHY", where ORIGIN is the place of the key's value. */
 fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
                                fed_error *err);
-/** The value of a key as a number. FED_EINVAL: it is no number, or outside the table's limits. */
+/** Read the value of a key as a number. FED_EINVAL: it is not a number, or outside keys.def's
+ * limits. */
 fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *value,
                                fed_error *err) FED_CHECKED;
 void sim_scenario_free(sim_scenario *s);

@@ -1,4 +1,4 @@
-/* The task and the options of a run, from the text of a scenario. */
+/* Makes the task and the options of a run from a scenario. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 
@@ -16,7 +16,8 @@
 
 static const char blanks[] = " \t";
 
-/** Write a number as JSON. Another text becomes a string, which the coordinator refuses. */
+/** Make a JSON number of the text. A text that is no number becomes a string, which the coordinator
+ * refuses. */
 static json_t *number_of(const char *text) {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(number)) {
@@ -26,8 +27,8 @@ static json_t *number_of(const char *text) {
     return json_string(text);
 }
 
-/** Write a file's name. In a scenario it is relative to the current directory, in a task to the
- * task file. */
+/** Make an absolute path of a file's name, after `mark`. A scenario's names are relative to the
+ * current directory, a task's names to the task file. */
 static json_t *path_of(const char *mark, const char *file) {
     char here[SIM_VALUE_LIMIT];
     const bool whole = file[0] == '/' || getcwd(here, sizeof here) == NULL;
@@ -47,14 +48,14 @@ static json_t *value_of(sim_key_id id, const char *text) {
 
 /* --- Phases: "20: codec_up=sbc:p=0.01 local_steps=10; 60: ..." --- */
 
-/** One `key=value` of a phase, text[len]. */
+/** Add one `key=value` to a phase: text[len]. */
 static fed_status add_change(const sim_scenario *s, json_t *phase, const char *text, size_t len,
                              fed_error *err) {
     char word[256], why[400];
     snprintf(word, sizeof word, "%.*s", len < sizeof word ? (int)len : (int)sizeof word - 1, text);
     char *equals = strchr(word, '=');
     sim_key_id id = 0;
-    fed_error unknown = {.text = "it is no key=value"};
+    fed_error unknown = {.text = "it is not key=value"};
     if (equals == NULL || sim_key_find(word, (size_t)(equals - word), &id, &unknown) != FED_OK) {
         snprintf(why, sizeof why, "holds \"%.100s\": %.200s", word, unknown.text);
         return sim_scenario_refuse(s, SIM_PHASES, why, err);
@@ -64,7 +65,7 @@ static fed_status add_change(const sim_scenario *s, json_t *phase, const char *t
                : FED_ENOMEM;
 }
 
-/** One phase, text[len] without the `;`. */
+/** Add one phase to the list: text[len], without the `;`. */
 static fed_status add_phase(const sim_scenario *s, json_t *list, const char *text, size_t len,
                             fed_error *err) {
     char *after = NULL;
@@ -106,8 +107,8 @@ static fed_status add_phases(const sim_scenario *s, json_t *list, fed_error *err
 
 /* --- The task --- */
 
-/** "PATH:LINE: what" as the coordinator says it, in the scenario's terms. keys[k] stands
- * on line k + 2. */
+/** Turn the coordinator's error "PATH:LINE: what" into one that names the key's place in the
+ * scenario. Line k + 2 of the task has keys[k]. */
 static fed_status translate(const sim_scenario *s, const sim_key_id *keys, size_t count,
                             const fed_error *why, fed_error *err) {
     const char *colon = strchr(why->text, ':');
@@ -129,7 +130,7 @@ static fed_status write_key(const sim_scenario *s, sim_key_id id, fed_writer *w,
         value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(value);
     if (status == FED_OK && text == NULL) {
-        status = sim_scenario_refuse(s, id, "is no text in UTF-8", err);
+        status = sim_scenario_refuse(s, id, "is not a text in UTF-8", err);
     }
     if (status == FED_OK) {
         fed_write_printf(w, "%s  \"%s\": %s", first ? "" : ",\n", sim_keys[id].name, text);
@@ -167,7 +168,7 @@ static fed_status read_transport(const sim_scenario *s, sim_options *o, fed_erro
                : sim_scenario_refuse(s, SIM_TRANSPORT, "must be inproc or https", err);
 }
 
-/** Fail with a parser's sentence, after the key's origin. */
+/** Fail with a parser's sentence, after the place of the key's value. */
 static fed_status refuse_spec(const sim_scenario *s, sim_key_id id, const fed_error *why,
                               fed_error *err) {
     char text[420];
@@ -197,13 +198,14 @@ static fed_status check_spec(sim_key_id id, const sim_options *o, fed_error *why
     return status;
 }
 
-/** Links, speeds and presence are of virtual time. */
+/** Check links, speed and presence, which need virtual time. */
 static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed_error *err) {
     static const sim_key_id ids[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
     for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {
         fed_error why = {0};
         if (o->transport == SIM_HTTPS && s->value[ids[k]][0] != '\0') {
-            return sim_scenario_refuse(s, ids[k], "needs virtual time: transport = inproc", err);
+            return sim_scenario_refuse(
+                s, ids[k], "needs virtual time: set transport = inproc, or leave the key out", err);
         }
         if (check_spec(ids[k], o, &why) != FED_OK) {
             return refuse_spec(s, ids[k], &why, err);
@@ -212,7 +214,8 @@ static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed
     return FED_OK;
 }
 
-/** Check that as many clients are there at once as a synchronous round needs. */
+/** Check that a round has enough clients for the task's goal. In asynchronous rounds a client may
+ * send several updates. */
 static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_error *err) {
     const double here = o->clients - floor(o->offline * o->clients);
     if (strtod(s->value[SIM_STALENESS], NULL) > 0 || strtod(s->value[SIM_GOAL], NULL) <= here) {
@@ -237,7 +240,7 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *
     }
     FED_TRY(read_transport(s, o, err));
     if (o->threads == 0) {
-        /* Over HTTPS a step waits for answers now and then; another one can use the core. */
+        /* Over HTTPS a step waits for answers at times; another step can use the core meanwhile. */
         o->threads = o->transport == SIM_HTTPS ? 2 * cores : cores;
     }
     FED_TRY(check_virtual(s, o, err));

@@ -1,4 +1,4 @@
-/* Blocks of memory, and of a sparse file where memory ends. */
+/* An allocator of blocks: first in memory, and once that is used up, in a sparse file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
 #include "deploy/sim/stores/blocks.h"
@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(sim_block) == 64, "blocks are aligned for vectors");
 
-/** The smallest size of a block that is at least so large; *class becomes its number. */
+/** Round a size up to the next size that blocks have; *class becomes that size's number. */
 static uint64_t round_up(uint64_t size, unsigned *class) {
     uint64_t unit = sizeof(sim_block);
     unsigned doubled = 0;
@@ -38,8 +38,8 @@ sim_block *sim_block_of(void *data) {
     return (sim_block *)data - 1;
 }
 
-/** Map memory over the file's first bytes. Where the system has none, they stay the file's. Large
- * pages, as clients' state is written from one end to the other. */
+/** Map plain memory over the file's first bytes. If the system refuses, they stay mapped to the
+ * file. Large pages are asked for, as clients' state is written from one end to the other. */
 static void overlay(sim_blocks *blocks, size_t memory) {
     memory -= memory % SIM_BLOCKS_PAGE;
     memory = memory < blocks->limit ? memory : blocks->limit;
@@ -58,7 +58,7 @@ static void overlay(sim_blocks *blocks, size_t memory) {
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) {
     *blocks = (sim_blocks){.fd = fd, .end = SIM_BLOCKS_PAGE};
     void *base = MAP_FAILED;
-    /* Addresses cost nothing, but a process may be allowed only so many. */
+    /* Reserve as many addresses as possible, as they cost nothing. A process may have a limit. */
     for (blocks->limit = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 30);
          base == MAP_FAILED && blocks->limit > 1 << 20;) {
         base = mmap(NULL, blocks->limit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -84,8 +84,9 @@ void sim_blocks_close(sim_blocks *blocks) {
     *blocks = (sim_blocks){0};
 }
 
-/** The disk must have the file's part of it now: writing to a mapping can't fail but by a signal.
- * It is asked for more at a time, as that takes a while. */
+/** Allocate the file's bytes up to `end` on the disk. Without this, a full disk would kill the
+ * process with a signal when it writes to the mapping. A MiB more is allocated at a time, as each
+ * call is slow. */
 static bool allocate(sim_blocks *blocks, uint64_t end) {
     enum { STEP = 1 << 20 };
     int failed = 0;
@@ -100,7 +101,7 @@ static bool allocate(sim_blocks *blocks, uint64_t end) {
     return failed == 0;
 }
 
-/** A new block after the last one; 0: no room. */
+/** Append a new block. Returns its offset; 0: no room. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
     if (size > blocks->limit - offset || !allocate(blocks, offset + size)) {
@@ -145,9 +146,9 @@ void sim_blocks_give_back(sim_blocks *blocks, sim_block *block) {
     pthread_mutex_unlock(&blocks->mutex);
 }
 
-/* ---- In the file ---- */
+/* --- Save and load --- */
 
-/** The blocks in memory: where they end. */
+/** Return the offset where the blocks in plain memory end. */
 static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }

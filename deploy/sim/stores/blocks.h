@@ -1,5 +1,5 @@
-/* Blocks of memory, and of a sparse file where memory ends: the system may write the file's to the
- * disk. */
+/* An allocator of blocks: first in memory, and once that is used up, in a sparse file, whose pages
+ * the system can write to the disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_BLOCKS_H
 #define FEDSIM_BLOCKS_H
@@ -10,45 +10,49 @@
 #include "fed/error.h"
 
 /*
- * The file is mapped once, for all the room that it may ever take. It grows after its first page,
- * which is the owner's. A block stays where it is. The first `memory` bytes after that page are
- * plain memory until they are saved: a page of a file costs a fault each time that the system has
- * written it to the disk. Sizes are rounded up to one of eight between a power of two and the next,
- * so that a block that was given back fits the next request for about as much. The last block given
- * back is taken first, while it is still in a processor's cache.
+ * The file is mapped once, for all the room that it may ever take, so a block never moves. The
+ * first page belongs to the caller; blocks follow it. The bytes after the first page, up to offset
+ * `memory`, are plain memory until they are saved. They are faster: a page of a mapped file costs a
+ * page fault each time after the system has written it to the disk.
+ *
+ * A block's size is rounded up to one of eight sizes between a power of two and the next. So a
+ * block that was given back fits the next request of about its size. The last block given back is
+ * taken first, while it is still in a processor's cache.
  */
 
 enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 };
 
-/** A block, named by its offset in the file; 0 is none. `next` is that of a free one of the same
- * size; of others it is the owner's, as holders and key are. */
+/** A block, named by its offset in the file; offset 0 is no block. In a free block, `next` is the
+ * next free block of the same size. In a block in use, the caller uses next, holders and key as it
+ * likes. */
 typedef struct sim_block {
-    uint64_t digest; /* of all that follows, when it was saved */
-    uint64_t size;   /* with this head: one of the sizes that there are */
+    uint64_t digest; /* of the members below, set by sim_blocks_save */
+    uint64_t size;   /* rounded size, with these members */
     uint64_t len;    /* bytes of data */
     uint64_t next;
-    uint64_t holders; /* 0: it is free */
+    uint64_t holders; /* 0: the block is free */
     char key[SIM_BLOCK_KEY];
     uint8_t data[]; /* aligned for vectors */
 } sim_block;
 
 typedef struct sim_blocks {
     int fd;
-    uint8_t *base; /* of the mapping */
-    size_t limit;  /* its length */
-    size_t memory; /* from the second page up to here it is plain memory; at most a page: none is */
+    uint8_t *base; /* the mapping's address */
+    size_t limit;  /* the mapping's length */
+    size_t memory; /* from the second page up to this offset, the mapping is plain memory */
     pthread_mutex_t mutex;
-    uint64_t end;                      /* of the blocks */
-    uint64_t allocated;                /* the disk has the file up to here */
-    uint64_t free[SIM_BLOCKS_CLASSES]; /* the first one of each size */
+    uint64_t end;                      /* the offset after the last block */
+    uint64_t allocated;                /* the disk has room for the file up to this offset */
+    uint64_t free[SIM_BLOCKS_CLASSES]; /* the first free block of each size */
 } sim_blocks;
 
-/** Map an open file, with so many bytes of memory before it (rounded down to whole pages; 0: none).
- * There are no blocks yet. Owner: sim_blocks_close, which closes fd, too; so does a failure. */
+/** Map an open file, with up to `memory` bytes of plain memory, rounded down to whole pages. There
+ * are no blocks yet. The caller closes with sim_blocks_close, which closes fd, too. After an error
+ * fd is closed. */
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) FED_CHECKED;
 void sim_blocks_close(sim_blocks *blocks);
 
-/** A block for len bytes, of arbitrary content, with one holder; NULL: no room on the disk. */
+/** Take a block for len bytes, of arbitrary content, with one holder. NULL: no room on the disk. */
 sim_block *sim_blocks_take(sim_blocks *blocks, size_t len);
 void sim_blocks_give_back(sim_blocks *blocks, sim_block *block);
 

@@ -1,4 +1,4 @@
-/* What the clients of a simulation keep: the stores of all of them, in memory and one file. */
+/* The stores of all clients of a simulation, together in memory and in one file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/stores/client_stores.h"
 
@@ -19,23 +19,24 @@
 #include "fed/hash.h"
 
 /*
- * The file: a page with its head, then blocks. The first block says what each client has: its
- * model, and a list of blocks with its other values, each under its key. Models are blocks that
- * clients share, in a list of their own. All of it is as in memory: it is for the same machine.
+ * The file has a page with its head, then blocks. The first block has, for each client, the offset
+ * of its model, and of a list of blocks with its other values, each with its key. Models are blocks
+ * that clients share; they have a list of their own. The file's bytes are as in memory, so only a
+ * machine of the same kind can read it.
  */
 enum { FORMAT = 2 };
 
 static const char magic[8] = "FEDflash";
 
-/** The first page; all 0 while a run uses the file. */
+/** The head, in the first page. It is all 0 while a run uses the file. */
 typedef struct head {
     char magic[8];
     uint32_t format, clients;
-    uint64_t end, models; /* where the blocks end; the first model */
-    uint64_t digest;      /* of what is before */
+    uint64_t end, models; /* where the blocks end; offset of the first model */
+    uint64_t digest;      /* of the members above */
 } head;
 
-/** What a client has, by the blocks' offsets. */
+/** Offsets of a client's first value and of its model; 0: none. */
 typedef struct client_values {
     uint64_t values, model;
 } client_values;
@@ -50,14 +51,15 @@ struct sim_stores {
     uint32_t clients;
     sim_store *store; /* [clients] */
     pthread_mutex_t mutex;
-    uint64_t models;    /* under the mutex, as a model's holders are */
-    bool kept;          /* it has a path */
-    atomic_bool synced; /* nothing has changed since */
+    uint64_t models;    /* first of the list; the mutex guards the list and the models' holders */
+    bool kept;          /* the file has a path, and stays after the run */
+    atomic_bool synced; /* the file has all values: nothing has changed since sim_stores_sync */
 };
 
 /* ---- The head ---- */
 
-/** From now on nothing can be resumed from the file, even if the system dies at once. */
+/** Clear the file's head on the disk. After that no run can be resumed from the file, even if the
+ * system crashes at once. */
 static fed_status spoil(sim_stores *stores, fed_error *err) {
     pthread_mutex_lock(&stores->mutex);
     bool done = true;
@@ -70,7 +72,7 @@ static fed_status spoil(sim_stores *stores, fed_error *err) {
     return done ? FED_OK : fed_file_fail(err, "change", "the file of the clients' stores");
 }
 
-/** Something in the stores is about to change. */
+/** Prepare for a change in the stores: the file is then no longer in step with them. */
 static fed_status touch(sim_stores *stores, fed_error *err) {
     return stores->kept && atomic_load(&stores->synced) ? spoil(stores, err) : FED_OK;
 }
@@ -82,7 +84,7 @@ static fed_status save(sim_stores *stores) {
               .models = stores->models};
     memcpy(h.magic, magic, sizeof magic);
     h.digest = fed_digest_bytes(&h, offsetof(head, digest));
-    FED_TRY(sim_blocks_save(&stores->blocks)); /* first all that the head speaks of */
+    FED_TRY(sim_blocks_save(&stores->blocks)); /* before the head, which refers to them */
     memcpy(stores->blocks.base, &h, sizeof h);
     return msync(stores->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0 ? FED_OK : FED_EIO;
 }
@@ -102,22 +104,24 @@ static fed_status check_head(const head *h, const char *path, uint32_t clients, 
     static const head in_use;
     if (memcmp(h, &in_use, sizeof in_use) == 0) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s is of a run that was killed, or is going on: begin that run again",
+                        "%s is of a run that was killed, or still goes on; begin that run again",
                         path);
     }
     if (memcmp(h->magic, magic, sizeof magic) != 0) {
         return fed_fail(err, FED_EFORMAT, "%s does not hold a simulation's clients", path);
     }
     if (h->format != FORMAT) {
-        return fed_fail(err, FED_EVERSION,
-                        "%s has format %u, this build reads %d: use the release that wrote it",
-                        path, h->format, FORMAT);
+        return fed_fail(
+            err, FED_EVERSION,
+            "%s has format %u, and this build reads format %d; use the release that wrote the file",
+            path, h->format, FORMAT);
     }
     if (h->digest != fed_digest_bytes(h, offsetof(head, digest))) {
-        return fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
+        return fed_fail(err, FED_EFORMAT, "%s is damaged; begin the run again", path);
     }
     if (h->clients != clients) {
-        return fed_fail(err, FED_EINVAL, "%s holds %u clients, not %u: resume with as many", path,
+        return fed_fail(err, FED_EINVAL,
+                        "%s holds %u clients, not %u; resume with that number of clients", path,
                         h->clients, clients);
     }
     return FED_OK;
@@ -134,13 +138,13 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
     const head h = *(const head *)(const void *)stores->blocks.base;
     FED_TRY(check_head(&h, path, stores->clients, err));
     if (h.end > (uint64_t)about.st_size || h.end > stores->blocks.limit) {
-        return fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
+        return fed_fail(err, FED_EFORMAT, "%s is damaged; begin the run again", path);
     }
     fed_status status = sim_blocks_load(&stores->blocks, h.end);
     if (status != FED_OK) {
         return status == FED_EIO
                    ? fed_file_fail(err, "read", path)
-                   : fed_fail(err, status, "%s is damaged: begin the run again", path);
+                   : fed_fail(err, status, "%s is damaged; begin the run again", path);
     }
     stores->models = h.models;
     atomic_store(&stores->synced, true);
@@ -152,13 +156,13 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
 /* The head of a model's record has its task, version and digest (docs/durability.md). */
 enum { SHARED_HEAD = 64 };
 
-/** Do clients share the values of this key? */
+/** Return whether clients share the values of this key. Only models are shared. */
 static bool key_is_shared(const char *key) {
     return strcmp(key, "model") == 0;
 }
 
-/** The model whose record begins with these bytes, with another holder. len 0: of any length. NULL:
- * there is none. Under the mutex. */
+/** Find the model whose record begins with these bytes, and add a holder to it. The record has
+ * `len` bytes, or any length if len is 0. NULL: there is none. The caller holds the mutex. */
 static sim_block *model_hold(sim_stores *stores, const void *begin, size_t begin_len, size_t len) {
     for (uint64_t at = stores->models; at != 0;) {
         sim_block *model = sim_blocks_at(&stores->blocks, at);
@@ -177,7 +181,7 @@ static void model_add(sim_stores *stores, sim_block *model) {
     stores->models = sim_blocks_offset(&stores->blocks, model);
 }
 
-/** One holder less; after the last one the model is freed. */
+/** Remove a holder from a model. After the last one the model is freed. */
 static void model_leave(sim_stores *stores, sim_block *model) {
     pthread_mutex_lock(&stores->mutex);
     bool last = --model->holders == 0;
@@ -194,9 +198,9 @@ static void model_leave(sim_stores *stores, sim_block *model) {
     }
 }
 
-/** The model of a record, with another holder. Where the same model is there already, the record's
- * block is given back. Another model with the same head, which nobody who checks digests makes,
- * stays apart. */
+/** Return the model of a record, with a holder for it. If the same model is stored already, that
+ * one is returned, and the record's block is given back. A different model with the same head, and
+ * so with a wrong digest, is stored apart. */
 static sim_block *model_of(sim_stores *stores, sim_block *own) {
     pthread_mutex_lock(&stores->mutex);
     sim_block *there = model_hold(
@@ -231,7 +235,7 @@ size_t sim_stores_models(sim_stores *stores) {
 
 /* ---- A client's values ---- */
 
-/** Where the value of that key is linked in; *(the answer) is 0: there is none. */
+/** Return the link to the value of a key. The link is 0 if there is no such value. */
 static uint64_t *find(const sim_store *store, const char *key) {
     if (key_is_shared(key)) {
         return &store->has->model;
@@ -248,7 +252,8 @@ static sim_block *value_of(const sim_store *store, const char *key) {
     return at != 0 ? sim_blocks_at(&store->stores->blocks, at) : NULL;
 }
 
-/** Put another block under a key, NULL: none, and release what is there. */
+/** Store a block under a key, and release the block that was stored there. NULL: only release it.
+ */
 static void set(sim_store *store, const char *key, sim_block *block) {
     sim_stores *stores = store->stores;
     uint64_t *at = find(store, key);
@@ -271,8 +276,8 @@ static void set(sim_store *store, const char *key, sim_block *block) {
 
 static fed_status no_room(const char *key, size_t len, fed_error *err) {
     return fed_fail(err, FED_ENOSPC,
-                    "no room to store \"%s\" (%zu bytes): free some where the clients' stores are "
-                    "(TMPDIR, unless they are kept)",
+                    "no room to store a client's \"%s\" (%zu bytes): free some space in --out's "
+                    "directory, or in $TMPDIR for a run without one",
                     key, len);
 }
 
@@ -312,7 +317,9 @@ static fed_status store_put(void *user, const char *key, const void *data, size_
         return no_room(key, len, err);
     }
     sim_block *into =
-        block != NULL ? block : before; /* without room, the bytes of the value before */
+        block != NULL
+            ? block
+            : before; /* without room for a new block, overwrite the value's present one */
     if (len > 0) {
         memmove(into->data, data, len);
     }
@@ -328,7 +335,7 @@ static fed_status store_lend(void *user, const char *key, const uint8_t **data, 
                              fed_error *err) {
     const sim_block *value = value_of(user, key);
     if (value == NULL) {
-        return fed_fail(err, FED_ENOTFOUND, "nothing is stored as \"%s\"", key);
+        return fed_fail(err, FED_ENOTFOUND, "a simulated client has stored nothing as \"%s\"", key);
     }
     *data = value->data;
     *len = (size_t)value->len;
@@ -353,8 +360,9 @@ static fed_status store_edit(void *user, const char *key, uint8_t **data, size_t
     sim_store *store = user;
     sim_block *value = key_is_shared(key) ? NULL : value_of(store, key);
     if (value == NULL) {
-        return fed_fail(err, FED_ENOTFOUND, "nothing of this client alone is stored as \"%s\"",
-                        key);
+        return fed_fail(
+            err, FED_ENOTFOUND,
+            "a simulated client has stored nothing as \"%s\" that may be changed in place", key);
     }
     FED_TRY(touch(store->stores, err));
     *data = value->data;
@@ -447,7 +455,8 @@ static fed_status open_temporary(int *fd, fed_error *err) {
     return FED_OK;
 }
 
-/** Nobody else has it, and it is new unless we go on with it. */
+/** Open and lock the file of a run that can be resumed. Unless `resume` is true, the file is made
+ * empty. */
 static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *err) {
     int opened = open(path, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT), 0600);
     if (opened < 0) {
@@ -466,14 +475,16 @@ static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *e
     return FED_OK;
 }
 
-/** The first page, and the first block: no client has anything. */
+/** Make the first page and the first block of a new file. No client has a value yet. */
 static fed_status begin(sim_stores *stores, fed_error *err) {
     const size_t len = stores->clients * sizeof(client_values);
     sim_block *first = posix_fallocate(stores->blocks.fd, 0, SIM_BLOCKS_PAGE) == 0
                            ? sim_blocks_take(&stores->blocks, len)
                            : NULL;
     if (first == NULL) {
-        return fed_fail(err, FED_ENOSPC, "no room for the clients' stores on the disk");
+        return fed_fail(err, FED_ENOSPC,
+                        "no room for the clients' stores on the disk; free some space in --out's "
+                        "directory or in $TMPDIR");
     }
     memset(first->data, 0, len);
     return FED_OK;

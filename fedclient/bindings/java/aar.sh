@@ -13,7 +13,7 @@ die() {
     exit 1
 }
 
-# What readelf calls the machine of an ABI.
+# Print readelf's name of the machine of an ABI.
 machine_of() {
     case $1 in
     arm64-v8a) echo AArch64 ;;

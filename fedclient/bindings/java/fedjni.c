@@ -1,4 +1,4 @@
-/* Texts and exceptions of the Java binding. */
+/* Converts texts, and throws exceptions, for the Java binding. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/bindings/java/fedjni.h"
 
@@ -10,7 +10,7 @@ void fedjni_throw(JNIEnv *env, const fed_error *err) {
     jmethodID make = type != NULL ? (*env)->GetMethodID(env, type, "<init>", "(I[B)V") : NULL;
     jbyteArray text = make != NULL ? fedjni_bytes(env, fed_error_text(err)) : NULL;
     if (text == NULL) {
-        return; /* then another exception is pending */
+        return; /* a Java exception is pending already */
     }
     jthrowable failure = (*env)->NewObject(env, type, make, (jint)err->status, text);
     if (failure != NULL) {
@@ -21,7 +21,7 @@ void fedjni_throw(JNIEnv *env, const fed_error *err) {
 void fedjni_throw_no_memory(JNIEnv *env) {
     jclass type = (*env)->FindClass(env, "java/lang/OutOfMemoryError");
     if (type != NULL) {
-        (*env)->ThrowNew(env, type, "the library has no memory");
+        (*env)->ThrowNew(env, type, "the federated learning library is out of memory");
     }
 }
 

@@ -1,4 +1,4 @@
-/* Inside libfedjni.so: what the files of the Java binding share. */
+/* Inside libfedjni.so: functions that the files of the Java binding share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDJNI_H
 #define FEDJNI_H
@@ -8,14 +8,14 @@
 #include "fed/error.h"
 
 /*
- * No function here keeps anything between two calls from Java but in a client's handle. So clients
- * in several threads and class loaders do not meet.
+ * Between two calls from Java, data are kept only in a client's handle. So clients in several
+ * threads and class loaders do not affect each other.
  *
- * JNI's texts are not UTF-8, and a machine that checks its callers ends at bytes that are not what
- * JNI expects. So all texts cross as byte arrays.
+ * JNI's own strings are not UTF-8, and a Java machine with JNI checks aborts at other bytes. So
+ * all texts travel between Java and C as byte arrays in UTF-8.
  */
 
-/** Throw fed.FedException with the error's sentence. */
+/** Throw fed.FedException with the status and the text of err. */
 void fedjni_throw(JNIEnv *env, const fed_error *err);
 
 /** Throw OutOfMemoryError. */

@@ -1,4 +1,4 @@
-/* A client for Java: fed.Client's functions, and the callbacks that it gets. */
+/* A client for Java: the native functions of fed.Client, and the calls of its callbacks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,27 +10,30 @@
 #include "fedclient/bindings/java/fedjni.h"
 #include "fedclient/bindings/java/fedjni_round.h"
 
-/* What Native.open gets as texts. */
+/* The texts in the array that Native.open gets, in their order. */
 enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, TEXTS };
 
-/** A client's handle. The library calls back on the thread that called it, within that call: so the
- * call's JNIEnv and its reference to the Client are valid, and are kept for that time only. */
+/** A client's handle. The library calls back on the calling thread, within the call. So the call's
+ * JNIEnv and reference to the Client are valid in callbacks; they are kept during the call only.
+ */
 typedef struct fedjni_client {
     fedclient_app *app;
     fed_log log;
     JNIEnv *env;
     jobject self;
-    jthrowable failure;   /* the first that a callback threw, a global reference; NULL: none */
-    const uint8_t *block; /* the memory that Client.onRoom gave to this callback */
+    jthrowable failure;   /* the first exception that a callback threw, a global reference; NULL:
+                             none */
+    const uint8_t *block; /* the memory that Client.onRoom gave to the callback that runs */
 } fedjni_client;
 
-/** The call that the client is in. */
+/** The JNIEnv and the Client of the call from Java that the client is in. */
 typedef struct seat {
     JNIEnv *env;
     jobject self;
 } seat;
 
-/** A call from Java begins. Calls nest: round.wanted() within step(). Returns the outer one. */
+/** Begin a call from Java. Calls may nest, such as round.wanted() within step(). Returns the outer
+ * call, which must be restored at the end. */
 static seat sit(fedjni_client *c, JNIEnv *env, jobject self) {
     const seat outer = {c->env, c->self};
     c->env = env;
@@ -43,8 +46,8 @@ static void leave(fedjni_client *c, seat outer) {
     c->self = outer.self;
 }
 
-/** Did the call from Java throw? Keep the first of such exceptions for the end of the step, since
- * the library goes on for a moment, and may call back again. */
+/** Did the call into Java throw an exception? The first one is kept and thrown at the end of the
+ * step. Until then the library goes on, and may call back again. */
 static bool has_thrown(fedjni_client *c) {
     JNIEnv *env = c->env;
     jthrowable thrown = (*env)->ExceptionOccurred(env);
@@ -63,7 +66,7 @@ static fed_status thrown(fed_error *err) {
     return fed_fail(err, FED_ECANCELED, "a callback of the program threw an exception");
 }
 
-/** A private method of Client. NULL: an exception is pending. */
+/** Find a private method of Client. NULL: an exception is pending. */
 static jmethodID method(const fedjni_client *c, const char *name, const char *signature) {
     JNIEnv *env = c->env;
     jclass type = (*env)->GetObjectClass(env, c->self);
@@ -72,7 +75,8 @@ static jmethodID method(const fedjni_client *c, const char *name, const char *si
     return found;
 }
 
-/** A method's answer, bytes or null, as a status: null is FED_OK, bytes are the reason of `no`. */
+/** Turn the result of a Java method into a status: null is FED_OK; bytes are the text of a failure
+ * with the status `no`. */
 static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_error *err) {
     JNIEnv *env = c->env;
     if (has_thrown(c)) {
@@ -91,7 +95,7 @@ static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_err
     return no;
 }
 
-/* -- What the library calls -- */
+/* -- Callbacks, which the library calls -- */
 
 static fed_status on_may_train(void *user, fed_error *err) {
     fedjni_client *c = user;
@@ -100,7 +104,7 @@ static fed_status on_may_train(void *user, fed_error *err) {
     return answer(c, bytes, FED_EBUSY, err);
 }
 
-/** Java's buffers may begin anywhere; the library wants memory like malloc's. */
+/** Java's buffers may begin at any address, but the library needs memory aligned as malloc's. */
 static void *aligned(uint8_t *memory) {
     const uintptr_t unit = _Alignof(max_align_t);
     return memory + (unit - (uintptr_t)memory % unit) % unit;
@@ -117,7 +121,7 @@ static void *on_room(void *user, size_t len) {
         return NULL;
     }
     uint8_t *memory = (*env)->GetDirectBufferAddress(env, buffer);
-    (*env)->DeleteLocalRef(env, buffer); /* Client.block refers to it */
+    (*env)->DeleteLocalRef(env, buffer); /* Client.block keeps the buffer alive */
     c->block = memory;
     return memory != NULL ? aligned(memory) : NULL;
 }
@@ -150,13 +154,14 @@ static void on_log(void *user, fed_log_level level, const char *line) {
     (*env)->DeleteLocalRef(env, bytes);
 }
 
-/* -- What Java calls -- */
+/* -- Native functions, which Java calls -- */
 
 static fedjni_client *client_of(jlong handle) {
     return (fedjni_client *)(intptr_t)handle;
 }
 
-/** A call from Java ends: throw what a callback has thrown, else the error of a failed call. */
+/** End a call from Java: throw the exception that a callback threw, or else the error of a failed
+ * call. */
 static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error *err) {
     if (c->failure != NULL) {
         jthrowable failure = (*env)->NewLocalRef(env, c->failure);
@@ -169,7 +174,7 @@ static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error
     }
 }
 
-/** False: an exception is pending. */
+/** Copy the texts of Native.open. False: an exception is pending. */
 static bool take_texts(JNIEnv *env, jobjectArray array, char *texts[TEXTS]) {
     for (jsize k = 0; k < TEXTS; k++) {
         jobject bytes = (*env)->GetObjectArrayElement(env, array, k);
@@ -197,8 +202,9 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
                                        .computes_on = texts[COMPUTES_ON],
                                        .slots = slots};
     if (texts[SERVER] == NULL || texts[CA] == NULL || texts[STATE] == NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "a client needs a server, a CA and a folder for its state");
+        return fed_fail(
+            err, FED_EINVAL,
+            "a client needs a server, a CA certificate and a folder for its state: pass all three");
     }
     return fedclient_app_open(&options, texts[CA], texts[STATE], &c->app, err);
 }
@@ -276,7 +282,7 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
     end_call(c, env, status, &err);
 }
 
-/** The numbers of fed.Event, in its order. */
+/** Fill in the numbers of fed.Event, in its order. */
 static void put_event(JNIEnv *env, const fedclient_event *event, jintArray numbers) {
     jint loss = 0;
     memcpy(&loss, &event->loss, sizeof loss);

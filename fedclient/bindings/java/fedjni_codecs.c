@@ -1,4 +1,4 @@
-/* The codecs for Java: fed.Codecs's functions. */
+/* The codecs for Java: the native functions of fed.Codecs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
 
-/** The values of a direct FloatBuffer, from a position on; fed.Codecs has checked it. */
+/** Find the values of a direct FloatBuffer, from a position on. fed.Codecs has checked the buffer.
+ */
 static fed_status values_of(JNIEnv *env, jobject buffer, jint position, float **values,
                             fed_error *err) {
     if (buffer == NULL) {
@@ -15,8 +16,9 @@ static fed_status values_of(JNIEnv *env, jobject buffer, jint position, float **
     }
     float *first = (*env)->GetDirectBufferAddress(env, buffer);
     if (first == NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "this Java machine does not say where a buffer's values are");
+        return fed_fail(
+            err, FED_EINVAL,
+            "this Java machine gives no address of direct buffers, which the codecs need");
     }
     *values = first + position;
     return FED_OK;
@@ -36,11 +38,14 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_codecName(JNIEnv *env, jclass type,
     return codec != NULL ? fedjni_bytes(env, fedcodec_name(codec)) : NULL;
 }
 
-/** A message as Java's bytes. NULL: an exception is pending. */
+/** Copy a message into a Java byte array. NULL: an exception is pending. */
 static jbyteArray message_of(JNIEnv *env, const fed_writer *out) {
     if (out->len > INT32_MAX) {
-        fedjni_throw(env,
-                     &(fed_error){FED_ERANGE, "the message is longer than a Java array can be"});
+        fedjni_throw(
+            env,
+            &(fed_error){
+                FED_ERANGE,
+                "the message is longer than a Java array can be: encode fewer values at once"});
         return NULL;
     }
     jbyteArray message = (*env)->NewByteArray(env, (jsize)out->len);
@@ -73,7 +78,8 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_encode(JNIEnv *env, jclass type, jb
     return message;
 }
 
-/** A message's bytes while they are read. NULL: an exception is pending. */
+/** Borrow a message's bytes for reading; the caller releases them. NULL: an exception is pending.
+ */
 static jbyte *borrow(JNIEnv *env, jbyteArray message, size_t *len) {
     *len = (size_t)(*env)->GetArrayLength(env, message);
     return (*env)->GetByteArrayElements(env, message, NULL);

@@ -1,10 +1,11 @@
-/* A round for Java: the task's texts and numbers, the tensors' names and shapes, the result. */
+/* A round for Java: the task's texts and numbers, the tensors' names and shapes, and the result.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/bindings/java/fedjni_round.h"
 
 #include "fedclient/bindings/java/fedjni.h"
 
-/** A new array of `count` arrays; type: "[B" or "[I". */
+/** Make an array of `count` arrays. type: their Java type, "[B" or "[I". */
 static jobjectArray new_arrays(JNIEnv *env, size_t count, const char *type) {
     jclass element = (*env)->FindClass(env, type);
     if (element == NULL) {
@@ -15,7 +16,8 @@ static jobjectArray new_arrays(JNIEnv *env, size_t count, const char *type) {
     return array;
 }
 
-/** array[k] = element, which is let go. False: an exception is pending. */
+/** Set array[k] to element, and delete the local reference to element. False: an exception is
+ * pending. */
 static bool put(JNIEnv *env, jobjectArray array, size_t k, jobject element) {
     if (element == NULL) {
         return false;

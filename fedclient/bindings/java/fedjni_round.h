@@ -1,4 +1,4 @@
-/* A round for Java: what fed.Round and fed.Model are made of. */
+/* A round for Java: the arrays from which fed.Round and fed.Model are made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDJNI_ROUND_H
 #define FEDJNI_ROUND_H
@@ -8,15 +8,15 @@
 
 #include "fedclient/fedclient.h"
 
-/** Local references; NULL where nothing was made. */
+/** Local references; NULL where an array was not made. */
 typedef struct fedjni_round {
     jobjectArray texts;  /* byte[][]: the task's model, optimizer and app */
-    jlongArray numbers;  /* number, version, local steps, batch, seed */
-    jobjectArray names;  /* byte[][], a tensor each */
-    jobjectArray shapes; /* int[][] */
+    jlongArray numbers;  /* number, version, local steps, batch, seed, task, slot */
+    jobjectArray names;  /* byte[][]: the name of each tensor */
+    jobjectArray shapes; /* int[][]: the shape of each tensor */
 } fedjni_round;
 
-/** False: an exception is pending. Call fedjni_round_free in both cases. */
+/** Fill in *told. False: an exception is pending. Call fedjni_round_free in both cases. */
 bool fedjni_round_report(JNIEnv *env, const fedclient_round *round, fedjni_round *told);
 void fedjni_round_free(JNIEnv *env, fedjni_round *told);
 

@@ -15,7 +15,7 @@ struct FedError: Error, CustomStringConvertible {
     }
 }
 
-/// Call a function of the library; throw what it says.
+/// Call a function of the library; throw its error if it fails.
 func fed(_ call: (UnsafeMutablePointer<fed_error>) -> fed_status) throws {
     var error = fed_error()
     if call(&error) != FED_OK {
@@ -23,7 +23,8 @@ func fed(_ call: (UnsafeMutablePointer<fed_error>) -> fed_status) throws {
     }
 }
 
-/// A device that takes part in federated learning. One thread uses it; stop() may come from any.
+/// A device that takes part in federated learning. Only one thread may use it, but any thread may
+/// call stop().
 final class Device {
     /// Changes the values in place. Returns the number of samples, and the mean loss.
     typealias Trainer = (UnsafeMutableBufferPointer<Float>, fedclient_round) throws -> (UInt32, Float)
@@ -32,7 +33,7 @@ final class Device {
     private var app: OpaquePointer?
     private var failure: Error?
 
-    /// slots: for how many tasks at once it keeps a model and what it owes, 1 to 8.
+    /// slots: for how many tasks at once the device keeps a model and a residual, 1 to 8.
     init(server: String, ca: String, state: String, slots: UInt32 = 1, train: @escaping Trainer) throws {
         self.train = train
         var options = fedclient_options()
@@ -75,7 +76,7 @@ final class Device {
         }
     }
 
-    /// No error of Swift's may pass through C: it waits in `failure`.
+    /// No Swift error may pass through C, so it is kept in `failure` and thrown by run().
     private func onTrain(_ round: UnsafeMutablePointer<fedclient_round>, _ error: UnsafeMutablePointer<fed_error>?) -> fed_status {
         let count = round.pointee.arch.pointee.layout.size
         let values = UnsafeMutableBufferPointer(start: round.pointee.values, count: count)
@@ -89,7 +90,7 @@ final class Device {
     }
 }
 
-/// Compress an array; the residual keeps what the message leaves out.
+/// Compress an array. The residual is added to it, and then holds what the message leaves out.
 func encode(_ spec: String, _ x: [Float], residual: inout [Float]) throws -> [UInt8] {
     var out = fed_writer()
     fed_writer_growing(&out)

@@ -8,9 +8,9 @@
 #include "fedclient/examples/baremetal/board.h"
 #include "fedclient/examples/baremetal/semihosting.h"
 
-/** What the board was provisioned with. A product has it in flash, from the factory. */
+/** The board's settings. A product has them in flash, from the factory. */
 typedef struct settings {
-    char words[512]; /* the emulator's arguments: NAME=VALUE each */
+    char words[512]; /* the emulator's arguments, each NAME=VALUE */
     const char *server, *token, *ca, *flash, *cut;
 } settings;
 
@@ -69,7 +69,7 @@ static fed_status take_part(fedclient *client, const char *token, fed_error *err
     return FED_OK;
 }
 
-/** Open what a client stands on, and take part until the task is finished. */
+/** Open the platform, the transport and the client, and take part until the task is finished. */
 static fed_status run(const settings *s, const fedclient_flash *flash, const char *ca,
                       fed_error *err) {
     fedclient_platform platform = {0};
@@ -117,7 +117,7 @@ int main(void) {
         return 2;
     }
     if (!board_network_start()) {
-        puts("no network");
+        puts("the board has no network: no address came by DHCP in half a minute");
         return 1;
     }
     const fed_status status = run(&s, &flash, ca, &err);

@@ -1,4 +1,5 @@
-/* The board's clock: SysTick counts milliseconds; the date at the start comes from the host. */
+/* The board's clock: the timer SysTick counts milliseconds; the host gives the date at the start.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/time.h>
 #include <time.h>
@@ -26,7 +27,7 @@ void board_clock_start(void) {
     started_ms = INT64_C(1000) * semihosting_time();
     *systick_reload = CLOCK_HZ / TICKS_PER_S - 1;
     *systick_value = 0;
-    *systick_control = 7; /* the processor's clock, an interrupt, on */
+    *systick_control = 7; /* count the processor's clock, interrupt at 0, start */
 }
 
 void board_doze(void) {
@@ -35,7 +36,7 @@ void board_doze(void) {
 
 int64_t fed_clock_monotonic_ms(void) {
     uint64_t now = ticks;
-    while (now != ticks) { /* an interrupt came between the two halves */
+    while (now != ticks) { /* an interrupt between the two 32-bit reads changed it: read again */
         now = ticks;
     }
     return (int64_t)now;
@@ -57,7 +58,7 @@ void fed_sleep_ms(int64_t ms) {
     }
 }
 
-/* What mbedTLS and the C library ask for. */
+/* Functions that mbedTLS and the C library call. */
 
 mbedtls_ms_time_t mbedtls_ms_time(void) {
     return fed_clock_monotonic_ms();

@@ -1,12 +1,13 @@
-/* Random bytes for mbedTLS. The emulated board has no source of its own, so the host's serves. A
- * real board reads its TRNG here, and must not go without one: the device's key comes from it. */
+/* Random bytes for mbedTLS. The emulated board has no source of random bytes, so the host's is
+ * used. A real board must read its hardware random number generator here, since the device's key
+ * is made from these bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mbedtls/entropy.h>
 
 #include "fedclient/examples/baremetal/arch/cc.h"
 #include "fedclient/examples/baremetal/semihosting.h"
 
-/* mbedTLS declares it in a header of its library's folder. */
+/* mbedTLS declares it in a private header of its library folder. */
 int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *got);
 
 int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *got) {

@@ -3,7 +3,7 @@
 #ifndef BOARD_MBEDTLS_H
 #define BOARD_MBEDTLS_H
 
-/* The device: a clock and a source of random bytes of its own, no files. */
+/* The device has a clock and a source of random bytes of its own, and no files. */
 #define MBEDTLS_HAVE_TIME
 #define MBEDTLS_HAVE_TIME_DATE
 #define MBEDTLS_PLATFORM_C
@@ -27,7 +27,7 @@
 #define MBEDTLS_SSL_IN_CONTENT_LEN  4096
 #define MBEDTLS_SSL_OUT_CONTENT_LEN 2048
 
-/* Cryptography. Tables lie in flash. */
+/* Cryptography. Its tables are in flash. */
 #define MBEDTLS_PSA_CRYPTO_C
 #define MBEDTLS_ENTROPY_C
 #define MBEDTLS_ENTROPY_FORCE_SHA256
@@ -42,7 +42,7 @@
 #define MBEDTLS_CHACHAPOLY_C
 #define MBEDTLS_MD_C
 #define MBEDTLS_HKDF_C
-#define MBEDTLS_SHA1_C /* identifiers of keys in certificates */
+#define MBEDTLS_SHA1_C /* SHA-1 makes the identifiers of keys in certificates */
 #define MBEDTLS_SHA256_C
 #define MBEDTLS_SHA224_C
 #define MBEDTLS_BIGNUM_C

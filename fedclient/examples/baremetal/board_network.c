@@ -1,4 +1,4 @@
-/* The board's network: lwIP without an operating system, polled by whoever waits. */
+/* The board's network: lwIP without an operating system. Code that waits must poll it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* The board's training: the task's model, on the samples that lie in flash. */
+/* The board's training: it trains the task's model on samples in flash. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static bool after_step(void *user, size_t step, float loss) {
     session *s = user;
     (void)step;
     (void)loss;
-    board_network_poll(); /* the coordinator's bytes are answered meanwhile */
+    board_network_poll(); /* receive and answer the coordinator's bytes during training */
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
@@ -37,8 +37,8 @@ static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set
     return s->over.status == FED_OK ? FED_OK : fed_fail(err, s->over.status, "%s", s->over.text);
 }
 
-/** Train on all samples, in the order in which fedclientd would take them: so a program on a host
- * can check what this board comes to. */
+/** Train on all samples, in the order in which fedclientd would take them. So a program on a host
+ * can check the board's result. */
 static fed_status train_on(session *s, fedtrain_net *net, const fedtrain_dataset *set,
                            fed_error *err) {
     fedtrain_partition all;
@@ -49,7 +49,7 @@ static fed_status train_on(session *s, fedtrain_net *net, const fedtrain_dataset
     return status;
 }
 
-/** Make a net for this round only: the memory serves other needs between rounds. */
+/** Make a net for this round only, since its memory is needed for other things between rounds. */
 static fed_status train(fedclient_round *round, fed_error *err) {
     session s = {.round = round};
     fedtrain_dataset set = {0};
@@ -78,7 +78,7 @@ fed_status board_train(void *user, fedclient_round *round, fed_error *err) {
     case FED_ETIMEOUT:
     case FED_ESTATE: /* the round is over */
         return fed_fail(err, status, "%s", why.text);
-    default: /* a task that does not fit this board; another may */
+    default: /* the task does not fit this board; another one may */
         return fed_fail(err, FED_EDECLINED, "%s",
                         why.text[0] != '\0' ? why.text : fed_status_text(status));
     }

@@ -9,7 +9,7 @@
 #include <netif/ethernet.h>
 
 enum {
-    /* Registers, as offsets. */
+    /* Registers, by their offsets. */
     RX_DATA = 0x00,
     TX_DATA = 0x20,
     RX_STATUS = 0x40,
@@ -66,7 +66,7 @@ static uint32_t mac_read(uint32_t number) {
     return *reg(MAC_DATA);
 }
 
-/* -- out -- */
+/* -- sending -- */
 
 static err_t send(struct netif *netif, struct pbuf *p) {
     static uint32_t frame[(FRAME_MOST + WORD - 1) / WORD];
@@ -84,9 +84,10 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     return ERR_OK;
 }
 
-/* -- in -- */
+/* -- receiving -- */
 
-/** Take a frame out of the FIFO, with its CRC. NULL: it is broken, or there is no memory for it. */
+/** Take a frame with its CRC out of the FIFO. NULL: the frame is broken, or there is no memory for
+ * it. */
 static struct pbuf *receive(uint32_t status) {
     static uint32_t frame[(FRAME_MOST + CRC_BYTES + WORD) / WORD];
     const uint32_t len = status >> 16 & 0x3FFF, words = (len + WORD - 1) / WORD;

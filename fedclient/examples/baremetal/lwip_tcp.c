@@ -1,4 +1,4 @@
-/* The TCP connection of the mbedTLS transport on lwIP, in the place of tcp.c's POSIX sockets. */
+/* The TCP connection of the mbedTLS transport on lwIP, instead of the POSIX sockets of tcp.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,13 @@
 #include "fedclient/examples/baremetal/board.h"
 #include "fedclient/transports/mbedtls/tcp.h"
 
-/* lwIP calls back while board_network_poll runs. The callbacks only note what happened here; the
- * functions of tcp.h look at it. A transport has one connection, so one is enough. */
+/* The state of the connection. lwIP calls back while board_network_poll runs. The callbacks only
+ * change this state, and the functions of tcp.h read it. A transport has one connection, so one is
+ * enough. */
 static struct {
     struct tcp_pcb *pcb; /* NULL: closed, or broken */
-    struct pbuf *in;     /* what has come and was not read */
-    u16_t in_read;       /* bytes of its first part that were read */
+    struct pbuf *in;     /* bytes that were received and not read yet */
+    u16_t in_read;       /* bytes of the first pbuf of line.in that were read already */
     bool connected, ended;
 } line;
 
@@ -81,7 +82,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
             return FED_OK;
         }
         if (now_ms >= tcp->moved_ms + tcp->patience_ms) {
-            return fail(tcp, FED_ETIMEOUT, "no byte came or went");
+            return fail(tcp, FED_ETIMEOUT, "timed out: no byte came or went");
         }
         board_doze();
     }
@@ -106,7 +107,7 @@ fed_status fedclient_tcp_connect(fedclient_tcp *tcp, const char *host, const cha
     }
     line.pcb = tcp_new();
     if (line.pcb == NULL) {
-        return fail(tcp, FED_ENET, "no memory for a connection");
+        return fail(tcp, FED_ENET, "out of memory for a connection");
     }
     tcp_err(line.pcb, on_error);
     tcp_recv(line.pcb, on_received);
@@ -159,7 +160,7 @@ int fedclient_tcp_send(void *user, const unsigned char *src, size_t len) {
     return (int)n;
 }
 
-/** Drop the first n bytes of what has come. */
+/** Drop the first n of the received bytes. */
 static void consume(u16_t n) {
     line.in_read = (u16_t)(line.in_read + n);
     if (line.in_read == line.in->len) {

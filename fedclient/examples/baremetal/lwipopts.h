@@ -3,8 +3,10 @@
 #ifndef LWIPOPTS_H
 #define LWIPOPTS_H
 
-#define NO_SYS                    1
-#define SYS_LIGHTWEIGHT_PROT      0 /* interrupts only count milliseconds */
+#define NO_SYS 1
+#define SYS_LIGHTWEIGHT_PROT                                                                       \
+    0 /* interrupts only count milliseconds, so no locks are
+                                       needed */
 #define LWIP_SOCKET               0
 #define LWIP_NETCONN              0
 #define LWIP_DHCP                 1
@@ -15,7 +17,7 @@
 #define LWIP_NETIF_TX_SINGLE_PBUF 0
 #define MEM_ALIGNMENT             4
 
-/* Memory: 6 KB for what is sent, 12 KB for what comes. */
+/* Memory: 6 KB for bytes to send, 12 KB for received bytes. */
 #define MEM_SIZE                           8192
 #define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
 #define TCP_MSS                            1460

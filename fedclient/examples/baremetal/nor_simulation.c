@@ -1,4 +1,5 @@
-/* A NOR flash, simulated in a file of the host: it outlives the emulator as a flash does power. */
+/* A NOR flash, simulated in a file of the host. Its content outlives the emulator, as a flash's
+ * outlives a power cut. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,16 @@
 enum {
     BLOCK = 4096,
     UNIT = 8,
-    PIECE = 16,         /* a program writes so many bytes at a time, so that a kill can tear it */
-    PIECE_ERASED = 256, /* an erase, likewise */
-    POWER_CUT = 42      /* the exit status */
+    PIECE = 16,         /* a program writes so many bytes at a time, so that killing the emulator
+                           can interrupt it */
+    PIECE_ERASED = 256, /* the same for an erase */
+    POWER_CUT = 42      /* exit status of the emulator after a simulated power cut */
 };
 
 typedef struct nor {
     int file;
     uint32_t programs, erases;
-    uint32_t cut_program, cut_erase; /* the calls in which power fails; 0: none */
+    uint32_t cut_program, cut_erase; /* the numbers of the calls in which power fails; 0: none */
 } nor;
 
 static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) {
@@ -25,7 +27,7 @@ static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) 
     return semihosting_read(flash->file, address, dst, len) ? FED_OK : FED_EIO;
 }
 
-/** Programming only clears bits. */
+/** Program some bytes. As in a real NOR flash, programming only clears bits. */
 static fed_status nor_program(void *user, uint32_t address, const void *src, size_t len) {
     nor *flash = user;
     const bool cut = ++flash->programs == flash->cut_program;

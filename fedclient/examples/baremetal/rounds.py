@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Let the board train through power cuts, and compare with a board without cuts: rounds.py PROGRAMS OUT ROUNDS
 
-PROGRAMS has fedserver, fedclientd and fedtrain. OUT has board/board.elf, and samples.py's data/. Both runs have the same task: a
-board in QEMU and a device on this machine, over TLS. The power of the second board fails at a moment of chance, in the middle of a
-program of its flash, and in the middle of an erase. Then both coordinators must have the same model, to the bit: an update that was
-lost or counted twice, or a residual that was lost, would change it. What the board's memory holds goes to OUT/memory.txt.
+PROGRAMS has fedserver, fedclientd and fedtrain. OUT has board/board.elf, and the folder data/ that samples.py made. Both
+runs have the same task: a board in QEMU and a device on this machine, over TLS. The power of the second board fails three times: at a random moment, in the
+middle of programming its flash, and in the middle of an erase. Then both coordinators must have the same model, to the bit: an update that was
+lost or counted twice, or a residual that was lost, would change it. The board's memory use is written to OUT/memory.txt.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -22,8 +22,8 @@ MODEL = "input 1x14x14 | conv 6 3x3 | maxpool 2 | dense 24 | relu | dense 10"
 TASK = {"name": "board", "model": MODEL, "codec_up": "sbc:p=0.05", "codec_down": "3lc:s=1+entropy", "local_steps": 20, "batch": 8,
         "optimizer": "sgd", "learning_rate": 0.1, "cohort": 2, "goal": 2, "minimum": 2, "deadline_s": 120}
 FLASH_BYTES = 64 * 4096
-POWER_CUT = 42   # how the simulated flash ends the emulator: nor_simulation.c
-LONGEST_S = 240  # of one start of the board
+POWER_CUT = 42   # the emulator's exit status after a simulated power cut: nor_simulation.c
+LONGEST_S = 240  # the emulator is killed after so many seconds
 
 
 def fail(text):
@@ -68,7 +68,7 @@ class Federation:
         return self.run("fedserver", "token", "--dir", "coordinator")
 
     def model(self):
-        """The bytes of the final model, and how many of the test pictures it knows."""
+        """The bytes of the final model, and the output of an evaluation on the test pictures."""
         self.run("fedserver", "export", "--dir", "coordinator", "model.safetensors")
         with open(f"{self.folder}/model.safetensors", "rb") as file:
             values = file.read()
@@ -98,7 +98,7 @@ class Board:
         self.said = []
 
     def listen(self, until=None):
-        """Read what the board says, to its end or to a line that begins so."""
+        """Read the board's output, to its end or to a line that begins with the text until."""
         for line in self.process.stdout:
             self.said.append(line.strip())
             if until is not None and line.startswith(until):
@@ -122,14 +122,14 @@ def undisturbed(federation):
 
 
 def through_cuts(federation):
-    """Three cuts, and the start after which the task ends."""
+    """Run the board through three power cuts, and then to the end of the task."""
     board = Board(federation)
     board.listen("round 1: counted")
     time.sleep(random.uniform(0, 1.5))
     board.process.send_signal(signal.SIGKILL)
     board.listen()
-    print(f"cut 1: killed at a moment of chance, after {len(board.counted())} updates")
-    # A round takes about 250 programs and 15 erases.
+    print(f"cut 1: killed at a random moment, after {len(board.counted())} updates")
+    # A round takes about 250 programs and 15 erases of the flash.
     for number, cut in ((2, f"program:{random.randint(20, 250)}"), (3, f"erase:{random.randint(2, 15)}")):
         board = Board(federation, cut)
         board.expect(POWER_CUT, f"a board whose power fails in {cut}")
@@ -151,7 +151,7 @@ def main(programs, out, rounds):
     board, values, told = run(programs, out, "cuts", rounds, through_cuts)
     print("\n".join(board.said[-3:]))
     if values != wanted:
-        fail("after three power cuts the model is another: an update or a residual was lost, or counted twice")
+        fail("after three power cuts the model differs from that without cuts: an update or a residual was lost, or counted twice")
     with open(f"{out}/memory.txt", "w", encoding="utf-8") as file:
         file.write(board.said[-1] + "\n")
     print(f"after three power cuts and {rounds} rounds the model has the same bits as without cuts\n{told}")

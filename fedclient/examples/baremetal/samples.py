@@ -2,7 +2,7 @@
 """Make the data of the board and of its companion from MNIST, at half the size: samples.py MNIST_DIR OUT_DIR COUNT
 
 OUT_DIR/samples.c  the first COUNT pictures, for the board's flash
-OUT_DIR/board      the same pictures as files, for a program that plays the board's part
+OUT_DIR/board      the same pictures as files, for a program that trains in the board's place
 OUT_DIR/companion  the next 4 * COUNT pictures, for a device on the host; and all test pictures, at half the size too
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,7 @@ SIDE = 14
 
 
 def read_idx(path):
-    """The pictures of 28 * 28 bytes, or the labels, of a file."""
+    """The bytes of an IDX file after its head: pictures of 28 * 28 bytes, or labels."""
     with open(path, "rb") as file:
         data = file.read()
     dimensions = data[3]
@@ -22,7 +22,7 @@ def read_idx(path):
 
 
 def half(pictures, k):
-    """Picture k with each 2 * 2 pixels' mean as one."""
+    """Picture k at half the size: each pixel is the mean of 2 * 2 pixels."""
     at = pictures[k * 784:(k + 1) * 784]
     return bytes((at[56 * y + 2 * x] + at[56 * y + 2 * x + 1] + at[56 * y + 28 + 2 * x] + at[56 * y + 29 + 2 * x]) // 4
                  for y in range(SIDE) for x in range(SIDE))

@@ -1,4 +1,4 @@
-/* Semihosting calls of a Cortex-M: a breakpoint that the emulator answers. */
+/* Semihosting calls of a Cortex-M: a breakpoint instruction that the emulator answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/examples/baremetal/semihosting.h"
 

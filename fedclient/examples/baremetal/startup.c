@@ -1,4 +1,4 @@
-/* From reset to main: vectors, memory, the C library's needs. */
+/* From reset to main: the vector table, memory, and functions that the C library needs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ void reset(void);
 
 enum { PAINT = 0x5AA55AA5, VECTORS = 16 };
 
-/** Bytes of the stack that nobody has ever written to. */
+/** The number of bytes of the stack that were never written to. */
 static size_t stack_untouched(void) {
     const uint32_t *at = stack_low;
     while (at < stack_top && *at == PAINT) {
@@ -70,7 +70,7 @@ __attribute__((section(".vectors"), used)) static void (*const vectors[VECTORS])
     fault,
     [15] = board_tick};
 
-/* -- what the C library asks for -- */
+/* -- functions that the C library calls -- */
 
 static int put_char(char c, FILE *file) {
     static char line[128];
@@ -98,7 +98,7 @@ void _exit(int status) {
     semihosting_exit(status);
 }
 
-/* -- what the trainer asks for where data lie in files: there are none -- */
+/* -- a function that the trainer calls for mapped files, of which there are none -- */
 
 void fed_file_unmap(const uint8_t *data, size_t len) {
     (void)data;

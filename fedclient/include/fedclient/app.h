@@ -1,5 +1,5 @@
-/* A client with all that it stands on, for apps and for bindings to other languages: its state in a
- * folder, HTTPS, and an end from any thread. */
+/* A client with its platform and transport, for apps and for bindings to other languages: its
+ * state is in a folder, it uses HTTPS, and any thread can stop it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APP_H
 #define FEDCLIENT_APP_H
@@ -28,23 +28,22 @@ typedef struct fedclient_app fedclient_app;
 /**
  * Open a platform in the folder `state` (fedclient_platform_posix_open), the first transport of
  * this build, and a client on both.
- *
  * options  as for fedclient_open. Platform and transport must be NULL. The texts and the log are
- *          copied, so that nothing but `user`, and the log's, must outlive the call
+ *          copied; what the two `user` pointers, of options and log, point to must outlive the app
  * ca_pem   PEM text: only these CA certificates are trusted
  *
  * Errors those of fedclient_platform_posix_open, fedclient_transport_open and fedclient_open
  */
 fed_status fedclient_app_open(const fedclient_options *options, const char *ca_pem,
                               const char *state, fedclient_app **app, fed_error *err) FED_CHECKED;
-/** NULL is allowed. */
+/** Close client, transport and platform. app may be NULL. */
 void fedclient_app_close(fedclient_app *app);
 
 /** The client, for the functions of fedclient/fedclient.h. The app closes it. */
 fedclient *fedclient_app_client(fedclient_app *app);
 
-/** From any thread: end what the client does now, and all that it begins later, with FED_ECANCELED.
- * A request ends within a second. A training callback is told by fedclient_round_wanted. */
+/** From any thread: make the client's running call, and all later ones, end with FED_ECANCELED. A
+ * request ends within a second. A training callback learns it from fedclient_round_wanted. */
 void fedclient_app_stop(fedclient_app *app);
 bool fedclient_app_stopped(const fedclient_app *app);
 

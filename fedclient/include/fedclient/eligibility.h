@@ -23,7 +23,7 @@ typedef struct fedclient_conditions {
 
     /* for the library only: busctl's last answers, and their time (fed_clock_monotonic_ms) */
     char metered[16], unused[16];
-    int64_t asked_ms; /* 0: never */
+    int64_t asked_ms; /* 0: not asked yet */
 } fedclient_conditions;
 
 /** Read any of "charging,unmetered,idle,file:PATH", separated by commas, into zeroed conditions.

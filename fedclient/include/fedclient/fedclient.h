@@ -37,18 +37,18 @@ typedef struct fedclient fedclient;
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
     const fed_arch *arch; /* the same model, parsed */
-    uint32_t round;       /* 0 in an evaluation; an asynchronous round may come again */
+    uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* of the model */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
      * for a task, such as an optimizer's state, has as many places for it. A slot may get another
      * task: note the task's number, too. */
     unsigned slot;
-    /* Training: its number. A device's numbers only grow. A number comes again until its training
-     * is stored, and then never. So a callback that sees a larger number knows that what it made
-     * under the smaller one is stored. Evaluation: 0. */
+    /* The number of this training; 0 in an evaluation. The library repeats a number until the
+     * training is stored, and then uses a larger one. So a callback that sees a larger number knows
+     * that the training with the smaller number is stored. */
     uint64_t number;
-    /* Training: what this device trained last for this task is not counted yet. It goes with this
-     * training. */
+    /* Training only: the coordinator has not counted all that this device trained before for this
+     * task. The rest is added to this training. */
     bool owes;
     /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
@@ -92,7 +92,7 @@ void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint3
 /**
  * Report a metric of the program's own beside the loss: "f1", "energy_mj", "val/auc". Call this
  * function in the callback. The metric travels with the update or with the evaluation. The
- * coordinator shows of each name a round's mean, least and greatest value, on its page and in its
+ * coordinator shows a round's mean, least and greatest value of each name on its page and in its
  * files (docs/protocol.md#custom-metrics). A name that is set again gets the new value.
  *
  * name    1 to 31 letters, digits, '_', '-', '.' and '/'; at most 16 names a round
@@ -113,8 +113,8 @@ fed_status fedclient_round_metric(const fedclient_round *round, const char *name
  * or does not exist yet. Nor is it called for a codec without feedback, such as float32, which
  * sends every value.
  *
- * sent    float32[count]. It lies in round->values, so it takes no memory; round->values hold the
- *         model again when this function returns
+ * sent    float32[count], in the memory of round->values, which holds the model again when this
+ *         function returns
  * Crash   after a crash visit is called again with the same values, until the training is durable
  * Errors  FED_EFORMAT the stored message is damaged; the platform's errors. End the callback then
  */
@@ -125,20 +125,21 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
 /**
  * For a device that is a cluster: tell the coordinator, for its page, what the workers behind this
  * device do now. Call this function in a training callback, about once a second. It sends one
- * request, and waits for its answer. An older coordinator takes no such message: then nothing is
- * sent. One that is not as old takes no computes_on: then this function clears them.
+ * request, and waits for its answer. If the coordinator is too old for such a message, nothing is
+ * sent. If it is too old only for the field computes_on, this function clears that field.
  *
  * group   task and round are filled in
- * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; those of the line (FED_ENET
- *         and the like), and *err says why. They are no reason to end the training
+ * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; FED_ENET and other errors of
+ *         the transport. No error of this function is a reason to end the training
  */
 fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker_group *group,
                                         fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {
-    /** The coordinator's front: "https://host:8443". Or several addresses of the same coordinator,
-     * separated by commas: its devices' port is the same at each. Each device begins at one of
-     * them. Where nobody answers, or the answer is 5xx, the next try is at the next address. */
+    /** The address of the coordinator's front: "https://host:8443". Or several addresses of the
+     * same coordinator, separated by commas, which all have the same port for devices. Each device
+     * begins at one of them. If nobody answers, or the answer is 5xx, the next try is at the next
+     * address. */
     const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
@@ -165,10 +166,10 @@ typedef struct fedclient_options {
     fed_status (*may_train)(void *user, fed_error *err);
     /**
      * Optional: memory for round->values, for a program whose language may keep a reference to it
-     * after the callback. len bytes, aligned as malloc's; content arbitrary. It stays the
-     * program's, who keeps it until fedclient_step returns; the library never frees it. Called
-     * before `train`, once for each call of that. NULL returned: FED_ENOMEM. Not called with a
-     * platform that has memory of its own (fedclient/memory_store.h).
+     * after the callback. Returns len bytes, aligned as malloc's, with any content; NULL makes the
+     * step fail with FED_ENOMEM. The memory belongs to the program, which must keep it until
+     * fedclient_step returns; the library never frees it. Called once before each call of `train`.
+     * Not called with a platform that has memory of its own (fedclient/memory_store.h).
      */
     void *(*room)(void *user, size_t len);
     /** Called by fedclient_round_progress. NULL: not called. */
@@ -186,9 +187,9 @@ typedef struct fedclient_options {
      * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all
      * downloads come from the coordinator. */
     fedclient_transport *downloads;
-    /** For how many tasks side by side this device keeps a model and what it owes, up to FED_SLOTS;
-     * 0: 1. Each takes as much of the store as one; memory holds one at a time. With one slot the
-     * coordinator leaves the device with one task until that ends. */
+    /** For how many tasks this device keeps a model and a residual at the same time, from 1 to
+     * FED_SLOTS; 0 is the same as 1. The store needs room for all of them, memory for one at a
+     * time. With one slot the coordinator gives the device no other task until its task ends. */
     unsigned slots;
 } fedclient_options;
 
@@ -201,13 +202,14 @@ void fedclient_close(fedclient *client);
 /** Does the client have a certificate? */
 int fedclient_enrolled(const fedclient *client);
 
-/** How many steps in a row have failed for a passing reason. Waits grow with this number. A program
- * that keeps the number over a restart, and sets it again, keeps the length of its waits. */
+/** How many steps in a row have failed for a reason that may pass. Waits grow with this number. A
+ * program may store the number and set it again after a restart, so that its waits stay long. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
-/** How long the library waits after the n-th failure in a row, n from 1, drawn from rng: 200 ms to
- * 60 s, and up to told_ms where the coordinator answered the last check-in with a longer wait than
- * that. For a program that plans the waits of many clients itself, such as a simulator. */
+/** Draw from rng how long the library waits after the n-th failure in a row (failures = n, from
+ * 1): 200 ms to 60 s. If told_ms, the wait that answered the last check-in, is longer than 60 s,
+ * up to told_ms. For a program that plans the waits of many clients itself, such as a simulator.
+ */
 uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng);
 
 /**
@@ -228,11 +230,11 @@ const char *fedclient_device(const fedclient *client);
 
 typedef enum fedclient_outcome {
     FEDCLIENT_WAITED = 0,    /* nothing to do yet (event.reason says why) */
-    FEDCLIENT_COUNTED = 1,   /* trained, uploaded, acknowledged */
-    FEDCLIENT_REFUSED = 2,   /* uploaded, not counted: the update is back in the residual */
+    FEDCLIENT_COUNTED = 1,   /* the update was uploaded and counted */
+    FEDCLIENT_REFUSED = 2,   /* the update was uploaded, not counted: it stays in the residual */
     FEDCLIENT_EVALUATED = 3, /* measured a model and reported it */
     FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
-    FEDCLIENT_RETRY = 5,     /* network or coordinator failed; *err says how; nothing is lost */
+    FEDCLIENT_RETRY = 5,     /* network or coordinator failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
     FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. Its slot is given back */
@@ -246,26 +248,26 @@ typedef struct fedclient_event {
                                 * answer, or a back-off with jitter */
     float loss;                /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
-    bool regression;           /* EVALUATED: a model with mse, where correct means nothing */
-    uint64_t task;             /* of the event; 0: none */
+    bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */
+    uint64_t task;   /* of the event; 0: none */
 } fedclient_event;
 
 /**
  * One step of the client: send the pending update, or check in and do what the coordinator asks
  * (download, train, upload). Blocks for as long as that takes.
  *
- * Returns FED_OK with *event filled in, also after a failure that will pass. *err then has the
+ * Returns FED_OK with *event filled in, also after a failure that may pass. *err then has the
  * reason of RETRY, DECLINED, LATE and PAUSED. After any error the residual is kept, and the next
  * step continues from the stored state.
  *
  * Errors, which need a person:
- *   FED_EAUTH      the certificate is unknown, revoked or expired. A device without a person may
- *                  ask again after event->wait_ms, about 4 hours: the operator may have changed it
+ *   FED_EAUTH      the certificate is unknown, revoked or expired. An unattended device may call
+ *                  again after event->wait_ms, about 4 hours: the operator may have admitted it
  *   FED_EFORMAT    the stored state is damaged, or the coordinator's answer can't be read
  *   FED_EVERSION   the coordinator speaks another protocol
  *   FED_EIO, FED_ENOSPC  from the platform
  *   FED_ECANCELED  the transport was told to stop
- *   or the training callback's own
+ *   or an error of the training callback
  */
 fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *err) FED_CHECKED;
 

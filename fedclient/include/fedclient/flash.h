@@ -18,13 +18,12 @@ enum {
 
 /**
  * What a port gives the store: part of a NOR flash, and three functions. Addresses begin with 0.
- * The store programs each unit once after an erase, so flash with ECC will do. It erases a block
- * just before it writes there, whatever an interrupted erase has left.
- */
+ * The store programs each unit only once after an erase, as flash with ECC demands. It erases each
+ * block just before it writes there, so the leftovers of an interrupted erase do no harm. */
 typedef struct fedclient_flash {
     void *user;           /* the first argument of each function */
-    uint32_t block_bytes; /* what is erased at a time: a multiple of 256, at least 512 */
-    uint32_t blocks;      /* how many: at least 4 */
+    uint32_t block_bytes; /* bytes erased at a time: a multiple of 256, at least 512 */
+    uint32_t blocks;      /* number of blocks: at least 4 */
     uint32_t unit_bytes;  /* program takes multiples of this: a power of two, up to 64 */
 
     /** Copy len bytes from the flash to dst. */
@@ -42,10 +41,11 @@ typedef struct fedclient_flash {
  *
  * Power loss   at any instant, also within program or erase, leaves the old value or the new one
  * Wear         blocks are erased in turn, so all wear alike
- * Room         a value is put if it fits beside all values, its own old one too, with once more
- *              the largest, three blocks, and a block for each value; else FED_ENOSPC
- * Memory       about 1.3 KB; a value that is read is the caller's
- * Errors       FED_EINVAL a geometry as above is not; FED_ENOMEM; those of `read`
+ * Room         a put needs free room for the new value beside all stored values, the key's old one
+ *              included. Reserved are the size of the largest value, three blocks, and a block for
+ *              each value. FED_ENOSPC: there is less room
+ * Memory       about 1.3 KB; the memory of a value that "get" returns is the caller's
+ * Errors       FED_EINVAL a size in *flash is not allowed; FED_ENOMEM; those of `read`
  */
 fed_status fedclient_platform_flash_open(const fedclient_flash *flash, fedclient_platform *platform,
                                          fed_error *err) FED_CHECKED;

@@ -1,5 +1,5 @@
-/* Stores that are nothing but this process's memory: what they can do beyond fedclient/platform.h.
- * For simulators and tests. A port to a device needs none of it. */
+/* Additional functions of stores in this process's memory, beyond fedclient/platform.h. They are
+ * for simulators and tests. A port to a device needs none of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_MEMORY_STORE_H
 #define FEDCLIENT_MEMORY_STORE_H
@@ -16,28 +16,30 @@ FED_API_BEGIN
  * can be damaged, must leave platform->memory NULL. fedclient/platforms/memory/ is an example.
  */
 struct fedclient_memory {
-    /** Memory for a value or for scratch, aligned as malloc's, content arbitrary. NULL: there is
-     * none left. */
+    /** Return memory for a value or for scratch, aligned as malloc's, with any content. NULL: out
+     * of memory. */
     void *(*room)(void *user, size_t len);
 
-    /** Take back memory of `room` that was not given. */
+    /** Free memory of `room` that was not handed over with "give". */
     void (*leave)(void *user, void *room);
 
-    /** As put, of the first len bytes of memory of `room`, which belongs to the store from then on.
-     * After a failure it still belongs to the caller. */
+    /** As put, with the first len bytes of memory that `room` returned. The memory belongs to the
+     * store from then on; after a failure it still belongs to the caller. */
     fed_status (*give)(void *user, const char *key, void *room, size_t len, fed_error *err);
 
-    /** As get, but in place. The caller reads *data until the key's next put, give or drop. */
+    /** As get, but without a copy: *data is the store's memory, valid until the key's next put,
+     * give or drop. */
     fed_status (*lend)(void *user, const char *key, const uint8_t **data, size_t *len,
                        fed_error *err);
 
-    /** As lend, but the caller may change the bytes: a change is stored at once and for good. A
+    /** As lend, but the caller may change the bytes, which changes the stored value at once. A
      * store with this function must not fail in a put that is no longer than the stored value.
-     * NULL: not offered. */
+     * NULL: the store has no such function. */
     fed_status (*edit)(void *user, const char *key, uint8_t **data, size_t *len, fed_error *err);
 
-    /** Store for key a value that any device of this process has given for the same key, and that
-     * begins with head[len]. FED_ENOTFOUND: there is none. NULL: not offered. */
+    /** If any device of this process has given a value for the same key that begins with head[len],
+     * store that value for key here, too. FED_ENOTFOUND: there is none. NULL: the store has no such
+     * function. */
     fed_status (*adopt)(void *user, const char *key, const void *head, size_t len);
 };
 

@@ -20,8 +20,8 @@ FED_API_BEGIN
  *     ...
  *     fedclient_platform_posix_close(&platform);
  *
- * On a board whose store is a NOR flash, fedclient/flash.h makes it of three functions. Elsewhere
- * fill in a fedclient_platform with five functions. Keys are short words that can be file
+ * On a board with NOR flash, fedclient/flash.h makes a platform from three functions of the port.
+ * Elsewhere fill in a fedclient_platform with five functions. Keys are short words that can be file
  * names ("residual", "key.pem"). Each call may block; none may call back into the library. The
  * library calls a platform from one thread at a time.
  */
@@ -51,8 +51,8 @@ typedef struct fedclient_platform {
     /** Delete a value. FED_OK too if the key has none. */
     fed_status (*drop)(void *user, const char *key, fed_error *err);
 
-    const fedclient_memory *memory; /* NULL. Only the stores of simulators and tests have more to
-                                     * offer: fedclient/memory_store.h */
+    /* NULL, except for stores of simulators and tests (fedclient/memory_store.h). */
+    const fedclient_memory *memory;
 } fedclient_platform;
 
 /** POSIX: one file a key under `directory`, which is made if missing, mode 0700. put is
@@ -62,8 +62,8 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
                                          fed_error *err) FED_CHECKED;
 void fedclient_platform_posix_close(fedclient_platform *platform);
 
-/** In this process's memory, for simulations and tests. The values live until it is closed, across
- * any number of clients that are opened on it. */
+/** Open a platform in this process's memory, for simulations and tests. It keeps its values until
+ * it is closed; any number of clients may be opened on it, one after the other. */
 fed_status fedclient_platform_memory_open(fedclient_platform *platform, fed_error *err) FED_CHECKED;
 void fedclient_platform_memory_close(fedclient_platform *platform);
 

@@ -18,7 +18,7 @@ FED_API_BEGIN
 /** A request body. The transport reads it in pieces, so a body can come from a file. */
 typedef struct fedclient_body {
     void *user;
-    size_t size; /* all bytes; announced before they are sent */
+    size_t size; /* bytes of the whole body, sent as Content-Length */
     /** Put up to cap bytes into dst, and their number into *len. Called until `size` bytes were
      * read. A failure ends the request. */
     fed_status (*read)(void *user, void *dst, size_t cap, size_t *len);
@@ -27,24 +27,24 @@ typedef struct fedclient_body {
     const uint8_t *data;
 } fedclient_body;
 
-/** Which bytes of an answer are wanted, and which bytes came. So a download that broke off can
- * continue where it stopped. */
+/** Which bytes of an answer are wanted, and which bytes came. With a range, a download that broke
+ * off continues where it stopped. */
 typedef struct fedclient_range {
-    /* in: */
+    /* Filled in by the caller: */
     uint64_t first;  /* the first byte wanted (Range) */
     uint64_t most;   /* at most this many bytes; 0: to the end. Both 0: everything, no Range */
     uint64_t if_tag; /* only if the answer still has this tag (If-Range); 0: any tag */
-    /* out, after a 200 or a 206: */
+    /* Filled in by the transport after a 200 or a 206: */
     uint64_t begin; /* position of the first received byte in the whole answer */
     uint64_t total; /* bytes of the whole answer; 0: not known */
-    uint64_t tag;   /* its ETag, if that is 16 hex digits in quotes; 0: none */
+    uint64_t tag;   /* the answer's ETag, if it is 16 hex digits in quotes; 0: none */
 } fedclient_range;
 
 typedef struct fedclient_request {
-    fed_request kind;           /* what is asked for, as the URL's path says too */
+    fed_request kind;           /* which request it is; the URL's path says the same */
     const char *method;         /* "GET", "POST" */
     const char *url;            /* "https://host:port/path?query" */
-    const char *bearer;         /* sent as Authorization: Bearer; NULL for none */
+    const char *bearer;         /* a token, sent as Authorization: Bearer; NULL for none */
     const fedclient_body *body; /* NULL for none */
     fedclient_range *range;     /* NULL: everything is wanted */
     uint32_t *retry_after_s;    /* out: the answer's Retry-After; unchanged without one */
@@ -72,7 +72,7 @@ typedef struct fedclient_traffic {
  *                  bytes received are not HTTP/1.1 (a head above 16 KiB is not). The request may
  *                  have arrived
  *   FED_EAUTH      TLS refused one of the two certificates
- *   FED_ETIMEOUT   no byte moved for as long as the options' patience (plus hold_ms, for an answer)
+ *   FED_ETIMEOUT   no byte moved for the options' patience_ms (plus hold_ms, before an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
  *   FED_ECANCELED  the options' `stopped` returned true
  *   FED_EINVAL     the url does not begin with https:// (for caches: or http://)
@@ -98,7 +98,7 @@ typedef struct fedclient_transport {
     void (*disconnect)(void *user);
     /** Totals since the transport was opened. */
     void (*traffic)(void *user, fedclient_traffic *traffic);
-    /** NULL: nothing to close. */
+    /** Free the transport's resources. NULL: it has none. */
     void (*close)(void *user);
 } fedclient_transport;
 
@@ -110,9 +110,10 @@ typedef struct fedclient_transport_options {
     /** Called at least once a second; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
-    /** For fedclient_options.downloads. "curl" then also takes http:// and TLS 1.2. ca_pem may be
-     * NULL then: the system's CAs are trusted. An answer with less than 1,000 bytes a second for
-     * patience_ms ends with FED_ETIMEOUT. "mbedtls" needs ca_pem, and speaks https:// only. */
+    /** The transport is for fedclient_options.downloads. "curl" then also takes http:// and TLS
+     * 1.2, and with ca_pem NULL trusts the system's CAs. It ends an answer that brings less than
+     * 1,000 bytes a second for patience_ms with FED_ETIMEOUT. "mbedtls" needs ca_pem, and takes
+     * https:// only. */
     bool for_caches;
 } fedclient_transport_options;
 
@@ -125,7 +126,7 @@ typedef struct fedclient_transport_options {
  */
 fed_status fedclient_transport_open(const char *name, const fedclient_transport_options *options,
                                     fedclient_transport *transport, fed_error *err) FED_CHECKED;
-/** Safe on a zeroed transport. */
+/** Close a transport. A zeroed transport is allowed. */
 void fedclient_transport_close(fedclient_transport *transport);
 
 /** The name of the k-th transport that this build has; NULL after the last. */

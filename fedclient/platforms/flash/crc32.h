@@ -1,4 +1,4 @@
-/* CRC-32 as in Ethernet and zip, in pieces, with a table of 16 entries. */
+/* CRC-32 as in Ethernet and zip, computed piece by piece, with a table of 16 entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_CRC32_H
 #define FEDCLIENT_CRC32_H
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Go on with a CRC: crc is 0 at first, then what the last call returned. */
+/** Continue a CRC. crc is 0 at first, then the result of the last call. */
 static inline uint32_t flash_crc32(uint32_t crc, const void *data, size_t len) {
     static const uint32_t table[16] = {0x00000000, 0x1DB71064, 0x3B6E20C8, 0x26D930AC,
                                        0x76DC4190, 0x6B6B51F4, 0x4DB26158, 0x5005713C,

@@ -1,4 +1,4 @@
-/* The log of values in a NOR flash: see flash_log.h for its bytes and rules. */
+/* The log of values in a NOR flash. flash_log.h describes its bytes and its rules F1 to F5. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/platforms/flash/flash_log.h"
 
@@ -23,11 +23,12 @@ uint32_t flash_log_size(const flash_log *log, size_t len) {
     return ((uint32_t)len + FLASH_RECORD_HEAD + FLASH_RECORD_TAIL + unit - 1) / unit * unit;
 }
 
-/** The place n bytes further on. */
+/** The place n bytes after another place. */
 static flash_place after(const flash_log *log, flash_place place, uint32_t n) {
     const uint32_t payload = flash_log_payload(log);
     const uint32_t at = place.at - FLASH_BLOCK_HEAD + n;
-    const uint32_t blocks = at == 0 ? 0 : (at - 1) / payload; /* an end stays in its block */
+    const uint32_t blocks = at == 0 ? 0 : (at - 1) / payload; /* the end of a block counts as a
+                                                                 place of that block */
     return (flash_place){(place.block + blocks) % log->flash.blocks,
                          at - blocks * payload + FLASH_BLOCK_HEAD};
 }
@@ -36,7 +37,8 @@ static uint32_t address_of(const flash_log *log, flash_place place) {
     return place.block * log->flash.block_bytes + place.at;
 }
 
-/** How many bytes of a block lie from a place on. At an end, the place moves to the next block. */
+/** The number of bytes from a place to the end of its block. A place at the end of a block is first
+ * moved to the next block. */
 static uint32_t here(const flash_log *log, flash_place *place) {
     if (place->at == log->flash.block_bytes) {
         *place = (flash_place){(place->block + 1) % log->flash.blocks, FLASH_BLOCK_HEAD};
@@ -73,7 +75,8 @@ static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const
     return flash_crc32(0, dst, FLASH_RECORD_HEAD);
 }
 
-/** Read a record's head. False: there is none. *crc: of the head, for the tail. */
+/** Read a record's head. False: there is none. *crc becomes the CRC of the head, with which the
+ * tail's begins. */
 static bool unpack_head(const uint8_t src[FLASH_RECORD_HEAD], flash_value *value, uint32_t *crc) {
     fed_reader r;
     fed_reader_init(&r, src, FLASH_RECORD_HEAD);
@@ -95,7 +98,8 @@ static void pack_tail(uint8_t dst[FLASH_RECORD_TAIL], uint32_t crc) {
     fed_write_u32(&w, ~crc);
 }
 
-/** Read data and tail of a record; dst NULL: only check them. FED_EFORMAT: a wrong tail. */
+/** Read data and tail of a record. With dst NULL they are only checked. FED_EFORMAT: the tail is
+ * wrong. */
 static fed_status read_data(const flash_log *log, const flash_value *value, uint32_t crc,
                             uint8_t *dst) {
     uint8_t chunk[CHUNK], tail[FLASH_RECORD_TAIL], right[FLASH_RECORD_TAIL];
@@ -113,7 +117,8 @@ static fed_status read_data(const flash_log *log, const flash_value *value, uint
     return memcmp(tail, right, sizeof tail) == 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** The record at value->begin. FED_EFORMAT: there is none that counts. */
+/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no record
+ * that counts. */
 static fed_status read_record(const flash_log *log, flash_value *value) {
     uint8_t head[FLASH_RECORD_HEAD];
     uint32_t crc = 0;
@@ -139,7 +144,8 @@ flash_value *flash_log_find(flash_log *log, const char *key) {
     return NULL;
 }
 
-/** Take a record into account. Records come in the order in which they were written. */
+/** Note a record's value, or that it was dropped. Call this for all records in the order in which
+ * they were written. */
 static fed_status note(flash_log *log, const flash_value *value) {
     flash_value *known = flash_log_find(log, value->key);
     if (value->kind == FLASH_DROP) {
@@ -156,7 +162,8 @@ static fed_status note(flash_log *log, const flash_value *value) {
     return FED_OK;
 }
 
-/** Read a block's head. *sequence is 0 if it has none. *first: where its first record begins. */
+/** Read a block's head. *sequence becomes 0 if the block has none, and *first the place where its
+ * first record begins. */
 static fed_status read_block(const flash_log *log, uint32_t block, uint32_t *sequence,
                              uint32_t *first) {
     uint8_t head[FLASH_BLOCK_HEAD];
@@ -173,7 +180,7 @@ static fed_status read_block(const flash_log *log, uint32_t block, uint32_t *seq
     return FED_OK;
 }
 
-/** The block that was begun last. */
+/** Find the block that was begun last. */
 static fed_status find_last(flash_log *log, uint32_t *last) {
     uint32_t newest = 0, sequence = 0, first = 0;
     *last = log->flash.blocks - 1;
@@ -188,7 +195,8 @@ static fed_status find_last(flash_log *log, uint32_t *last) {
     return FED_OK;
 }
 
-/** Take into account the records that begin in a block. The head is then after the last one. */
+/** Note the values of the records that begin in a block. log->head is then after the last of them.
+ */
 static fed_status mount_block(flash_log *log, uint32_t block) {
     uint32_t sequence = 0;
     flash_value value = {.begin.block = block};
@@ -221,7 +229,7 @@ static fed_status is_blank(const flash_log *log, flash_place place, bool *blank)
     return FED_OK;
 }
 
-/** Nothing more goes into the head's block: what follows there may be half-programmed. */
+/** Write nothing more into the head's block, whose rest may be partly programmed. */
 static void leave_block(flash_log *log) {
     log->head.at = log->flash.block_bytes;
 }
@@ -243,7 +251,7 @@ fed_status flash_log_mount(flash_log *log) {
 
 /* -- writing -- */
 
-/** Program what is staged. All of it lies in one page. */
+/** Program the bytes that are staged, all of which lie in one page. */
 static fed_status flush(flash_log *log) {
     const flash_place begin = {log->write.block, log->write.at - log->staged};
     const uint32_t len = log->staged;
@@ -252,8 +260,8 @@ static fed_status flush(flash_log *log) {
                     : log->flash.program(log->flash.user, address_of(log, begin), log->page, len);
 }
 
-/** Erase the next block, and begin it with its head. A record that goes on there has `carried`
- * bytes left. */
+/** Erase the next block, and write its head. carried: the bytes that are left of a record that
+ * continues in the block. */
 static fed_status begin_block(flash_log *log, uint32_t carried) {
     uint8_t head[FLASH_BLOCK_HEAD];
     fed_writer w;
@@ -294,7 +302,8 @@ static fed_status push(flash_log *log, const void *src, uint32_t len) {
     return FED_OK;
 }
 
-/** Begin a record of `size` bytes. Its block is made now, so that *value knows its place. */
+/** Begin a record of `size` bytes. If it begins in a new block, the block is begun now, so that
+ * value->begin is known. */
 static fed_status begin_record(flash_log *log, uint32_t size, flash_value *value) {
     log->write = log->head;
     log->left = size;
@@ -306,7 +315,7 @@ static fed_status begin_record(flash_log *log, uint32_t size, flash_value *value
     return FED_OK;
 }
 
-/** Program the rest, read the record back, and let it count. */
+/** Program the rest of the record, read it back to check it, and move the head behind it. */
 static fed_status end_record(flash_log *log, const flash_value *value) {
     uint8_t padding[FEDCLIENT_FLASH_UNIT];
     flash_value written = *value;
@@ -340,7 +349,7 @@ fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, co
     memcpy(value.key, key, strlen(key) + 1);
     const fed_status status = write_record(log, &value, data);
     if (status != FED_OK) {
-        leave_block(log); /* F5 */
+        leave_block(log); /* rule F5 of flash_log.h */
         return status;
     }
     return note(log, &value);
@@ -348,8 +357,8 @@ fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, co
 
 /* -- room -- */
 
-/** How far a value lies before the head, from the other side: 1 is the next block. A value that
- * begins in the head's block is the farthest. */
+/** How many blocks after the head a value's block comes in the ring: 1 is the next block, which is
+ * the oldest. A value that begins in the head's own block has the largest distance. */
 static uint32_t distance(const flash_log *log, const flash_value *value) {
     const uint32_t blocks = log->flash.blocks;
     return (value->begin.block + blocks - log->head.block - 1) % blocks + 1;

@@ -1,4 +1,4 @@
-/* A log of named values in a NOR flash: where each value lies, and how records are written. */
+/* A log of named values in a NOR flash: where each value is, and how records are written. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_FLASH_LOG_H
 #define FEDCLIENT_FLASH_LOG_H
@@ -18,17 +18,17 @@
  *
  * F1  A record counts once its tail is right. The tail is programmed last.
  * F2  Of two records with a key the later one counts.
- * F3  A block is erased only when no value lies there, and only to be written at once.
- * F4  Blocks are written in the ring's order. So a record that says "dropped" needs no copy: when
- *     its block is erased, the blocks with what was dropped have been.
- * F5  After an interruption writing goes on in the block after the last record that counts. What
- *     was written in between takes no room, however often power fails.
+ * F3  A block is erased only when it holds no value, and only to be written at once.
+ * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
+ *     its block is erased, the older blocks with the dropped value were erased before.
+ * F5  After an interruption, writing continues in the block after the last record that counts. So
+ *     unfinished records take no more room however often power fails.
  */
 enum { FLASH_BLOCK_HEAD = 64, FLASH_RECORD_HEAD = 64, FLASH_RECORD_TAIL = 8 };
 
 typedef enum flash_kind { FLASH_PUT = 1, FLASH_DROP = 2 } flash_kind;
 
-/** A byte of the log. at == block_bytes: the end of the block. */
+/** A place in the log: a byte of a block. at == block_bytes: the end of the block. */
 typedef struct flash_place {
     uint32_t block, at;
 } flash_place;
@@ -43,40 +43,41 @@ typedef struct flash_value {
 
 typedef struct flash_log {
     fedclient_flash flash;
-    flash_value value[FEDCLIENT_FLASH_KEYS]; /* in no order */
+    flash_value value[FEDCLIENT_FLASH_KEYS]; /* in any order */
     size_t count;
     flash_place head; /* where the next record begins */
     uint32_t next_sequence;
-    /* While a record is written: */
+    /* Used while a record is written. */
     flash_place write;                  /* where the next byte goes */
-    uint32_t left;                      /* bytes of the record that still come */
-    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before `write` that are not programmed yet */
-    uint32_t staged;                    /* how many */
+    uint32_t left;                      /* bytes of the record that are not written yet */
+    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before the place `write` that are not programmed
+                                           yet */
+    uint32_t staged;                    /* number of bytes in page */
 } flash_log;
 
 /** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read;
- * FED_EFORMAT more keys than there is room for. */
+ * FED_EFORMAT more than FEDCLIENT_FLASH_KEYS keys. */
 fed_status flash_log_mount(flash_log *log) FED_CHECKED;
 
-/** The value of a key; NULL: none. */
+/** The value of a key; NULL if there is none. */
 flash_value *flash_log_find(flash_log *log, const char *key);
 
-/** Bytes that a record of this much data takes. */
+/** The bytes that a record with len bytes of data takes. */
 uint32_t flash_log_size(const flash_log *log, size_t len);
 
-/** Bytes that records may take until the next block with a value in it. */
+/** The bytes that records may take before a block with a value would have to be erased. */
 uint32_t flash_log_room(const flash_log *log);
 
-/** Bytes of records that a block holds. */
+/** The bytes of records that fit into a block. */
 uint32_t flash_log_payload(const flash_log *log);
 
 /** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO: the
- * flash keeps other bytes than were written; else the flash's own errors. */
+ * bytes read back differ from those written; other errors are those of the flash's functions. */
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;
 
-/** Copy the oldest value to the head: that gives room. Errors: as flash_log_append; FED_ENOSPC
- * there is no room for the copy; FED_ENOTFOUND no value. */
+/** Copy the oldest value to the head, so that its block can be erased. Errors: as flash_log_append;
+ * FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
 fed_status flash_log_clean(flash_log *log) FED_CHECKED;
 
 /** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */

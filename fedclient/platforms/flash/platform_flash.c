@@ -18,15 +18,18 @@ static int64_t flash_monotonic_ms(void *user) {
 
 static fed_status check_key(const char *key, fed_error *err) {
     if (key[0] == '\0' || strlen(key) > FEDCLIENT_FLASH_KEY) {
-        return fed_fail(err, FED_EINVAL, "\"%.60s\" can't be the name of a stored value", key);
+        return fed_fail(
+            err, FED_EINVAL,
+            "\"%.60s\" can't be the name of a stored value in the flash: it is empty or too long",
+            key);
     }
     return FED_OK;
 }
 
 /* -- room -- */
 
-/** Bytes that must stay free, so that each value can be copied even if power fails again and again:
- * the largest record, and a block for each value, whose rest a failure wastes. */
+/** The bytes that must stay free, so that all values can be copied even if power fails repeatedly:
+ * the largest record, and a block for each value, since a failure wastes the rest of a block. */
 static uint64_t reserve(const flash_log *log, uint32_t size) {
     uint64_t largest = size;
     for (size_t k = 0; k < log->count; k++) {
@@ -36,7 +39,7 @@ static uint64_t reserve(const flash_log *log, uint32_t size) {
     return largest + (log->count + 2) * (uint64_t)flash_log_payload(log);
 }
 
-/** Would a record fit if the log were tidy? */
+/** Would a record fit if all values were moved together? */
 static bool can_fit(const flash_log *log, uint32_t size) {
     uint64_t taken = size + reserve(log, size) + flash_log_payload(log);
     for (size_t k = 0; k < log->count; k++) {
@@ -45,7 +48,8 @@ static bool can_fit(const flash_log *log, uint32_t size) {
     return taken <= (uint64_t)log->flash.blocks * flash_log_payload(log);
 }
 
-/** Make room for a record. Twice around the ring is as tidy as the log gets. */
+/** Make room for a record by copying old values to the head. After two rounds through all values,
+ * more copies would give no more room. */
 static fed_status make_room(flash_log *log, uint32_t size) {
     const size_t most = 2 * log->count + 2;
     for (size_t k = 0; k < most && flash_log_room(log) < size + reserve(log, size); k++) {
@@ -71,8 +75,10 @@ static fed_status flash_put(void *user, const char *key, const void *data, size_
         return no_room(log, key, len, err);
     }
     if (flash_log_find(log, key) == NULL && log->count == FEDCLIENT_FLASH_KEYS) {
-        return fed_fail(err, FED_ENOSPC, "no place for \"%s\": the store already has %d values",
-                        key, FEDCLIENT_FLASH_KEYS);
+        return fed_fail(
+            err, FED_ENOSPC,
+            "the flash can't store \"%s\": it already has %d values, the most it can hold", key,
+            FEDCLIENT_FLASH_KEYS);
     }
     fed_status status = make_room(log, flash_log_size(log, len));
     if (status == FED_OK) {
@@ -96,7 +102,7 @@ static fed_status flash_get(void *user, const char *key, uint8_t **data, size_t 
     }
     uint8_t *copy = malloc((size_t)value->len + 1);
     if (copy == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to read \"%s\" (%u bytes)", key,
+        return fed_fail(err, FED_ENOMEM, "out of memory while reading \"%s\" (%u bytes)", key,
                         (unsigned)value->len);
     }
     const fed_status status = flash_log_read(log, value, copy);
@@ -144,13 +150,15 @@ fed_status fedclient_platform_flash_open(const fedclient_flash *flash, fedclient
     }
     flash_log *log = calloc(1, sizeof *log);
     if (log == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a client's store");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a client's store in flash");
     }
     log->flash = *flash;
     const fed_status status = flash_log_mount(log);
     if (status != FED_OK) {
         free(log);
-        return fed_fail(err, status, "the flash can't be read, or holds what is not this store's");
+        return fed_fail(
+            err, status,
+            "the flash can't be read, or holds other data than a client's store: erase it");
     }
     *platform = (fedclient_platform){.user = log,
                                      .unix_ms = flash_unix_ms,

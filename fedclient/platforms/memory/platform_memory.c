@@ -1,4 +1,4 @@
-/* The memory platform: a store that lives as long as its process, for simulations and tests. */
+/* The memory platform: a store that is lost when its process ends, for simulations and tests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 typedef struct memory_value {
     struct memory_value *next;
     uint8_t *data;
-    size_t len, cap; /* the block is kept when a smaller value replaces a larger one */
+    size_t len, cap; /* the block's size; a smaller value is stored in the same block */
     char key[];
 } memory_value;
 
 typedef struct memory_store {
-    memory_value *first; /* a handful: a list is enough */
+    memory_value *first; /* a list, since a store has only a few values */
 } memory_store;
 
 static memory_value **find(memory_store *store, const char *key) {
@@ -60,7 +60,8 @@ static fed_status memory_put(void *user, const char *key, const void *data, size
         if (*at == NULL) {
             free(value);
         }
-        return fed_fail(err, FED_ENOMEM, "no memory to store \"%s\" (%zu bytes)", key, len);
+        return fed_fail(err, FED_ENOMEM, "out of memory while storing \"%s\" (%zu bytes)", key,
+                        len);
     }
     if (len > 0) {
         memcpy(value->data, data, len);
@@ -78,7 +79,8 @@ static fed_status memory_get(void *user, const char *key, uint8_t **data, size_t
     }
     uint8_t *copy = malloc(value->len + 1);
     if (copy == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to read \"%s\" (%zu bytes)", key, value->len);
+        return fed_fail(err, FED_ENOMEM, "out of memory while reading \"%s\" (%zu bytes)", key,
+                        value->len);
     }
     if (value->len > 0) {
         memcpy(copy, value->data, value->len);
@@ -104,7 +106,7 @@ static fed_status memory_give(void *user, const char *key, void *room, size_t le
     memory_value **at = find(user, key);
     memory_value *value = *at != NULL ? *at : value_new(key);
     if (value == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to store \"%s\"", key);
+        return fed_fail(err, FED_ENOMEM, "out of memory while storing \"%s\"", key);
     }
     free(value->data);
     value->data = room;
@@ -158,7 +160,7 @@ static fed_status memory_drop(void *user, const char *key, fed_error *err) {
 fed_status fedclient_platform_memory_open(fedclient_platform *platform, fed_error *err) {
     memory_store *store = calloc(1, sizeof *store);
     if (store == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a client's store");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a client's store in memory");
     }
     *platform = (fedclient_platform){.user = store,
                                      .unix_ms = memory_unix_ms,

@@ -1,4 +1,5 @@
-/* Conditions of training on Linux: power supplies from /sys, the rest by asking D-Bus. */
+/* Conditions of training on Linux: power supplies are read from /sys, the other conditions from
+ * D-Bus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
@@ -54,7 +55,7 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
 
 /* --- Power: https://docs.kernel.org/power/power_supply_class.html --- */
 
-/** The first word of a supply's attribute; "" where it has none. */
+/** Read the first word of a supply's attribute; word becomes "" if there is no such attribute. */
 static void read_attribute(const char *directory, const char *supply, const char *name,
                            char word[32]) {
     char path[600];
@@ -71,17 +72,17 @@ static void read_attribute(const char *directory, const char *supply, const char
 
 typedef struct power {
     bool external, battery, charging;
-    char level[32]; /* per cent, of a battery that is not charging */
+    char level[32]; /* charge in per cent of a battery that is not charging; "" if not known */
 } power;
 
 static void add_supply(power *p, const char *directory, const char *supply) {
     char type[32], scope[32], word[32];
     read_attribute(directory, supply, "type", type);
     read_attribute(directory, supply, "scope", scope);
-    if (strcmp(scope, "Device") == 0) { /* the battery of a mouse, for instance */
+    if (strcmp(scope, "Device") == 0) { /* the battery of another device, such as a mouse */
         return;
     }
-    if (strcmp(type, "Battery") != 0) { /* Mains, USB, Wireless */
+    if (strcmp(type, "Battery") != 0) { /* an external supply: Mains, USB or Wireless */
         read_attribute(directory, supply, "online", word);
         p->external = p->external || (word[0] != '\0' && word[0] != '0');
         return;
@@ -99,7 +100,7 @@ static fed_status check_power(const fedclient_conditions *c, fed_error *err) {
     const char *directory = c->power != NULL ? c->power : "/sys/class/power_supply";
     power p = {0};
     DIR *supplies = opendir(directory);
-    if (supplies == NULL) { /* a machine without batteries */
+    if (supplies == NULL) { /* there is no such directory on a machine without power supplies */
         return FED_OK;
     }
     for (const struct dirent *entry; (entry = readdir(supplies)) != NULL;) {
@@ -141,7 +142,8 @@ static int start_busctl(char *const *arguments, pid_t *pid) {
     return ends[0];
 }
 
-/** answer = busctl's output for a property, such as "u 4" or "b true"; "" after a failure. */
+/** Ask for a property by busctl. answer becomes busctl's output, such as "u 4" or "b true"; ""
+ * after a failure. */
 static void ask_bus(const char *service, const char *path, const char *interface,
                     const char *property, char answer[16]) {
     const char *const arguments[] = {"busctl",       "--system", "--timeout=5",
@@ -181,7 +183,7 @@ static void ask_buses(fedclient_conditions *c) {
     }
 }
 
-/** NMMetered: 1 yes, 2 no, 3 probably yes, 4 probably no, 0 unknown. */
+/** NetworkManager's NMMetered is 1 for yes, 2 no, 3 probably yes, 4 probably no, 0 unknown. */
 static fed_status check_network(const fedclient_conditions *c, fed_error *err) {
     if (strcmp(c->metered, "u 2") == 0 || strcmp(c->metered, "u 4") == 0) {
         return FED_OK;
@@ -209,7 +211,7 @@ fed_status fedclient_conditions_hold(fedclient_conditions *c, fed_error *err) {
         FED_TRY(check_power(c, err));
     }
     if (c->file[0] != '\0' && access(c->file, F_OK) != 0) {
-        return fed_fail(err, FED_EBUSY, "%s is not there", c->file);
+        return fed_fail(err, FED_EBUSY, "the file %s is not there", c->file);
     }
     if (c->unmetered || c->idle) {
         ask_buses(c);

@@ -1,4 +1,4 @@
-/* The POSIX platform: one file a key in a directory that one process holds. */
+/* The POSIX platform: each key has a file in a directory, which one process locks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,8 @@ typedef struct posix_store {
     char directory[PATH_SIZE - 64];
 } posix_store;
 
-/** The path of a key's file. Keys come from the library and the program, never from outside. */
+/** Make the path of a key's file. Keys come from the library and the program, never from the
+ * network. */
 static fed_status key_path(const posix_store *store, const char *key, char path[PATH_SIZE],
                            fed_error *err) {
     if (key[0] == '\0' || key[0] == '.' || strchr(key, '/') != NULL || strlen(key) > 48) {
@@ -59,7 +60,7 @@ static fed_status posix_drop(void *user, const char *key, fed_error *err) {
     char path[PATH_SIZE];
     FED_TRY(key_path(store, key, path, err));
     if (unlink(path) != 0 && errno != ENOENT) {
-        return fed_fail(err, FED_EIO, "%s: can't remove it: %s", path, strerror(errno));
+        return fed_fail(err, FED_EIO, "%s: can't remove this file: %s", path, strerror(errno));
     }
     int directory = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool synced = directory >= 0 && fsync(directory) == 0;
@@ -68,7 +69,8 @@ static fed_status posix_drop(void *user, const char *key, fed_error *err) {
         close(directory);
     }
     return synced ? FED_OK
-                  : fed_fail(err, FED_EIO, "%s: can't sync: %s", store->directory, strerror(why));
+                  : fed_fail(err, FED_EIO, "%s: can't sync this directory: %s", store->directory,
+                             strerror(why));
 }
 
 /** Lock the directory for this process, until the descriptor is closed. */
@@ -77,7 +79,7 @@ static fed_status lock_directory(posix_store *store, fed_error *err) {
     snprintf(path, sizeof path, "%s/.lock", store->directory);
     store->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (store->lock < 0) {
-        return fed_fail(err, FED_EIO, "%s: can't open it: %s", path, strerror(errno));
+        return fed_fail(err, FED_EIO, "%s: can't open this lock file: %s", path, strerror(errno));
     }
     if (flock(store->lock, LOCK_EX | LOCK_NB) == 0) {
         return FED_OK;
@@ -90,7 +92,7 @@ static fed_status lock_directory(posix_store *store, fed_error *err) {
                         " state directory",
                         store->directory);
     }
-    return fed_fail(err, FED_EIO, "%s: can't lock it: %s", path, strerror(why));
+    return fed_fail(err, FED_EIO, "%s: can't lock this file: %s", path, strerror(why));
 }
 
 fed_status fedclient_platform_posix_open(const char *directory, fedclient_platform *platform,
@@ -112,7 +114,8 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
         free(store);
         return status;
     }
-    fed_dir_tidy(directory); /* a put that was killed leaves a file as large as a model */
+    fed_dir_tidy(directory); /* remove the temporary files, large as models, of puts that were
+                                killed */
     *platform = (fedclient_platform){.user = store,
                                      .unix_ms = posix_unix_ms,
                                      .monotonic_ms = posix_monotonic_ms,

@@ -1,4 +1,4 @@
-"""Tables for notebooks: rows as HTML, and as a pandas frame."""
+"""Tables for notebooks: rows as HTML, or as a pandas frame."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._native import Error
 
 
 def cell(value: Any) -> str:
-    """A value as people read it: four digits of a fraction, nothing where nothing is."""
+    """A value as people read it: a fraction with four digits, None as empty text."""
     if value is None:
         return ""
     return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str], caption: str = "") -> str:
-    """Rows under their columns' names."""
+    """An HTML table of rows, with the columns' names above."""
     names = list(columns)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell(row.get(name))}</td>" for name in names) + "</tr>" for row in rows)
@@ -28,7 +28,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str], caption: st
 
 
 def number(text: str) -> Any:
-    """A field of a CSV file: a whole number, a fraction, None where it is empty, else the text itself."""
+    """A field of a CSV file: a whole number, a fraction, None if it is empty, or the text itself."""
     if text == "":
         return None
     for kind in (int, float):
@@ -44,7 +44,7 @@ def read_csv(text: str) -> list[dict[str, Any]]:
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """The rows as a pandas frame. Raises Error where pandas is not installed."""
+    """The rows as a pandas frame. Raises Error if pandas is not installed."""
     try:
         pandas = importlib.import_module("pandas")
     except ImportError as error:

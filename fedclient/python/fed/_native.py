@@ -12,7 +12,7 @@ ERANGE, EBUSY, ECANCELED, EDECLINED = 13, 15, 16, 17  # fed/status.h
 
 
 class Error(Exception):
-    """A call of the library failed. The text is its sentence; `status` is its number (fed/status.h)."""
+    """A call of the library failed. The text is the library's message; `status` is its number (fed/status.h)."""
 
     def __init__(self, text: str, status: int = 0):
         super().__init__(text)
@@ -26,7 +26,7 @@ ROOM = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _text, _size, _address, _float = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
 _sizes, _words = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_uint32)
 
-# fedclient/python/fedpy.h. Where a function returns a status, its last argument is the error.
+# The functions of fedclient/python/fedpy.h. The last argument of a function with a status is the buffer for its message.
 _FUNCTIONS = {
     "codec_name": (_text, [_size]),
     "encode": (ctypes.c_int, [_text, _address, _size, _address, ctypes.POINTER(_address), _sizes, _text]),
@@ -71,7 +71,7 @@ library = _load()
 
 
 def call(name: str, *arguments: object) -> None:
-    """Call a function that returns a status; it runs without Python's lock. Raises Error."""
+    """Call a function that returns a status. Other Python threads may run meanwhile. Raises Error."""
     error = ctypes.create_string_buffer(ERROR_BYTES)
     status = getattr(library, "fedpy_" + name)(*arguments, error)
     if status != 0:

@@ -1,4 +1,4 @@
-"""The programs that the package starts: where they are, and their refusals as exceptions."""
+"""Finds and runs the programs of the package, and raises their failures as exceptions."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BESIDE = pathlib.Path(__file__).with_name("bin")
 
 
 def find(name: str) -> str:
-    """A program's path: in the folder that FED_BIN names, else in the wheel, else on PATH. Raises Error."""
+    """A program's path: in the folder that FED_BIN names, or else in the wheel, or else on PATH. Raises Error."""
     named = os.environ.get("FED_BIN")
     if named:
         folder = pathlib.Path(named)
         if not (folder / name).is_file():
-            raise Error(f"FED_BIN is {named}, and there is no program {name}; set FED_BIN to the folder of the programs, or unset it")
+            raise Error(f"FED_BIN is {named}, and there is no program {name} in it; set FED_BIN to the folder of the programs, or unset it")
         return str(folder / name)
     if (BESIDE / name).is_file():
         return str(BESIDE / name)
@@ -32,7 +32,7 @@ def find(name: str) -> str:
 
 
 def run(name: str, *words: str) -> str:
-    """Run a program to its end. Returns what it wrote. Raises Error with what it said if it fails."""
+    """Run a program to its end. Returns its output. Raises Error with its message if it fails."""
     done = subprocess.run([find(name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     if done.returncode != 0:

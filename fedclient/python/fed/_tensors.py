@@ -1,4 +1,4 @@
-"""Named tensors as a task wants them: the text of its model, and a safetensors file; and back."""
+"""Converts named tensors to the text of a task's model and to safetensors files, and back."""
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST = 4095  # characters of a model's text
 
 
 def layout(trained: Mapping[str, Sequence[int]], statistics: Mapping[str, Sequence[int]] = {}) -> str:
-    """ "tensors NAME 20x1x5x5 | statistics NAME 20" of shapes by name. A scalar is a tensor of one value. Raises
-    ValueError: the text is too long for a task."""
+    """The text of a task's model, "tensors NAME 20x1x5x5 | statistics NAME 20", from shapes by name. A scalar is a tensor of
+    one value. Raises ValueError if the text is too long for a task."""
 
     def shape(sizes: Sequence[int]) -> str:
         return "x".join(str(size) for size in sizes) or "1"
@@ -45,7 +45,8 @@ def save(arrays: Mapping[str, np.ndarray], path: str | os.PathLike[str]) -> None
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The float32 tensors of a safetensors file, in the file's order and shapes. Raises Error: another type."""
+    """The float32 tensors of a safetensors file, in the file's order and shapes. Raises Error if a tensor has
+    another type."""
     data = pathlib.Path(path).read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     arrays: dict[str, np.ndarray] = {}
@@ -53,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         if name == "__metadata__":
             continue
         if tensor["dtype"] != "F32":
-            raise Error(f"{os.fspath(path)}: {name} is {tensor['dtype']}; only F32 is read")
+            raise Error(f"{os.fspath(path)}: {name} is {tensor['dtype']}; only tensors of type F32 can be read")
         begin, end = tensor["data_offsets"]
         arrays[name] = np.frombuffer(data[start + begin:start + end], "<f4").reshape(tensor["shape"]).copy()
     return arrays

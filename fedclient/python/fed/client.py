@@ -14,7 +14,7 @@ from . import _native
 
 __all__ = ["Client", "Decline", "Round"]
 
-# fedclient_outcome
+# the names of the C library's fedclient_outcome, in its order
 OUTCOMES = ("waited", "counted", "refused", "evaluated", "finished", "retry", "declined", "late", "paused")
 _EVENT = ("outcome", "round", "version", "wait_ms", "samples")
 
@@ -26,7 +26,7 @@ class Decline(Exception):
 
 
 class Round:
-    """What a training callback is told of its round. Valid while the callback runs.
+    """A round, as a training callback gets it. It is valid while the callback runs.
 
     number         of the round, from 1; 0 in an evaluation
     version        of the model: how many rounds were committed into it
@@ -60,12 +60,12 @@ class Round:
         return text.decode()
 
     def wanted(self) -> None:
-        """Ask whether the coordinator still wants this round's result: call it after each step. Raises Error if not;
-        let it pass, and the training is dropped."""
+        """Ask whether the coordinator still wants this round's result: call it after each step. Raises Error if not.
+        Without a handler for the Error the training is dropped."""
         _native.call("round_wanted", self._open())
 
     def progress(self, done: int, total: int) -> None:
-        """Tell the client's `progress` that `done` of `total` steps of the training are done."""
+        """Call the client's `progress`: `done` of `total` steps of the training are done."""
         if self._progress is not None:
             self._progress(self, done, total)
 
@@ -75,7 +75,7 @@ class Round:
         return self._address
 
     def _params(self, room: np.ndarray) -> dict[str, np.ndarray]:
-        """Each tensor as an array in room, where the library has put the model."""
+        """The tensors as arrays that share the memory `room`, where the library has put the model."""
         library, address = _native.library, self._open()
         count, offset, size = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
         name, dims = ctypes.c_char_p(), (ctypes.c_uint32 * _native.RANK)()
@@ -94,7 +94,7 @@ def _put(params: dict[str, np.ndarray], trained: Mapping[str, Any]) -> None:
     """Copy what the callback returned into the library's memory."""
     if trained.keys() != params.keys():
         wrong = sorted(trained.keys() ^ params.keys())
-        raise ValueError(f"the callback's tensors are not the model's; these differ: {', '.join(wrong[:5])}")
+        raise ValueError(f"the callback's tensors are not the model's; these are missing or unknown: {', '.join(wrong[:5])}")
     for name, array in params.items():
         new = np.asarray(trained[name])
         if new.shape != array.shape:
@@ -104,7 +104,7 @@ def _put(params: dict[str, np.ndarray], trained: Mapping[str, Any]) -> None:
 
 
 class Client:
-    """A device's client. Its state, a residual among it, lies in the folder `state` and survives power loss.
+    """A device's client. Its state, which includes a residual, is kept in the folder `state` and survives power loss.
 
     server    "https://host:8443", the coordinator's front
     ca        path of the coordinator's ca.pem
@@ -112,9 +112,9 @@ class Client:
     token     to enrol with; needed the first time only
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
-    slots     for how many tasks at once it keeps a model and what it owes, up to 8
-    eligible  called before each round and now and then within it: None or True: yes; a text: not now, and why
-    progress  progress(round, done, total), called with what the training callback tells round.progress
+    slots     for how many tasks at once it keeps a model and a residual, 1 to 8
+    eligible  called before each round and at times during it. None or True: the device may train; a text: why not now
+    progress  progress(round, done, total), called when the training callback calls round.progress
 
     Close it, or use it in a with statement.
     """
@@ -128,7 +128,7 @@ class Client:
         self._eligible, self._progress = eligible, progress
         self._evaluate = evaluate
         self._stop = threading.Event()
-        # The library calls these as long as the client is open, so they must live as long.
+        # The library calls these while the client is open, so they must not be garbage-collected before.
         self._callbacks = (_native.TRAIN(self._on_train), _native.MAY_TRAIN(self._on_may_train),
                            _native.ROOM(self._on_room))
         self._room = np.empty(0, np.uint8)
@@ -164,13 +164,15 @@ class Client:
         """Do one thing: send what is pending, or ask for work and do it.
 
         train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name. It may
-        change them and return None in their place. Once it has returned, they hold something else: copy what you keep.
+        change them and return None in their place. After it has returned, the memory of the
+        arrays is used for other values: copy what you keep.
         samples is how many this device's data holds. metrics may have "loss", and for an evaluation "correct", how many
         samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
         in docs/protocol.md.
 
         Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason"}; outcome is one of OUTCOMES.
-        Raises Error where a person must look, and what train raised. Decline gives the slot to another device.
+        Raises Error for a failure that needs a person, and any exception that train raised. If train raises Decline,
+        the coordinator gives the slot to another device.
         """
         self._train, self._failure = train, None
         event, loss = (ctypes.c_uint32 * len(_EVENT))(), ctypes.c_float()
@@ -186,8 +188,8 @@ class Client:
         return done
 
     def run(self, train: Train, on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Take part until the task is finished, or stop() was called: step() again and again. on_event gets what each
-        step returned. Ctrl-C ends it between two steps and within a callback."""
+        """Take part until the task is finished, or stop() was called: it calls step() repeatedly. on_event gets the result
+        of each step. Ctrl-C ends it between two steps and within a callback."""
         while not self._stop.is_set():
             try:
                 done = self.step(train)
@@ -206,7 +208,7 @@ class Client:
             raise RuntimeError("this client is closed")
         return self._address
 
-    # -- called by the library: no exception may leave --
+    # -- called by the library, into which no exception may pass --
 
     def _on_train(self, _user: int, address: int, reason: int) -> int:
         told = None
@@ -244,14 +246,14 @@ class Client:
             answer = self._eligible() if self._eligible is not None else None
             if answer is None or answer is True:
                 return 0
-            return _say(reason, answer if isinstance(answer, str) else "the program said so", _native.EBUSY)
+            return _say(reason, answer if isinstance(answer, str) else "the program's `eligible` gave no reason", _native.EBUSY)
         except BaseException as failure:
             self._failure = failure
             return _say(reason, str(failure), _native.ECANCELED)
 
 
 def _say(reason: int, text: str, status: int) -> int:
-    """Write a sentence into the library's buffer. Returns the status."""
+    """Write a text into the library's buffer for the reason. Returns the status."""
     encoded = text.replace("\n", " ").encode()[:_native.ERROR_BYTES - 1]
     ctypes.memmove(reason, encoded + b"\0", len(encoded) + 1)
     return status

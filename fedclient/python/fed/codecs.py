@@ -4,7 +4,7 @@
     message = fed.codecs.encode("sbc:p=0.01", gradient, residual=residual)
     again = fed.codecs.decode(message)
 
-A message is an envelope of one tensor, so it says which codec made it. Specs and formats are those of the C library
+A message is an envelope of one tensor, and names the codec that made it. Specs and formats are those of the C library
 (docs/codec-formats.md). Arrays are NumPy's, or PyTorch's on the processor; their values are not copied.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def _values(what: str, x: Any, writable: bool = False) -> np.ndarray:
-    """The same memory as a NumPy array of float32, or a TypeError that says what is wrong."""
+    """x as a NumPy array of float32 with the same memory. Raises TypeError or ValueError if that is not possible."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         if x.device.type != "cpu":
@@ -71,15 +71,15 @@ def encode(spec: str, x: Any, residual: Any = None) -> bytes:
 def decode(message: bytes, shape: tuple[int, ...] | None = None, max_values: int = 1 << 28) -> np.ndarray:
     """The values of a message: float32 of the given shape, or flat.
 
-    max_values  a few bytes can stand for billions of zeros, so a message of more values than these is refused
+    max_values  a few bytes can stand for billions of zeros, so a message of more values is refused
 
-    Raises Error: the message is damaged, or too long. ValueError: it is not of that shape.
+    Raises Error: the message is damaged, or too long. ValueError: it has not as many values as the shape.
     """
     count = ctypes.c_size_t()
     message = bytes(message)
     _native.call("count", message, len(message), ctypes.byref(count))
     if shape is not None and int(np.prod(shape, dtype=np.int64)) != count.value:
-        raise ValueError(f"the message has {count.value} values, the shape {tuple(shape)} has not")
+        raise ValueError(f"the message has {count.value} values, which do not fill the shape {tuple(shape)}")
     if count.value > max_values:
         raise _native.Error(f"the message has {count.value} values, more than max_values={max_values} allows", _native.ERANGE)
     y = np.empty(count.value, np.float32)
@@ -88,7 +88,7 @@ def decode(message: bytes, shape: tuple[int, ...] | None = None, max_values: int
 
 
 def decode_add(message: bytes, y: Any, weight: float = 1.0) -> None:
-    """y += weight * the values of a message. y is float32 with as many values, of any shape. An error leaves y as it
+    """Add weight * the values of a message to y. y is float32 with as many values, of any shape. An error leaves y as it
     was."""
     y = _values("y", y, writable=True)
     message = bytes(message)

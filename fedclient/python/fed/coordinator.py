@@ -1,4 +1,4 @@
-"""A coordinator on this machine: the program fedserver, started and asked from Python.
+"""A coordinator on this machine: Python starts the program fedserver, and sends it requests.
 
     with fed.Coordinator("coordinator") as coordinator:
         coordinator.submit({"model": "vector 10", "rounds": 5, "cohort": 2})
@@ -37,11 +37,11 @@ _OVER = ("finished", "cancelled")
 
 
 class Status(dict):  # type: ignore[type-arg]
-    """What goes on: the object of GET /v1/status (docs/protocol.md). A notebook shows it as a table."""
+    """The coordinator's state: the object of GET /v1/status (docs/protocol.md). A notebook shows it as a table."""
 
     @property
     def sentence(self) -> str:
-        """For people: the task, how far it is, and what its round waits for."""
+        """A sentence for people: the task, its progress, and what its round waits for."""
         task, now = self.get("task"), self.get("round")
         if task is None:
             return "there is no task"
@@ -60,7 +60,7 @@ class Rounds(list):  # type: ignore[type-arg]
     """A task's committed rounds, the oldest first: a dict for each, with the columns of /rounds.csv."""
 
     def frame(self) -> Any:
-        """As a pandas frame."""
+        """The rounds as a pandas frame."""
         return _html.frame(self)
 
     def _repr_html_(self) -> str:
@@ -78,16 +78,16 @@ def _end(process: subprocess.Popen[str], how: int = signal.SIGTERM) -> None:
 class Coordinator:
     """A coordinator's folder, and the process that serves it.
 
-    folder        where its state lives; made if there is none. One that is there goes on where it was
-    hosts         names or addresses by which devices reach it, for a new folder's certificate; none: this machine's
+    folder        where its state is kept; made if there is none. An existing folder's coordinator continues where it ended
+    hosts         names or addresses by which devices reach it, for a new folder's certificate; empty: this machine's
     bind          address to listen on
-    front_port    of the page, of status and of enrolment. 0: a free one, which stays the same while this object lives
-    devices_port  of enrolled devices, in the same way. A coordinator that devices shall find again after another
-                  Python process has started it needs both ports given
+    front_port    port of the web page, of status and of enrolment. 0: a free port, which this object keeps
+    devices_port  port of enrolled devices; 0: as above. Give both ports if another Python process will start this
+                  coordinator later: devices must find it at the same ports
     options       further words for `fedserver run`
 
-    Use it in a with statement, or call start() and stop(). Other methods than start, url, status and rounds may be
-    called whether it serves or not. The process ends with Python; a Python that was killed leaves it serving.
+    Use it in a with statement, or call start() and stop(). url, status, rounds and wait need a coordinator that serves;
+    other methods work always. The process ends with Python, but if Python is killed, it goes on serving.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, hosts: Sequence[str] = (), bind: str = "127.0.0.1",
@@ -117,7 +117,7 @@ class Coordinator:
     # -- the process --
 
     def start(self) -> Coordinator:
-        """Serve. Returns once both ports are open. Raises Error with the program's sentence if it can't."""
+        """Serve. Returns once both ports are open. Raises Error with the program's message if it can't."""
         if self.running:
             return self
         with open(self.folder / LOG, "a", encoding="utf-8") as log:
@@ -136,7 +136,7 @@ class Coordinator:
         return self
 
     def _last_words(self, at: int, status: int) -> str:
-        """The last line that a process wrote into the log, from that place on."""
+        """The last line that a process wrote into the log, whose part begins at byte `at`."""
         with open(self.log, encoding="utf-8") as log:
             log.seek(at)
             lines = log.read().split("\n")
@@ -148,11 +148,11 @@ class Coordinator:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """End the process in good order. What it acknowledged is stored; start() goes on with the same round."""
+        """End the process in good order. All that it acknowledged is stored; start() continues the same round."""
         self._finish(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process at once, as a power cut would. start() goes on with the same round."""
+        """End the process at once, as a power cut would. start() continues the same round."""
         self._finish(signal.SIGKILL)
 
     def _finish(self, how: int) -> None:
@@ -163,7 +163,7 @@ class Coordinator:
 
     @property
     def url(self) -> str:
-        """For devices: "https://host:port", the front. Raises Error while it does not serve."""
+        """The address for devices, "https://host:port", of the front. Raises Error while the coordinator does not serve."""
         if not self.running:
             raise Error(f"the coordinator of {self.folder} does not serve; call start() first")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bind, self.bind)
@@ -176,13 +176,13 @@ class Coordinator:
 
     @property
     def log(self) -> pathlib.Path:
-        """What the process wrote."""
+        """The file with the process's log lines."""
         return self.folder / LOG
 
-    # -- what people do with it --
+    # -- commands and requests --
 
     def command(self, name: str, *words: str) -> str:
-        """Any command of fedserver, such as command("revoke", "1a2b3c4d"). Returns what it wrote. Raises Error."""
+        """Run any command of fedserver, such as command("revoke", "1a2b3c4d"). Returns its output. Raises Error."""
         return _programs.run("fedserver", name, "--dir", str(self.folder), *words)
 
     def token(self, role: str = "device", **options: Any) -> str:
@@ -194,14 +194,14 @@ class Coordinator:
         return self.tokens(1, role, **options)[0]
 
     def tokens(self, count: int, role: str = "device", **options: Any) -> list[str]:
-        """So many one-time tokens; options as of token()."""
+        """Make `count` one-time tokens; role and options as for token()."""
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         return self.command("token", "--count", str(count), "--role", role, *words).split()
 
     def submit(self, task: Mapping[str, Any] | str | os.PathLike[str]) -> int:
         """Queue a task: the keys of docs/protocol.md#task, or the path of a file of them. Returns its number.
 
-        In a mapping, paths ("initial", "@FILE") are relative to the program's folder. Raises Error: a key that is wrong.
+        In a mapping, paths ("initial", "@FILE") are relative to the current folder. Raises Error if a key is wrong.
         """
         if not isinstance(task, Mapping):
             return int(self.command("task", os.fspath(task)).split()[1])
@@ -226,7 +226,7 @@ class Coordinator:
         self.command("cancel", str(task))
 
     def pause(self, task: int) -> None:
-        """Let a task rest; the next one runs."""
+        """Pause a task; the next one in the queue runs."""
         self.command("pause", str(task))
 
     def resume(self, task: int) -> None:
@@ -234,17 +234,17 @@ class Coordinator:
         self.command("resume", str(task))
 
     def status(self) -> Status:
-        """What goes on, from GET /v1/status. Raises Error while it does not serve."""
+        """The coordinator's state, from GET /v1/status. Raises Error while it does not serve."""
         return Status(json.loads(self._get("/v1/status")))
 
     def rounds(self, task: int | None = None) -> Rounds:
-        """The committed rounds of a task; None: of the first task that runs, else of the one that finished last. Raises Error
-        while it does not serve."""
+        """The committed rounds of a task; None: of the first task that runs, or else of the one that finished last. Raises
+        Error while the coordinator does not serve."""
         return Rounds(_html.read_csv(self._get(f"/rounds.csv?task={task or 0}")))
 
     def wait(self, task: int | None = None, timeout: float | None = None) -> None:
-        """Return once the task is finished; None: all tasks. Raises TimeoutError after so many seconds, and Error where
-        a task was cancelled, or nobody serves."""
+        """Return once the task is finished; None: all tasks. Raises TimeoutError after `timeout` seconds, and Error if
+        the task was cancelled or the coordinator does not serve."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             open_tasks = [one for one in self.tasks() if one["id"] == task or (task is None and one["state"] not in _OVER)]
@@ -256,12 +256,12 @@ class Coordinator:
                 return
             text = str(self.status())
             if end is not None and time.monotonic() >= end:
-                raise TimeoutError(f"not finished after {timeout:g} s: {text}")
+                raise TimeoutError(f"the task is not finished after {timeout:g} s: {text}")
             time.sleep(0.2)
 
     def export(self, path: str | os.PathLike[str], task: int | None = None) -> pathlib.Path:
-        """Write the newest model as safetensors; None: of the first task that runs, else of the one that finished last.
-        Returns the path."""
+        """Write the newest model as safetensors; None: that of the first task that runs, or else of the one that
+        finished last. Returns the path."""
         self.command("export", *([] if task is None else ["--task", str(task)]), os.fspath(path))
         return pathlib.Path(path)
 
@@ -282,4 +282,4 @@ class Coordinator:
             with refusal:
                 raise Error(json.loads(refusal.read())["message"], refusal.code) from refusal
         except OSError as error:
-            raise Error(f"GET {path}: {error}; {self.log} tells more") from error
+            raise Error(f"GET {path}: {error}; see {self.log}") from error

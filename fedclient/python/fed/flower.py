@@ -1,4 +1,4 @@
-"""Flower's NumPyClient as a device of ours. Flower itself is not needed: any object with fit and evaluate will do.
+"""Makes a device of Flower's NumPyClient. Flower itself is not needed: any object with fit and evaluate will do.
 
     first = client.get_parameters({})                      # Flower's list of arrays
     fed.flower.layout(first)                               # for the task's "model"
@@ -35,17 +35,17 @@ def save(arrays: Sequence[Any], path: str | os.PathLike[str]) -> None:
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """Flower allows texts and bytes, too, which have no mean."""
+    """The metrics that are numbers. Flower also allows texts and bytes, which have no mean."""
     return {name: float(value) for name, value in metrics.items() if isinstance(value, numbers.Real)}
 
 
 def trainer(client: Any, like: Sequence[Any] | None = None) -> Train:
-    """A callback for Client.run that calls client.fit, or client.evaluate where the device measures models.
+    """A callback for Client.run that calls client.fit, or client.evaluate if the device measures models.
 
     like  arrays whose shapes and types the client gets, such as client.get_parameters({}); None: float32, as in the task
 
-    The config has "server_round", "learning_rate", "local_steps", "batch" and what the task's "app" says. Its metrics
-    that are numbers reach the coordinator; the accuracy of an evaluation counts as its "correct", too.
+    The config has "server_round", "learning_rate", "local_steps", "batch" and the keys of the task's "app". Metrics
+    of the client that are numbers go to the coordinator; the accuracy of an evaluation counts as its "correct", too.
     """
 
     def train(params: dict[str, np.ndarray], told: Round) -> Any:

@@ -1,4 +1,4 @@
-"""Simulations: scenarios of the program fedsim, run from Python, their results as pandas frames and figures.
+"""Simulations: runs scenarios of the program fedsim, and reads their results as pandas frames and figures.
 
     result = fed.sim.run(data="build/data/mnist", model="lr", clients=20, rounds=10)
     result.rounds()                                       # a pandas frame, a row a round
@@ -26,10 +26,10 @@ _SHOWN = ("test_accuracy", "rounds", "clients", "uplink_bytes", "downlink_bytes"
 
 
 class Result:
-    """A run's directory (docs/fedsim.md says what lies there).
+    """The results of a run, in its directory. docs/fedsim.md describes the files.
 
     folder   its path
-    name     of the run: in a grid the keys that differ
+    name     of the run; in a grid it is made of the keys that differ
     summary  the whole run, from summary.json: "finished", "test_accuracy", "uplink_bytes", ...
     """
 
@@ -45,11 +45,11 @@ class Result:
         return _html.read_csv((self.folder / file).read_text(encoding="utf-8"))
 
     def rounds(self) -> Any:
-        """A pandas frame, a row a round: accuracy, losses, bytes, ..."""
+        """A pandas frame, with a row for each round: accuracy, losses, bytes, ..."""
         return _html.frame(self._rows("rounds.csv"))
 
     def clients(self) -> Any:
-        """A pandas frame, a row a client: bytes, updates that counted, ..."""
+        """A pandas frame, with a row for each client: bytes, updates that counted, ..."""
         return _html.frame(self._rows("clients.csv"))
 
     def model(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Grid(list):  # type: ignore[type-arg]
     """The runs of a grid, each a Result."""
 
     def frame(self) -> Any:
-        """A pandas frame, a row a run: its name and its summary."""
+        """A pandas frame with a row for each run: its name and its summary."""
         return _html.frame({"run": one.name, **one.summary} for one in self)
 
     def figure(self) -> Any:
@@ -109,12 +109,12 @@ def _word(key: str, value: Any) -> str:
 
 
 def keys() -> str:
-    """What a scenario may say: `fedsim keys`."""
+    """The keys that a scenario may have, as text: the output of `fedsim keys`."""
     return _programs.run("fedsim", "keys")
 
 
 def read(folder: str | os.PathLike[str]) -> Result | Grid:
-    """The results in a directory that fedsim left: of a run, or of a grid."""
+    """Read the results in a directory that fedsim wrote, of a run or of a grid."""
     if pathlib.Path(folder, "summary.json").exists():
         return Result(folder)
     found = sorted(pathlib.Path(folder).glob("*/summary.json"))
@@ -127,12 +127,12 @@ def run(scenario: str | os.PathLike[str] | None = None, *, out: str | os.PathLik
         **values: Any) -> Result | Grid:
     """Run a scenario to its end.
 
-    scenario  path of a scenario file; None: the keys say it all
-    out       directory of the results; None: one in the folder for temporary files, which is kept
-    quiet     True: print nothing of its progress
-    values    keys, which go before the file's. A list is swept: the result is a Grid
+    scenario  path of a scenario file; None: all keys are in `values`
+    out       directory of the results; None: a new one among the temporary files, which is not deleted
+    quiet     True: do not print the progress
+    values    keys of the scenario, which override the file's. With a list, each value is run: the result is a Grid
 
-    Raises Error with the program's sentence. Ctrl-C ends the run cleanly.
+    Raises Error with the program's message. Ctrl-C ends the run cleanly.
     """
     folder = os.fspath(out) if out is not None else os.path.join(tempfile.mkdtemp(prefix="fedsim-"), "results")
     words = [] if scenario is None else [os.fspath(scenario)]
@@ -145,7 +145,7 @@ def run(scenario: str | os.PathLike[str] | None = None, *, out: str | os.PathLik
                 if not quiet:
                     print(line, end="")
         except KeyboardInterrupt:
-            process.wait()  # the terminal has told it too: it writes the results so far
+            process.wait()  # fedsim got Ctrl-C too, and writes the results so far
             raise
         if process.wait() != 0:
             errors.seek(0)

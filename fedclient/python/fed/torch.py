@@ -25,13 +25,13 @@ __all__ = ["Residuals", "hook", "layout", "load", "run", "save", "trainer"]
 
 
 def _module_tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Parameters, and the running statistics among the buffers: those of floats. Both by their names."""
+    """The module's parameters, and its running statistics, which are the buffers of floats; both by name."""
     parameters = {name: tensor.detach() for name, tensor in module.named_parameters()}
     kept = module.state_dict().keys()
     statistics = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
     for name, tensor in itertools.chain(parameters.items(), statistics.items()):
         if tensor.dtype != torch.float32:
-            raise TypeError(f"{name} is {tensor.dtype}; only float32 travels")
+            raise TypeError(f"{name} is {tensor.dtype}; only float32 can be sent: convert the module with .float()")
     return parameters, statistics
 
 
@@ -50,8 +50,8 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
 
 
 def load(module: torch.nn.Module, params: Mapping[str, np.ndarray]) -> None:
-    """Put a model's arrays into the module: what a callback got, or Coordinator.model(). Raises Decline: the tensors are
-    not the module's."""
+    """Copy a model's arrays into the module. They may be those of a callback, or of Coordinator.model(). Raises Decline if
+    they are not the module's tensors."""
     parameters, statistics = _module_tensors(module)
     own = {**parameters, **statistics}
     _check(own, params)
@@ -60,7 +60,7 @@ def load(module: torch.nn.Module, params: Mapping[str, np.ndarray]) -> None:
 
 
 def _endless(loader: Iterable[Any]) -> Iterator[Any]:
-    """Batch after batch; the loader begins again at its end, and shuffles anew if it shuffles."""
+    """The batches of the loader, without end: after its last batch the loader begins again, and may shuffle anew."""
     while True:
         empty = True
         for batch in loader:
@@ -71,7 +71,7 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
 
 
 def _source(loader: Iterable[Any] | Callable[[Round], Iterable[Any]]) -> Callable[[Round], tuple[Iterator[Any], int]]:
-    """A function that gives a round its batches, and how many samples the device holds."""
+    """A function that returns a round's batches, and the number of samples that the device has."""
     if callable(loader):
         make = loader
 
@@ -85,20 +85,20 @@ def _source(loader: Iterable[Any] | Callable[[Round], Iterable[Any]]) -> Callabl
 
 
 def _samples(loader: Any) -> int:
-    """How many samples this device's data holds; of a loader without a data set, how many batches."""
+    """The number of samples in this device's data; for a loader without a data set, the number of batches."""
     return len(getattr(loader, "dataset", loader))
 
 
 def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], Iterable[Any]], loss: Callable[..., torch.Tensor],
             optimizer: Callable[..., torch.optim.Optimizer] | None = None) -> Train:
     """A callback for Client.run. Each round it loads the model into the module, takes the task's local_steps batches
-    (x, y) of the loader, and gives the module's tensors back.
+    (x, y) of the loader, and returns the module's tensors.
 
-    loader     batches, which go on where the last round ended; or a function that gets the Round and returns that round's
-               batches: a device that was killed then trains the same again
+    loader     batches; a round continues where the last one ended. Or a function that gets the Round and returns that
+               round's batches: then a device that was killed takes the same batches again
     loss       loss(module(x), y), a tensor of one value
     optimizer  optimizer(parameters, lr=...), called anew each round with the task's learning_rate; torch.optim.SGD if None.
-               Moments do not live from one round to the next
+               Moments are not kept from one round to the next
     """
     source = _source(loader)
     device = next(module.parameters()).device
@@ -130,9 +130,9 @@ def _check(own: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) ->
     """Decline a task whose tensors are not the module's."""
     for name in sorted(own.keys() | params.keys()):
         if name not in own:
-            raise Decline(f"the task has a tensor {name}, this device's module has not")
+            raise Decline(f"the task has a tensor {name}, this device's module has not: change the task's model or the module")
         if name not in params:
-            raise Decline(f"this device's module has a tensor {name}, the task has not")
+            raise Decline(f"this device's module has a tensor {name}, the task has not: change the task's model or the module")
         if (tuple(own[name].shape) or (1,)) != params[name].shape:
             raise Decline(f"{name} has the shape {params[name].shape} in the task, and {tuple(own[name].shape)} here")
 
@@ -145,8 +145,8 @@ def run(client: Client, module: torch.nn.Module, loader: Iterable[Any] | Callabl
 
 
 class Residuals:
-    """The state of a hook: for each of DDP's buckets what this process has not sent yet. DDP makes other buckets after
-    the first step; a bucket of another size begins with zeros."""
+    """The state of a hook: the residual of this process for each of DDP's buckets. DDP makes other buckets after the
+    first step; a bucket of another size begins with zeros."""
 
     def __init__(self) -> None:
         self.of: dict[int, torch.Tensor] = {}
@@ -174,21 +174,21 @@ def _all_gather_bytes(message: bytes) -> list[bytes]:
 
 
 def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Tensor]]:
-    """A communication hook for DistributedDataParallel, on gloo: gradients travel through a codec with error feedback.
+    """A communication hook for DistributedDataParallel, on gloo: gradients are sent through a codec with error feedback.
 
         ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
 
-    Each process gathers all messages and adds them in the order of ranks, so all get the same bits. The residual is the
-    state's: one for each process. Raises fed.Error: an unknown codec.
+    Each process gathers all messages and adds them in the order of ranks, so all get the same bits. The residual is in
+    the state; each process has its own. Raises fed.Error: an unknown codec.
     """
     codecs.encode(spec, np.zeros(1, np.float32))  # an unknown codec is refused here, not in the first backward pass
 
-    # Without annotations: PyTorch compares them with its own types, not with their names.
+    # The function has no annotations, since PyTorch would compare them with its own types and refuse texts.
     def exchange(state, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
         flat = buffer.detach().cpu().contiguous()
         residual, total = state.bucket(bucket.index(), flat), torch.zeros_like(flat)
-        sizes = [gradient.numel() for gradient in bucket.gradients()]  # a codec's scale is that of one tensor, not of a bucket
+        sizes = [gradient.numel() for gradient in bucket.gradients()]  # encode tensor by tensor: a codec's scale is for one tensor
         parts = [codecs.encode(spec, x, residual=r) for x, r in zip(torch.split(flat, sizes), torch.split(residual, sizes))]
         packs = _all_gather_bytes(b"".join(len(part).to_bytes(4, "little") + part for part in parts))
         for pack in packs:

@@ -11,7 +11,7 @@ static fed_status check_labels(const fedtrain_input *file, size_t label_bytes, u
     for (size_t at = label_bytes - 1; at < file->bytes.len; at += record) {
         if (file->bytes.data[at] >= classes) {
             return fed_fail(err, FED_EFORMAT,
-                            "%s: byte offset %zu: label %u of record %zu, but there are %u "
+                            "%s: byte offset %zu: label %u in record %zu, but there are %u "
                             "classes, from 0: is this another file, or a damaged one?",
                             file->path, at, file->bytes.data[at], at / record, classes);
         }
@@ -30,13 +30,14 @@ fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsign
     }
     FED_TRY(check_labels(file, label_bytes, classes, err));
     if (set->block_count == FEDTRAIN_BLOCKS) {
-        return fed_fail(err, FED_ERANGE, "%s: a set has %d files at most", file->path,
+        return fed_fail(err, FED_ERANGE, "%s: a data set has %d files at most", file->path,
                         FEDTRAIN_BLOCKS);
     }
     set->shape = (fed_shape){3, 32, 32};
     if (fedtrain_dataset_add_labels(set, file->bytes.data + label_bytes - 1, count, record) !=
         FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the %zu labels of %s", count, file->path);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the %zu labels of %s", count,
+                        file->path);
     }
     fedtrain_dataset_add_block(set, &file->bytes, label_bytes, count, record);
     return FED_OK;

@@ -1,5 +1,5 @@
-/* Reads a table: a line a sample, numbers separated by commas, one column of them the class, or the
- * number to predict. */
+/* Reads a table. Each line is a sample: numbers separated by commas, with the class or the number
+ * to predict in one column. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -17,15 +17,17 @@ typedef struct class_name {
     size_t len;
 } class_name;
 
-/* Where the reader is, and the table as far as it has been read. */
+/* A reader of a table: its place in the file, and the rows read so far. */
 typedef struct table {
     const fedtrain_input *file;
-    const uint8_t *next, *end; /* of the file */
-    const uint8_t *at, *stop;  /* of the line; at is NULL after its last field */
-    size_t line, column;       /* of the field, for a person: from 1 */
-    char field[FIELD_BYTES];   /* without blanks and quotes around it, terminated */
-    size_t columns;            /* in each line */
-    size_t label;              /* column, from 1 */
+    const uint8_t *next, *end; /* of the file: where the next line begins, and the file's end */
+    const uint8_t *at, *stop;  /* of the line: the place in it, NULL after its last field; and its
+                                  end */
+    size_t line, column;       /* of the current field, counted from 1, for errors */
+    char field[FIELD_BYTES];   /* the current field without blanks and quotes around it,
+                                  terminated */
+    size_t columns;            /* number of columns in each line */
+    size_t label;              /* the label's column, from 1 */
     bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
@@ -37,7 +39,7 @@ static bool is_blank(uint8_t byte) {
     return byte == ' ' || byte == '\t' || byte == '\r';
 }
 
-/* Fail at the field that is being read. */
+/* Fail with an error that names the current field. */
 static fed_status fail_field(table *t, const char *what) {
     return fed_fail(t->err, FED_EFORMAT, "%s: line %zu, column %zu: \"%.40s\": %s", t->file->path,
                     t->line, t->column, t->field, what);
@@ -65,7 +67,8 @@ static bool next_line(table *t) {
     return false;
 }
 
-/* Take the quoted field at t->at, "" in it being one quote; *len of its bytes. */
+/* Read the quoted field at t->at into t->field, with "" in it as one quote; *len becomes its
+ * length. */
 static fed_status read_quoted(table *t, size_t *len) {
     t->at++;
     for (;; t->at++) {
@@ -114,13 +117,13 @@ static fed_status next_field(table *t) {
     }
     t->field[len] = '\0';
     if (len + 1 == FIELD_BYTES) {
-        return fail_field(t, "this field is too long");
+        return fail_field(t, "the field is too long for a number or a class");
     }
     if (strlen(t->field) != len) {
-        return fail_field(t, "a byte of value 0: this is no text");
+        return fail_field(t, "the field has a byte of value 0: is this a text file?");
     }
     if (t->column > COLUMNS) {
-        return fail_field(t, "more than 65536 columns");
+        return fail_field(t, "this line has more than 65536 columns");
     }
     t->at = t->at < t->stop ? t->at + 1 : NULL;
     return FED_OK;
@@ -128,14 +131,15 @@ static fed_status next_field(table *t) {
 
 static bool parse_number(const char *text, double *value) {
     char *end = NULL;
-    if (strpbrk(text, "xXnN") != NULL) { /* hexadecimal, nan, inf: nobody's measurements */
+    if (strpbrk(text, "xXnN") != NULL) { /* refuse what strtod accepts but tables do not hold:
+                                            hexadecimal, nan, inf */
         return false;
     }
     *value = strtod(text, &end);
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
-/* The class of that name; class_count: there is none. */
+/* The number of the class of that name; class_count if there is none. */
 static size_t find_class(const table *t, const char *name) {
     size_t k = 0, len = strlen(name);
     while (k < t->class_count &&
@@ -145,12 +149,13 @@ static size_t find_class(const table *t, const char *name) {
     return k;
 }
 
-/* Look at the first line: how many columns, is it a header, and which column is the label? */
+/* Read the first line: count the columns, decide whether it is a header, and find the label's
+ * column. */
 static fed_status read_first_line(table *t, const char *label) {
     const uint8_t *start = t->next;
     bool header = false;
     if (!next_line(t)) {
-        return fed_fail(t->err, FED_EFORMAT, "%s: the file holds no line with numbers",
+        return fed_fail(t->err, FED_EFORMAT, "%s: the file has no line with numbers",
                         t->file->path);
     }
     size_t named = 0;
@@ -176,7 +181,7 @@ static fed_status read_first_line(table *t, const char *label) {
                         label, header ? "a name that is there" : "add one");
     }
     t->label = named;
-    if (!header) { /* read it again, as a sample */
+    if (!header) { /* no header: read this line again, as a sample */
         t->next = start;
         t->line = 0;
     }
@@ -232,7 +237,8 @@ static fed_status read_row(table *t) {
 }
 
 static fed_status read_table(table *t, const char *label) {
-    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* some programs begin UTF-8 with it */
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* a byte order mark, with which some
+                                                         programs begin UTF-8 files */
     if (t->file->bytes.len >= sizeof mark && memcmp(t->next, mark, sizeof mark) == 0) {
         t->next += sizeof mark;
     }
@@ -241,30 +247,33 @@ static fed_status read_table(table *t, const char *label) {
         FED_TRY(read_row(t));
     }
     if (t->labels.len == 0) {
-        return fed_fail(t->err, FED_EFORMAT, "%s: line %zu: nothing follows the header",
+        return fed_fail(t->err, FED_EFORMAT,
+                        "%s: line %zu: nothing follows the header: write one sample a line",
                         t->file->path, t->line);
     }
     return FED_OK;
 }
 
-/* A name a line; blanks around it and blank lines don't count. */
+/* Read the names of the classes, one a line; blanks around names and blank lines are skipped. */
 static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
                                size_t *count, fed_error *err) {
     const uint8_t *data = file->bytes.data;
     table lines = {.file = file, .next = data, .end = data + file->bytes.len};
     for (*count = 0; next_line(&lines);) {
         if (*count == FEDTRAIN_CLASSES) {
-            return fed_fail(err, FED_EFORMAT, "%s: line %zu: more than %d classes", file->path,
-                            lines.line, FEDTRAIN_CLASSES);
+            return fed_fail(err, FED_EFORMAT,
+                            "%s: line %zu: this is more than the %d classes that are possible",
+                            file->path, lines.line, FEDTRAIN_CLASSES);
         }
         classes[(*count)++] = (class_name){lines.at, (size_t)(lines.stop - lines.at)};
     }
-    return *count > 0 ? FED_OK
-                      : fed_fail(err, FED_EFORMAT, "%s: no names of classes: write one a line",
-                                 file->path);
+    return *count > 0
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT,
+                          "%s: the file has no names of classes: write one a line", file->path);
 }
 
-/* Hand over what was read: the set has the memory of the values, and of the targets, now. */
+/* Give what was read to the set, which then owns the memory of the values and of the targets. */
 static fed_status fill_set(table *t, fedtrain_dataset *set) {
     const size_t features = t->columns - 1;
     const size_t rows = t->values.len / (features * sizeof(float));
@@ -292,7 +301,7 @@ static fed_status parse(table *t, const char *label, fedtrain_dataset *set) {
         status = fill_set(t, set);
     }
     if (status == FED_ENOMEM) {
-        status = fed_fail(t->err, status, "no memory for the table of %s", t->file->path);
+        status = fed_fail(t->err, status, "out of memory for the table of %s", t->file->path);
     }
     fed_writer_free(&t->values);
     fed_writer_free(&t->labels);

@@ -10,10 +10,11 @@
 
 static const size_t LIMIT_BYTES = (size_t)1 << 31;
 
-/* The caller's question: the options after the name, and which of two splits. */
+/* What the caller asks for: a name, the option after it, and one of two parts. */
 typedef struct request {
     const char *name, *directory;
-    const char *key, *option; /* of the format's options, and the text after it; NULL: none */
+    const char *key, *option; /* an option of the format, and the text after it; NULL: none was
+                                 given */
     bool test;
 } request;
 
@@ -21,7 +22,7 @@ enum { KEYS = 2 };
 
 typedef struct format {
     const char *name;
-    const char *keys[KEYS]; /* the options it takes, with their '='; NULL: no more */
+    const char *keys[KEYS]; /* the options that the format has, each with its '='; the rest NULL */
     fed_status (*open)(const request *want, fedtrain_dataset *set, fed_error *err);
 } format;
 
@@ -68,7 +69,7 @@ static fed_status open_cifar10(const request *want, fedtrain_dataset *set, fed_e
     return FED_OK;
 }
 
-/* Two labels a record: one of 20 coarse classes, then one of 100 fine ones. */
+/* Each record has two labels: one of 20 coarse classes, then one of 100 fine ones. */
 static fed_status open_cifar100(const request *want, fedtrain_dataset *set, fed_error *err) {
     return add_cifar(want->directory, want->test ? "test.bin" : "train.bin", 2, 100, set, err);
 }
@@ -112,7 +113,8 @@ const char *fedtrain_dataset_name(size_t k) {
     return k < FORMATS ? formats[k].name : NULL;
 }
 
-/* "csv:label=age" names the format csv, with the option "age". */
+/* Find the format that want->name begins with, and its option: "csv:label=age" has the format csv
+ * and the option "label=" with the text "age". NULL: there is no such format or option. */
 static const format *find(request *want) {
     const char *name = want->name;
     size_t len = strcspn(name, ":");
@@ -151,14 +153,15 @@ static fed_status fail_unknown(const char *name, fed_error *err) {
         }
         fed_write_printf(&known, "%s", formats[i].keys[0] != NULL ? ")" : "");
     }
-    return fed_fail(err, FED_EINVAL, "unknown data \"%.100s\": write %s", name, text);
+    return fed_fail(err, FED_EINVAL, "unknown data set \"%.100s\": write %s", name, text);
 }
 
 fed_status fedtrain_dataset_open(const char *name, const char *directory, const char *part,
                                  fedtrain_dataset *set, fed_error *err) {
     request want = {.name = name, .directory = directory, .test = strcmp(part, "test") == 0};
     if (!want.test && strcmp(part, "train") != 0) {
-        return fed_fail(err, FED_EINVAL, "%s has no part \"%s\": write train or test", name, part);
+        return fed_fail(err, FED_EINVAL, "data set %s has no part \"%s\": write train or test",
+                        name, part);
     }
     const format *f = find(&want);
     if (f == NULL) {

@@ -1,4 +1,4 @@
-/* Unpacks gzip files: the only file that knows zlib, which a build may lack. */
+/* Unpacks gzip files. No other source file uses zlib, which a build may lack. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 
@@ -21,7 +21,7 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 
 enum { GZIP = 16 + MAX_WBITS, CHUNK = 1 << 18 };
 
-/* Inflate the bytes that are there into w, one chunk at most. */
+/* Inflate input into w, one chunk of output at most. Returns zlib's status. */
 static int inflate_chunk(z_stream *z, fed_writer *w) {
     uint8_t *at = fed_writer_reserve(w, CHUNK);
     if (at == NULL) {
@@ -38,7 +38,7 @@ static fed_status fail_inflate(int answer, const char *path, const z_stream *z, 
                                fed_error *err) {
     size_t offset = packed_len - z->avail_in;
     if (answer == Z_MEM_ERROR) {
-        return fed_fail(err, FED_ENOMEM, "no memory to unpack %s", path);
+        return fed_fail(err, FED_ENOMEM, "out of memory while unpacking %s", path);
     }
     if (z->avail_in == 0 && (answer == Z_OK || answer == Z_BUF_ERROR)) {
         return fed_fail(err, FED_EFORMAT,
@@ -49,14 +49,15 @@ static fed_status fail_inflate(int answer, const char *path, const z_stream *z, 
                     path, offset, z->msg != NULL ? z->msg : "not gzip");
 }
 
-/* Member after member, until the packed bytes are used up. */
+/* Unpack one gzip member after the other, until the packed bytes are used up. */
 static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, size_t limit,
                               fed_writer *w, fed_error *err) {
     for (;;) {
         int answer = inflate_chunk(z, w);
         if (w->len > limit) {
             return fed_fail(err, FED_ERANGE,
-                            "%s unpacks to more than the %zu bytes that are allowed", path, limit);
+                            "%s: the file unpacks to more than the limit of %zu bytes", path,
+                            limit);
         }
         if (answer == Z_STREAM_END && z->avail_in == 0) {
             return FED_OK;
@@ -64,7 +65,7 @@ static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, 
         if (answer == Z_STREAM_END) {
             answer = inflateReset(z);
         }
-        /* Room was left, and yet it stopped: the input is used up. */
+        /* There was room for output, and yet inflate stopped: the input ended too early. */
         if (answer != Z_OK || (z->avail_in == 0 && z->avail_out > 0)) {
             return fail_inflate(answer, path, z, packed_len, err);
         }
@@ -74,12 +75,13 @@ static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, 
 fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packed_len, size_t limit,
                            fedtrain_bytes *bytes, fed_error *err) {
     if (packed_len > (uInt)-1) {
-        return fed_fail(err, FED_ERANGE, "%s: more than 4 GiB can't be unpacked here: gunzip it",
+        return fed_fail(err, FED_ERANGE,
+                        "%s: a packed file of more than 4 GiB can't be read: unpack it with gunzip",
                         path);
     }
     z_stream z = {.next_in = packed, .avail_in = (uInt)packed_len};
     if (inflateInit2(&z, GZIP) != Z_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory to unpack %s", path);
+        return fed_fail(err, FED_ENOMEM, "out of memory while unpacking %s", path);
     }
     fed_writer w;
     fed_writer_growing(&w);

@@ -1,4 +1,5 @@
-/* Reads IDX pairs, as MNIST has them, refusing whatever is not exactly one. */
+/* Reads pairs of IDX files, one of images and one of labels, as of MNIST. Files with any deviation
+ * from the format are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
@@ -33,7 +34,7 @@ static fed_status check_head(const fedtrain_input *in, uint32_t magic, size_t he
     return FED_OK;
 }
 
-/* The body must be count samples of `size` bytes: neither less nor more. */
+/* Check that the body is exactly `count` samples of `size` bytes. */
 static fed_status check_body(const fedtrain_input *in, size_t head, uint32_t count, size_t size,
                              fed_error *err) {
     size_t body = in->bytes.len - head;
@@ -86,7 +87,8 @@ fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labe
     FED_TRY(check_labels(labels, images, err));
     size_t count = labels->bytes.len - LABELS_HEAD;
     if (fedtrain_dataset_add_labels(set, labels->bytes.data + LABELS_HEAD, count, 1) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the %zu labels of %s", count, labels->path);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the %zu labels of %s", count,
+                        labels->path);
     }
     fedtrain_dataset_add_block(set, &images->bytes, IMAGES_HEAD, count,
                                (size_t)set->shape.h * set->shape.w);

@@ -1,4 +1,4 @@
-/* Finds a data file, packed or not, and has its bytes at hand. */
+/* Finds a data file, packed or not, and maps or unpacks it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/data/input.h"
 
@@ -16,7 +16,8 @@ static fed_status map(const char *path, size_t limit, fedtrain_bytes *bytes, fed
     return FED_OK;
 }
 
-/* Map the file, or where there is none the packed one. */
+/* Map the file; if there is none, the file with .gz after its name. input->path becomes the found
+ * file's. */
 static fed_status find(fedtrain_input *input, size_t limit, fed_error *err) {
     fed_error why = {0};
     fed_status status = map(input->path, limit, &input->bytes, &why);

@@ -8,7 +8,8 @@
 #include "fed/error.h"
 #include "fedtrain/file_bytes.h"
 
-/* Of fedtrain/dataset.h, text.h and vocabulary.h, which know nothing of files. */
+/* These are defined in fedtrain/dataset.h, text.h and vocabulary.h, which this file does not need.
+ */
 struct fedtrain_dataset;
 struct fedtrain_text;
 struct fedtrain_vocabulary;
@@ -16,61 +17,64 @@ struct fedtrain_vocabulary;
 enum { FEDTRAIN_PATH = 1024 };
 
 typedef struct fedtrain_input {
-    char path[FEDTRAIN_PATH]; /* what was read: for the sentences of errors */
+    char path[FEDTRAIN_PATH]; /* the file that was read, for error messages */
     fedtrain_bytes bytes;
 } fedtrain_input;
 
-/** Map DIRECTORY/name, or the same with .gz; unpack it where it begins as gzip does. No more than
- * `limit` bytes, packed or not. Owner: fedtrain_bytes_release, or the set that took the bytes. */
+/** Map DIRECTORY/name, or if there is none, the same with .gz. A file that begins as gzip does is
+ * unpacked. The bytes may be at most `limit`, both packed and unpacked. Owner:
+ * fedtrain_bytes_release, or the set that took the bytes. */
 fed_status fedtrain_input_open(const char *directory, const char *name, size_t limit,
                                fedtrain_input *input, fed_error *err) FED_CHECKED;
 
-/** Give bytes back as their owner says, and forget them. */
+/** Free, unmap or just forget the bytes, by bytes->owner; then *bytes is zeroed. */
 void fedtrain_bytes_release(fedtrain_bytes *bytes);
 
-/** Unpack gzip data, of one member or several. path is for the sentences of errors. */
+/** Unpack gzip data, of one member or several. path is for error messages. */
 fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packed_len, size_t limit,
                            fedtrain_bytes *bytes, fed_error *err) FED_CHECKED;
 
 /*
- * Parsers. The bytes they are given are untrusted. `set` is zeroed, or for CIFAR what earlier files
- * made of it; on failure the caller frees it. An input whose bytes the set keeps is left empty.
+ * Parsers. They check all bytes of the files, which are untrusted. `set` is zeroed, or for CIFAR
+ * has the samples of earlier files; on failure the caller frees it. If the set keeps an input's
+ * bytes, the input is left empty.
  */
 fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
                               struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** Append a file of records: label_bytes labels, of which the last one counts and is under
- * `classes`; then 3 x 32 x 32 pixels. */
+/** Append the samples of a file of records. A record is label_bytes labels, of which the last one
+ * is used and must be below `classes`; then 3 x 32 x 32 pixels. */
 fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
                                 struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** label: "first", "last", or a column's name. classes: names of classes, one a line, the first is
- * class 0; NULL: labels are numbers. */
+/** Parse a table for classification. label: "first", "last", or a column's name. classes: the file
+ * with the names of the classes, one a line, from class 0; NULL: labels are numbers. */
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, struct fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
 
-/** The same table for regression: the column named holds the numbers to predict. */
+/** Parse a table for regression: the column of this name holds the numbers to predict. */
 fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *target,
                                       struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 typedef struct fedtrain_text_kind {
     bool characters;    /* else words */
     size_t vocabulary;  /* the most words to keep */
-    unsigned from, end; /* in tenths of the bytes: units that begin in there */
+    unsigned from, end; /* the part to read, in tenths of the file's bytes: the units that begin
+                           between `from` and `end` */
 } fedtrain_text_kind;
 
 fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_kind *kind,
                                const struct fedtrain_vocabulary *words, struct fedtrain_text *text,
                                fed_error *err) FED_CHECKED;
 
-/* For the parsers: make room for samples. */
+/* For the parsers: add samples to a set. */
 
-/** Append labels[count], stride apart; those of a set are freed with it. */
+/** Append `count` labels, `stride` bytes apart. fedtrain_dataset_free frees the set's copy. */
 fed_status fedtrain_dataset_add_labels(struct fedtrain_dataset *set, const uint8_t *labels,
                                        size_t count, size_t stride) FED_CHECKED;
 
-/** Append a block of samples; their labels come first. */
+/** Append a block of samples, whose labels must have been added before. The set takes *bytes. */
 void fedtrain_dataset_add_block(struct fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
                                 size_t count, size_t stride);
 

@@ -1,4 +1,4 @@
-/* Reads a text: cuts it into units and tokens, and numbers these. */
+/* Reads a text: cuts it into units and tokens, and replaces tokens by their numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/text.h"
 
@@ -16,7 +16,7 @@ static const char LINE_END[] = "<eos>";
 
 /* --- Tokens --- */
 
-/* The rest of a piece of text. */
+/* A reader of the tokens of a piece of text. */
 typedef struct scan {
     const char *at, *stop;
     bool characters; /* else words */
@@ -27,7 +27,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* The next token's bytes; false at the end. */
+/* Find the next token's bytes; false at the end. */
 static bool next_token(scan *s, const char **word, size_t *len) {
     while (!s->characters && s->at < s->stop && is_blank(*s->at)) {
         s->at++;
@@ -87,19 +87,20 @@ static size_t line_end(const fedtrain_bytes *text, size_t at) {
     return end != NULL ? (size_t)(end - text->data) + 1 : text->len;
 }
 
-/* Is the line before this one, which begins at `at`, blank or none? */
+/* Is the line before the one at `at` blank, or is there none? */
 static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     if (at == 0) {
         return true;
     }
-    size_t i = at - 1; /* that line's end */
+    size_t i = at - 1; /* the end of the line before */
     while (i > 0 && is_blank((char)text->data[i - 1])) {
         i--;
     }
     return i == 0 || text->data[i - 1] == '\n';
 }
 
-/* Length of the name in a line that names a speaker, such as "First Citizen:"; 0 for others. */
+/* Length of the speaker's name in a line such as "First Citizen:"; 0 for a line that names no
+ * speaker. */
 static size_t name_length(const fedtrain_bytes *text, size_t at) {
     size_t end = line_end(text, at);
     while (end > at && (text->data[end - 1] == '\n' || is_blank((char)text->data[end - 1]))) {
@@ -126,7 +127,7 @@ static size_t unit_end(const fedtrain_bytes *text, bool speeches, size_t at) {
     return end;
 }
 
-/* What a text becomes, while it is read. */
+/* The arrays of a text that is being read. */
 typedef struct builder {
     const fedtrain_input *file;
     const fedtrain_text_kind *kind;
@@ -173,7 +174,7 @@ static fed_status add_units(builder *b) {
     return b->units.status;
 }
 
-/* Move what was built into a text. */
+/* Move the arrays that were built into a text. */
 static void finish(builder *b, fedtrain_text *text) {
     text->count = b->tokens.len / sizeof *text->token;
     text->units = b->units.len / sizeof *text->unit - 1;
@@ -218,7 +219,7 @@ fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_k
         return fed_fail(err, status, "%s: %s", file->path,
                         status == FED_EFORMAT  ? "there is no text in it, or in this part of it"
                         : status == FED_ERANGE ? "it has too many different words"
-                                               : "no memory for a text of this length");
+                                               : "out of memory for a text of this length");
     }
     *text = read;
     return FED_OK;
@@ -255,8 +256,9 @@ fed_status fedtrain_text_join(const fedtrain_text *text, const uint32_t *unit, s
 typedef struct corpus {
     const char *name;
     bool characters;
-    const char *file; /* its name, or what stands before PART.txt */
-    bool has_parts;   /* in one file: the first nine tenths are "train", the last is "test" */
+    const char *file; /* the file's name, or what stands before PART.txt in it */
+    bool has_parts;   /* one file holds both parts: units that begin in its first nine tenths are
+                         "train", the rest "test" */
 } corpus;
 
 static const corpus corpora[] = {{"ptb", false, "ptb.", false},
@@ -270,7 +272,8 @@ const char *fedtrain_text_name(size_t k) {
     return k < CORPORA ? corpora[k].name : NULL;
 }
 
-/* "words:vocabulary=1000" names the corpus words. */
+/* Find the corpus and the option of a name: "words:vocabulary=1000" is the corpus "words" with
+ * *vocabulary 1000. */
 static fed_status find_corpus(const char *name, const corpus **found, size_t *vocabulary,
                               fed_error *err) {
     static const char key[] = ":vocabulary=";
@@ -304,7 +307,7 @@ static fed_status find_part(const corpus *from, const char *part, fedtrain_text_
     bool test = strcmp(part, "test") == 0;
     if (from->has_parts) {
         if (!test && strcmp(part, "train") != 0) {
-            return fed_fail(err, FED_EINVAL, "%s has no part \"%.40s\": write train or test",
+            return fed_fail(err, FED_EINVAL, "text %s has no part \"%.40s\": write train or test",
                             from->name, part);
         }
         kind->from = test ? 9 : 0;
@@ -313,7 +316,9 @@ static fed_status find_part(const corpus *from, const char *part, fedtrain_text_
     int n = snprintf(file, cap, "%s%s%s", from->file, from->has_parts ? "" : part,
                      from->has_parts ? "" : ".txt");
     if (n < 0 || (size_t)n >= cap || strchr(file, '/') != NULL) {
-        return fed_fail(err, FED_EINVAL, "no part of a text is called \"%.40s\"", part);
+        return fed_fail(
+            err, FED_EINVAL,
+            "\"%.40s\" can't be a part of a text: write a file's name without / and .txt", part);
     }
     return FED_OK;
 }

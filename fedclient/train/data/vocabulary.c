@@ -1,4 +1,5 @@
-/* Numbers for words: a hash table with open addressing, over words kept end to end. */
+/* The vocabulary of a text: a hash table with open addressing, and the words' bytes one after
+ * another. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/vocabulary.h"
 
@@ -18,7 +19,7 @@ fed_status fedtrain_vocabulary_new(fedtrain_vocabulary **words) {
     FED_REQUIRE(made != NULL, FED_ENOMEM);
     fed_writer_growing(&made->bytes);
     made->unknown = NONE;
-    /* So that the empty word, too, has an address. */
+    /* Allocate some bytes now, so that the empty word has an address, too. */
     if (fed_writer_reserve(&made->bytes, BYTES_FIRST) == NULL) {
         fedtrain_vocabulary_free(made);
         return FED_ENOMEM;
@@ -112,7 +113,7 @@ fed_status fedtrain_vocabulary_count(fedtrain_vocabulary *words, const char *wor
     return FED_OK;
 }
 
-/* A word on its way into order. */
+/* A word that is sorted by its count. */
 typedef struct entry {
     const char *word;
     size_t len;
@@ -128,7 +129,8 @@ static int compare_entries(const void *a, const void *b) {
     return by_bytes != 0 ? by_bytes : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Number the first n entries. <unk> comes in where it belongs, else as the last of `most`. */
+/* Number the words of the first n entries, `most` at the most. If <unk> is not among them, it
+ * becomes the last word. */
 static fed_status number(const entry *entries, size_t n, size_t most, fedtrain_vocabulary *words) {
     uint32_t id;
     for (size_t i = 0; i < n && words->size + (words->unknown == NONE) < most; i++) {

@@ -1,4 +1,4 @@
-/* Numbers for words: a table that grows while a text is read, and is then put in order. */
+/* The table behind a vocabulary: it grows while a text is read, and is sorted afterwards. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_VOCABULARY_TABLE_H
 #define FEDTRAIN_VOCABULARY_TABLE_H
@@ -8,7 +8,7 @@
 struct fedtrain_vocabulary {
     fed_writer bytes; /* the words, one after another */
     uint32_t *end;    /* uint32[cap]: where in bytes each word ends */
-    uint32_t *count;  /* uint32[cap]: how often it was seen */
+    uint32_t *count;  /* uint32[cap]: how often each word was seen */
     uint32_t size, cap;
     uint32_t *slot; /* uint32[2 * cap]: hash table of id + 1; 0: free */
     uint32_t unknown;
@@ -18,13 +18,13 @@ struct fedtrain_vocabulary {
 fed_status fedtrain_vocabulary_new(struct fedtrain_vocabulary **words) FED_CHECKED;
 void fedtrain_vocabulary_free(struct fedtrain_vocabulary *words);
 
-/** Count a word, and give it the next number if it is new. FED_ENOMEM; FED_ERANGE more than 2^32 -
+/** Count a word once more. A new word gets the next number. FED_ENOMEM; FED_ERANGE more than 2^32 -
  * 1 bytes of words. */
 fed_status fedtrain_vocabulary_count(struct fedtrain_vocabulary *words, const char *word,
                                      size_t len, uint32_t *id) FED_CHECKED;
 
-/** A vocabulary of the most frequent `most` of those words at the most, most >= 1, in order, with
- * <unk> among them. */
+/** Make a vocabulary of at most `most` words, the most frequent ones, in the order of their counts.
+ * <unk> is always among them. most >= 1. */
 fed_status fedtrain_vocabulary_sort(const struct fedtrain_vocabulary *counted, size_t most,
                                     struct fedtrain_vocabulary **words) FED_CHECKED;
 

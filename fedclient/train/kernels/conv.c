@@ -6,24 +6,26 @@
 
 enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_LOW : HEIGHT_1 };
 
-/* Vectors in a tile's rows, at most. */
+/* The width of the widest tile, in vectors. */
 #define WIDEST (FED_SMALL ? 1 : 3)
 
-/* So many positions at least make it worth loading and storing a tile of the weights' gradient. */
+/* With at least so many positions it pays to load and store a tile of the weights' gradient for
+ * them. */
 enum { DEEP_ENOUGH = 128 };
 
-/* The values that one block's loops read again and again should stay in the first cache. */
+/* The values that one block's loops read repeatedly must fit in the first-level cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
 /* ---- Forward ---- */
 
-/* A block of outputs and of runs, all positions. */
+/* A block of outputs and of a patch's runs, for all positions. */
 typedef struct block {
     const fedtrain_conv *c;
     size_t first, end;    /* runs */
     const float *columns; /* of the first run and output */
-    const float *start;   /* sums begin with these, NULL: with what is in y */
-    size_t lanes_left;    /* in the last vector; later lanes belong to others: they stay */
+    const float *start;   /* sums begin with these values; NULL: with the values of y */
+    size_t lanes_left;    /* lanes to write in the last vector; the later lanes belong to other
+                             outputs and stay */
 } block;
 
 KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t done,
@@ -56,7 +58,8 @@ KERNEL_INLINE void forward_tile(const block *b, const float *x, float *y, size_t
     }
 }
 
-/* One row of outputs. The rest after the last whole tile is done by a tile that overlaps it. */
+/* Compute one row of outputs. If the row is no whole number of tiles, the last tile overlaps the
+ * one before. */
 KERNEL_INLINE void forward_tiles(const block *b, const float *x, float *y, const size_t height,
                                  const size_t vectors) {
     const fedtrain_conv *c = b->c;
@@ -100,8 +103,9 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     }
 }
 
-/* One or two outputs that would have a vector for themselves, as LeNet's 49th and 50th: a vector
- * then goes along the inputs, and each of a tile's sums is one of an output at a position. */
+/* The tail: one or two outputs that would need a vector for themselves, such as the 49th and 50th
+ * output of LeNet. For them a vector goes along the inputs, and each sum of a tile is one output
+ * at one position. */
 enum { TAIL = 2, TAIL_COLUMNS = LANES / TAIL, TAIL_DEEPEST = 1024 };
 
 static bool has_tail(const fedtrain_conv *c) {
@@ -111,7 +115,8 @@ static bool has_tail(const fedtrain_conv *c) {
            c->runs * (c->run + LANES) <= TAIL_DEEPEST;
 }
 
-/* A run in whole vectors, the last of which overlaps the one before: there, weights are 0. */
+/* Copy the tail's weights, run by run, as whole vectors. A run's last vector overlaps the one
+ * before; its weights in the overlap are 0. */
 static void tail_weights(const fedtrain_conv *c, const float *columns, float *weights) {
     for (size_t r = 0; r < c->runs; r++, columns += c->run * c->out_pad) {
         for (size_t i = 0; i < c->run; i += LANES, weights += TAIL * LANES) {
@@ -162,7 +167,7 @@ static void forward_tail(const fedtrain_conv *c, const float *columns, const flo
     }
 }
 
-/* Blocks of equal width, none over WIDEST. */
+/* The width of blocks of equal width, none of which is over WIDEST vectors. */
 static size_t vectors_at_once(size_t vectors) {
     const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;
@@ -194,8 +199,8 @@ void PRODUCT(conv)(const fedtrain_conv *c, const float *columns, const float *st
 
 /* ---- The weights' gradient ---- */
 
-/* Some rows of positions: dcolumns[k, o] += sum over the positions of x[k] * dy[o], for `height` of
- * a run's values. */
+/* For some rows of positions: dcolumns[k, o] += sum over the positions of x[k] * dy[o], for
+ * `height` of a run's values k. */
 KERNEL_INLINE void weight_tile(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
                                float *dcolumns, const size_t height, const size_t vectors) {
     tile sum;

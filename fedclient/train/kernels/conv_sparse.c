@@ -3,32 +3,32 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* Sums at once: AVX2's 16 registers hold 13 and what they need. Weights' gradients do with fewer,
- * whose vectors are anywhere in the picture. */
+/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands.
+ * Weights' gradients need more registers for addresses, so they have fewer sums. */
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
-/* A sparse matrix: entry j of row i is value[i * row + j * step] at offset[i * row + j * step], or
- * at lookup[that]. */
+/* A sparse matrix. Entry j of row i has k = i * row + j * step: its value is value[k], and its
+ * place offset[k], or with a lookup table lookup[offset[k]]. */
 typedef struct entries {
     const float *value;
-    const uint32_t *offset, *lookup; /* lookup: or NULL */
-    const uint32_t *counts;          /* of each row; NULL: count */
+    const uint32_t *offset, *lookup; /* lookup may be NULL */
+    const uint32_t *counts;          /* the number of entries of each row; NULL: `count` for all */
     size_t row, step, count;
 } entries;
 
-/* Sums for each row of a sparse matrix, whose offsets are from base; they are added to a target.
- * The vectors of a sum, and its own, lie from[] and to[] further on. */
+/* For each row of a sparse matrix, several sums of vectors. Sum t adds up the vectors at base +
+ * offset + from[t], and is added to the row's target at to[t]. */
 typedef struct gather {
     const float *base;
     float *target;
-    const uint32_t *row_target; /* where each row's target begins; NULL: every row_step */
+    const uint32_t *row_target; /* where each row's target begins; NULL: rows are row_step apart */
     size_t row_step, rows;
     size_t from[MAX_TERMS], to[MAX_TERMS];
 } gather;
 
 /* For each row i: target[to[t] ..] += sum_j value[i, j] * base[offset[i, j] + from[t] ..].
- * from_run, to_run: these vectors lie side by side. */
+ * from_run, to_run: the vectors at from[] or at to[] lie side by side. */
 KERNEL_INLINE void gather_rows(const gather *g, const entries *e, const bool from_run,
                                const bool to_run, const size_t terms) {
     const float *base[MAX_TERMS];
@@ -96,8 +96,8 @@ static size_t at_once(size_t n, size_t most) {
     return (n + shares - 1) / shares;
 }
 
-/* Segments s and on, `terms` of them: where each lies in the rows of an output's weights, and where
- * it meets the picture. */
+/* For `terms` segments from s on: where each lies in an output's weights, and where its values lie
+ * in the picture. */
 static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t *in_rows,
                   size_t *in_picture) {
     for (size_t t = 0; t < terms; t++) {
@@ -106,7 +106,8 @@ static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t 
     }
 }
 
-/* The patch under each output position gets the weights of the channels, times their gradients. */
+/* Add to the patch under each output position the weights of each channel, times that channel's
+ * gradient. */
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
     const size_t step = at_once(c->segments, MAX_TERMS);
@@ -127,11 +128,13 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
     }
 }
 
-/* The weights of each channel get the patches that it saw, times their gradients. */
+/* Add to the weights' gradient of each channel the patches that its max-pool chose, times their
+ * gradients. */
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* a share is of one row */
+    const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* then a share has segments of
+                                                                   one row only */
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,
                        .offset = (const uint32_t *)winner,
@@ -152,7 +155,8 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
 }
 
 void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled) {
-    const fedtrain_im2col s = *l; /* which no store changes, but the compiler doesn't know */
+    const fedtrain_im2col s = *l; /* a copy: stores to `unrolled` can't change it, so the compiler
+                                     keeps it in registers */
     for (size_t i = 0; i < s.rows; i++) {
         for (size_t j = 0; j < s.columns; j++, unrolled += s.vectors * LANES) {
             const float *from = x + i * s.x_row + j * s.x_step;

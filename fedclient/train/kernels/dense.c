@@ -1,27 +1,30 @@
-/* Dense layers. A weight's row is contiguous along its inputs, so everything streams that way. */
+/* Dense layers. A row of weights is contiguous along the inputs, so all loops run along the
+ * inputs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/tile.h"
 
 /*
- * With few samples the weights' way through memory is what takes time. So a few rows meet a few
- * samples at once: each weight is then loaded once for all of them.
+ * With few samples, loading the weights from memory takes most of the time. So a few rows are
+ * multiplied with a few samples at once, and each weight is loaded once for all of these samples.
  *
- * Where the inputs are no whole vectors, the last one overlaps the one before, and the lanes that
- * both have count once. With less than one vector of inputs, all is done one by one.
+ * If the inputs are no whole number of vectors, the last vector overlaps the one before, and lanes
+ * in both count once. With less than one vector of inputs, values are computed one by one.
  */
 enum { SAMPLES = FED_SMALL ? 1 : 2, SUMS = WIDE ? 16 : 8, ROWS = SUMS / 2 };
-enum { SQUARE = 4 }; /* of each, where there are as many samples: loads least for as many sums */
+enum { SQUARE = 4 }; /* rows and samples of a square tile, which needs the fewest loads */
 
 /* ---- Forward ---- */
 
-/* A function of its own: what it shuffles by would take registers from the loops that sum. */
+/* A function of its own, not inlined: its shuffle masks would take registers from the loops that
+ * sum. */
 static __attribute__((noinline)) vec sums_of(vec v[LANES]) {
     return vec_sums(v);
 }
 
-/* y[s, r] = bias[r] + w[r, :] . x[s, :] for `rows` rows and `samples` samples. */
+/* y[s, r] = bias[r] + dot product of w[r, :] and x[s, :], for `rows` rows and `samples` samples.
+ */
 KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t samples) {
     vec sum[SUMS] = {0};
@@ -60,7 +63,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     }
 }
 
-/* All samples, `most` of them at a time, for a block of rows. */
+/* Compute a block of rows for all samples, `most` samples at a time. */
 KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t most) {
     size_t b = 0;
@@ -106,9 +109,9 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
     }
 }
 
-/* ---- Forward, many samples: a vector holds one input of several ---- */
+/* ---- Forward, many samples: a vector holds one input of several samples ---- */
 
-/* The inputs, from the second cache, serve so many rows at once. */
+/* So many rows are computed at once, to load the inputs from the second-level cache less often. */
 enum { MANY_ROWS = WIDE ? 10 : HEIGHT_2 };
 
 /* y[s, r] = bias[r] + sum_i w[r, i] xt[i, s] for `samples` samples, at most what the vectors hold.
@@ -162,11 +165,11 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
     }
 }
 
-/* ---- Gradients of few samples: those of the outputs stay in registers ---- */
+/* ---- Gradients of few samples: the outputs' gradients stay in registers ---- */
 
 enum { FEW = 4, FACTORS = WIDE ? 16 : 8 };
 
-/* Some rows and columns of it all. */
+/* Pointers to the same rows and columns of the four arrays. */
 typedef struct cursor {
     const float *w, *x;
     float *dx, *dw;
@@ -180,8 +183,8 @@ KERNEL_INLINE cursor cursor_right(cursor c, size_t columns) {
     return c;
 }
 
-/* The next vector. The compiler does not see how far it is, or it would keep an address for each
- * row, and there are not enough registers for all of them. */
+/* Move to the next vector. kernel_apart hides from the compiler how far that is. Otherwise the
+ * compiler would keep an address for each row, for which there are not enough registers. */
 KERNEL_INLINE cursor cursor_next(cursor c) {
     c = cursor_right(c, LANES);
     if (WIDE) {
@@ -193,9 +196,9 @@ KERNEL_INLINE cursor cursor_next(cursor c) {
     return c;
 }
 
-/* A vector of some rows, its `fresh` lanes, NULL: all of them. dx[s] += sum_r dy[r, s] w[r], if
- * there is a dx, and dw[r] = sum_s dy[r, s] x[s]; or a step by that, rounded twice, as in step.c. A
- * weight is loaded once for both. */
+/* For one vector of some rows: dx[s] += sum_r dy[r, s] w[r], unless dx is NULL, and dw[r] = sum_s
+ * dy[r, s] x[s]. With `step`, dw is the weights, and takes a step of `rate` down that gradient,
+ * rounded as in step.c. `fresh`: the lanes to change; NULL: all lanes. */
 KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, const float rate,
                               const bool step, const ivec *fresh, const size_t rows,
                               const size_t samples) {
@@ -231,7 +234,8 @@ KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, co
 
 KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, const float rate,
                             const bool step, const size_t rows, const size_t samples) {
-    const size_t in = d->in; /* which no store changes, but the compiler doesn't know */
+    const size_t in = d->in; /* a copy: stores to dw can't change it, so the compiler keeps it in
+                                a register */
     vec grads[FACTORS];
     KERNEL_UNROLL
     for (size_t k = 0; k < rows * samples; k++) {
@@ -248,7 +252,7 @@ KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, 
     }
 }
 
-/* Blocks of rows, from the last one on; returns how many rows are left. */
+/* Compute blocks of rows, from the last one on. Returns how many rows are left. */
 KERNEL_INLINE size_t few_blocks(const fedtrain_dense *d, const cursor c, const float *dy,
                                 const float rate, const bool step, const size_t samples) {
     const size_t rows = kernel_smaller(FACTORS / samples, samples > 1 ? 8 : 4);
@@ -284,11 +288,11 @@ KERNEL_INLINE size_t grad_few(const fedtrain_dense *d, const cursor c, const flo
 
 /* ---- Gradients ---- */
 
-/* Rows at a time: so many that the inputs' gradient is seldom on its way between memory and
- * registers. And vectors across them. */
+/* A block's rows, and the vectors in the width of its tiles. The rows are many, so that the
+ * inputs' gradient is seldom loaded and stored. */
 enum { DEEP = 64, ACROSS = WIDE ? 3 : 2 };
 
-/* dx[s, :] += sum_r dy[s, r] w[r, :], `vectors` vectors of them; not the first `done` lanes. */
+/* dx[s, :] += sum_r dy[s, r] w[r, :], for `vectors` vectors, without their first `done` lanes. */
 KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, const float *dy,
                                    float *dx, size_t done, const size_t rows, const size_t samples,
                                    const size_t vectors) {
@@ -305,7 +309,7 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
     tile_store(sum, dx, d->in, samples, vectors);
 }
 
-/* All samples, `most` of them at a time. */
+/* Compute input gradients for all samples, `most` samples at a time. */
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
                                       float *dx, size_t done, const size_t rows, const size_t most,
                                       const size_t vectors) {
@@ -321,13 +325,15 @@ KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, c
     }
 }
 
-/* dw[r, :] = sum_b dy[b, r] x[b, :]; or a step by that, all but the first `done` lanes. */
+/* dw[r, :] = sum_b dy[b, r] x[b, :]; with a rate > 0 a step down that gradient instead. The first
+ * `done` lanes are left out. */
 KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, const float *dy,
                                     float *dw, float rate, size_t done, const size_t rows,
                                     const size_t vectors) {
     tile sum = {0};
     const operand grads = {dy, 1, d->out}, inputs = {x, 0, d->in};
-    const size_t row = d->in; /* which no store changes, but the compiler doesn't know */
+    const size_t row = d->in; /* a copy: stores to dw can't change it, so the compiler keeps it in
+                                 a register */
     tile_add(sum, grads, inputs, d->batch, rows, vectors);
     if (FED_SMALL || !(rate > 0)) {
         tile_store(sum, dw, row, rows, vectors);
@@ -344,7 +350,6 @@ KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, con
     }
 }
 
-/* All rows. */
 KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, const float *dy,
                                     float *dw, float rate, size_t done, const size_t vectors) {
     size_t r = 0;
@@ -359,7 +364,8 @@ KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, con
     }
 }
 
-/* Functions of their own: together the compiler has too few registers for the tiles. */
+/* Functions of their own, not inlined: in one function the compiler would have too few registers
+ * for the tiles. */
 #define APART static __attribute__((noinline)) void
 
 APART input_grad_across(const fedtrain_dense *d, const float *w, const float *dy, float *dx) {
@@ -381,7 +387,7 @@ APART weight_grad_one(const fedtrain_dense *d, const float *x, const float *dy, 
     weight_grad_rows(d, x, dy, dw, rate, done, 1);
 }
 
-/* A block of rows: all that is to be done with some columns, while they are in the first cache. */
+/* For a block of rows, do all work with some columns while these are in the first-level cache. */
 static void grad_rows(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                       float *dx, float *dw, float rate) {
     size_t i = 0;
@@ -417,7 +423,8 @@ static void grad_one_by_one(const fedtrain_dense *d, const float *w, const float
     }
 }
 
-/* The last rows first: the forward pass left those in cache, and the next begins with the first. */
+/* Begin with the last rows, which the forward pass left in cache. The first rows are then in cache
+ * for the next forward pass. */
 void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                         float *dx, float *dw, float rate) {
     if (d->in < LANES) {

@@ -1,11 +1,11 @@
-/* What happens to each value by itself, and sums. */
+/* Functions of each value by itself, and sums of rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* Whole vectors: the values after the end are slack. */
+/* The loops compute whole vectors: the values after the end are slack (kernels.h). */
 
-/* A NaN stays one, so that the loss shows it. */
+/* A NaN stays NaN, so that the loss shows it. */
 void KERNEL(relu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
         x[i] = x[i] < 0 ? 0 : x[i];

@@ -11,11 +11,12 @@ KERNEL_INLINE vec vec_all(float x) {
 
 /*
  * e^x = 2^n e^r with n whole and |r| <= ln(2) / 2; e^r = 1 + r + r^2 P(r), where P is the
- * polynomial with the least largest relative error, 3e-9. Below -87 it gives 0, from 88 on e^88; a
- * NaN stays one.
+ * polynomial whose largest relative error is least, 3e-9. Below -87 the result is 0, from 88 on it
+ * is e^88; NaN stays NaN.
  */
 KERNEL_INLINE vec vec_exp(vec x) {
-    const float rounder = 12582912.0F; /* 1.5 * 2^23: what is added to it loses its fraction */
+    const float rounder = 12582912.0F; /* 1.5 * 2^23: adding it to a number rounds away the
+                                          fraction */
     const float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;
     ivec is_small = x < -87.0F;
     x = vec_select(x > 88.0F, vec_all(88.0F), x);
@@ -33,12 +34,13 @@ KERNEL_INLINE vec vec_exp(vec x) {
     return vec_select(is_small, (vec){0}, p * power);
 }
 
-/* 1 / (1 + e^-x) */
+/* The logistic function, 1 / (1 + e^-x). */
 KERNEL_INLINE vec vec_sigmoid(vec x) {
     return 1.0F / (1.0F + vec_exp(-x));
 }
 
-/* Near 0, where 1 - 2 / (e^2x + 1) would cancel, x + x^3 P(x^2). */
+/* tanh x = 1 - 2 / (e^2x + 1). Near 0, where the difference would lose digits, it is x + x^3
+ * P(x^2) with a polynomial P. */
 KERNEL_INLINE vec vec_tanh(vec x) {
     const ivec sign_bit = (ivec)vec_all(-0.0F);
     vec size = (vec)((ivec)x & ~sign_bit);

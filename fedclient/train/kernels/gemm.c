@@ -1,12 +1,12 @@
-/* Products of matrices, one of them packed: tiles of c stay in registers for all of k. And pairs of
- * bfloat16, which products read. */
+/* Products of matrices, one of which is packed: each tile of the result c stays in registers for
+ * the whole sum. Also makes the pairs of bfloat16 that products read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/product.h"
 
 /*
- * A panel is up to PANEL columns of b, rounded up to whole vectors, row after row: a tile reads it
- * from its start to its end. What is past n is 0. All panels but the last are PANEL wide.
+ * A panel holds up to PANEL columns of b, rounded up to whole vectors, row after row; a tile reads
+ * it from start to end. Columns past n are 0. All panels but the last are PANEL wide.
  */
 enum { ROWS = LANES == 16 ? 8 : 4 };
 
@@ -14,7 +14,8 @@ enum { ROWS = LANES == 16 ? 8 : 4 };
 
 enum { INFINITY_BITS = 0x7f800000, QUIET_BIT = 0x400000 };
 
-/* The nearest bfloat16, to even on a tie, as the upper half of each lane. NaN stays NaN. */
+/* Round each lane to the nearest bfloat16, to even on a tie, in the lane's upper half. NaN stays
+ * NaN. */
 KERNEL_INLINE ivec nearest(vec v) {
     const ivec bits = (ivec)v, odd = (bits >> 16) & 1;
     const ivec is_nan = (bits & INT32_MAX) > (ivec){0} + INFINITY_BITS;
@@ -46,7 +47,7 @@ static size_t panel_vectors(size_t columns) {
     return vectors < VECTORS ? vectors : VECTORS;
 }
 
-/* Row by row, where b's rows lie side by side. */
+/* Pack columns row by row, for a b whose rows are contiguous. */
 static void pack_rows(const float *b, size_t row, size_t k, size_t columns, float *panel) {
     const size_t width = panel_vectors(columns) * LANES;
     for (size_t l = 0; l < k; l++, b += row, panel += width) {
@@ -57,7 +58,8 @@ static void pack_rows(const float *b, size_t row, size_t k, size_t columns, floa
     }
 }
 
-/* A vector of columns at a time, where b's columns do: whole vectors are written, few are read. */
+/* Pack a vector of columns at a time, for a b whose columns are contiguous: stores are whole
+ * vectors, loads are of single values. */
 static void pack_columns(const float *b, size_t column, size_t k, size_t columns, float *panel) {
     const size_t width = panel_vectors(columns) * LANES;
     for (size_t v = 0; v < width; v += LANES) {
@@ -91,7 +93,8 @@ void PRODUCT(gemm_pack)(const float *b, size_t row, size_t column, size_t k, siz
     }
 }
 
-/* `rows` rows and `vectors` vectors of c; of the last vector `lanes` lanes. */
+/* Compute a tile of c: `rows` rows and `vectors` vectors, of the last vector only `lanes` lanes.
+ */
 KERNEL_INLINE void tile(const fedtrain_gemm *g, const float *a, const float *panel,
                         const float *start, float *c, size_t lanes, const size_t rows,
                         const size_t vectors) {
@@ -130,7 +133,7 @@ KERNEL_INLINE void tile(const fedtrain_gemm *g, const float *a, const float *pan
     }
 }
 
-/* All rows of a panel. */
+/* Compute all rows of a panel's columns. */
 KERNEL_INLINE void panel_rows(const fedtrain_gemm *g, const float *a, const float *panel,
                               const float *start, float *c, size_t lanes, const size_t vectors) {
     size_t i = 0;

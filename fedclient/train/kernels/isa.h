@@ -1,4 +1,5 @@
-/* The kernels of the ISA being compiled, as table.c collects them. Shapes: see kernels.h. */
+/* The kernels of the vector unit that is being compiled; table.c puts them into its table.
+ * kernels.h describes them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ISA_H
 #define FEDTRAIN_ISA_H
@@ -6,7 +7,8 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
-/* Vectors, and columns, of a packed matrix's panel: as many as leave registers for a tile of it. */
+/* The width of a packed matrix's panel, in vectors and in columns. It leaves enough registers for
+ * a tile. */
 enum { VECTORS = 3, PANEL = VECTORS * LANES };
 
 void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);

@@ -3,7 +3,8 @@
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* c = f c' + i g, h = o tanh(c), for the first `lanes` of a vector. */
+/* c = f c' + i g, h = o tanh(c), with c' the cell before, for the first `lanes` lanes of a vector.
+ */
 KERNEL_INLINE void forward(size_t size, float *gates, const float *before, float *cell, float *h,
                            size_t lanes) {
     vec i = vec_sigmoid(vec_load_first(gates, lanes));

@@ -4,16 +4,16 @@
 
 enum {
     AT_ONCE = 4096
-}; /* floats that stay in the first cache, so that they are read again there */
+}; /* floats that fit in the first-level cache, where they are read a second time */
 
-enum { CHAINS = 4 }; /* sums side by side, since each waits for its last addition */
+enum { CHAINS = 4 }; /* independent sums, since an addition waits for the one before it */
 
 static size_t rows_at_once(size_t rows, size_t width) {
     size_t most = AT_ONCE / width + CHAINS;
     return rows < most ? rows : most;
 }
 
-/* Sums of a column of vectors; squares: of the differences from `mean`. */
+/* Sum a column of vectors; with `squares`, sum the squared differences from `mean`. */
 KERNEL_INLINE vec column_sum(const float *x, size_t rows, size_t width, vec mean,
                              const bool squares) {
     vec sum[CHAINS] = {0};
@@ -32,7 +32,7 @@ KERNEL_INLINE vec column_sum(const float *x, size_t rows, size_t width, vec mean
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* What some rows add to the mean and the squares of those before them (Chan et al. 1983). */
+/* Add some rows to the mean and squares of the `before` rows before them (Chan et al. 1983). */
 static void add_moments(const float *x, size_t rows, size_t before, size_t width, float *mean,
                         float *squares) {
     const float share = (float)rows / (float)(before + rows), weight = (float)before * share;
@@ -57,13 +57,15 @@ void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, flo
     }
 }
 
-/* Where the next vector's channels begin: coefficients repeat after the last channel. */
+/* The first channel of the next vector. The coefficients' arrays repeat the first channels after
+ * the last one. */
 KERNEL_INLINE size_t next_channel(size_t c, size_t step, size_t width) {
     c += step;
     return c >= width ? c - width : c;
 }
 
-/* Both ways compute a value alike, so that they agree on what the ReLU lets through. */
+/* The normalized value, for the forward and the backward pass: both must get the same bits, to
+ * agree on where the ReLU gives 0. */
 KERNEL_INLINE vec normalized(const fedtrain_norm *n, vec apart, size_t c) {
     return apart * vec_load(n->scale + c) + vec_load(n->bias + c);
 }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
-/* The part of a window along one side that is in the picture: first .. end - 1. */
+/* The part of a window along one side that is inside the picture: first .. end - 1. */
 typedef struct reach {
     size_t first, end;
 } reach;
@@ -13,8 +13,8 @@ static reach reach_of(size_t output, size_t k, size_t stride, size_t pad, size_t
 }
 
 /*
- * The last vector of a window may hold lanes of the next one's channels: its output is stored past
- * the window's own, and overwritten when that next window is done.
+ * Compute one window. The last vector's lanes may go past the window's channels. They are stored
+ * over the next window's output, which is computed later and overwrites them.
  */
 KERNEL_INLINE void window(const fedtrain_pool *p, const float *x, reach v, reach h, float *y,
                           int32_t *winner) {

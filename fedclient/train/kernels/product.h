@@ -1,4 +1,4 @@
-/* What products of matrices sum: float32, or pairs of bfloat16. */
+/* The operands of products of matrices: float32, or pairs of bfloat16. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_PRODUCT_H
 #define FEDTRAIN_PRODUCT_H
@@ -10,10 +10,10 @@
 #endif
 
 /*
- * A lane of an operand holds PAIR values that follow each other in the depth of the sum: one
- * float32, or two bfloat16, the first in the lower half. Each bfloat16 is the upper half of a
- * float32, and the product of two is exact in float32. A lane's sum takes the upper halves' product
- * first, as AVX512_BF16 does. Where that is missing, each half is a pass over the tile.
+ * A lane of an operand holds PAIR consecutive terms of the sum: one float32, or two bfloat16, the
+ * first in the lower half. Each bfloat16 is the upper half of a float32, and the product of two is
+ * exact in float32. The upper halves' product is added first, as AVX512_BF16 does. Without
+ * AVX512_BF16, each half is a pass over the tile.
  */
 #if defined(FEDTRAIN_PRODUCTS) && !defined(__AVX512BF16__)
 enum { PASSES = 2 };
@@ -21,7 +21,7 @@ enum { PASSES = 2 };
 enum { PASSES = 1 };
 #endif
 
-/** The operand of one pass. */
+/** The operand's values for one pass: the upper halves, then the lower halves. */
 KERNEL_INLINE vec vec_half(vec pairs, const size_t pass) {
     if (PASSES == 1) {
         return pairs;
@@ -29,13 +29,14 @@ KERNEL_INLINE vec vec_half(vec pairs, const size_t pass) {
     return (vec)(pass == 0 ? (ivec)pairs & (int32_t)0xffff0000 : (ivec)pairs << 16);
 }
 
-/** A scalar operand in all lanes, as bits: a pair of bfloat16 is no number. */
+/** A scalar operand in all lanes. It is copied as bits, since a pair of bfloat16 is not one number.
+ */
 KERNEL_INLINE vec vec_all(const float *operand) {
     typedef int32_t word __attribute__((may_alias));
     return PAIR == 1 ? *operand - (vec){0} : (vec)(*(const word *)operand - (ivec){0});
 }
 
-/** sum + a b, of one pass */
+/** sum + a b, for one pass. */
 KERNEL_INLINE vec vec_add_product(vec sum, vec a, vec b) {
 #if defined(FEDTRAIN_PRODUCTS) && defined(__AVX512BF16__)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);

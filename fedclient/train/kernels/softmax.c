@@ -1,4 +1,5 @@
-/* Softmax and cross-entropy of one position: its words may be many, so e^x counts. */
+/* Softmax and cross-entropy of one position. A vocabulary may be large, so the speed of e^x
+ * matters. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -6,7 +7,7 @@
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* A NaN may get lost here: the sum shows it. */
+/* The largest value. It may miss a NaN, but then the sum of exponentials is NaN. */
 static float largest(const float *x, size_t n) {
     vec best = vec_all(x[0]);
     size_t i = 0;
@@ -24,8 +25,8 @@ static float largest(const float *x, size_t n) {
     return top;
 }
 
-/* Adds up e^(x - top), and writes it unless y is NULL. In blocks, so that few are added as floats.
- */
+/* Return the sum of e^(x - top), and write the terms to y unless it is NULL. Only blocks of a few
+ * values are summed in float, and the blocks in double, for accuracy. */
 static double exponentials(const float *x, size_t n, float top, float *y) {
     enum { BLOCK = 16 * LANES };
     double total = 0;
@@ -51,7 +52,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
     return total;
 }
 
-/* A small build's logarithm is a float's, whose tables take 2 KB less. */
+/* A small build takes the logarithm in float, whose tables are 2 KB smaller. */
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
     float top = largest(score, n);
     double loss = (double)top - (double)score[label];

@@ -1,7 +1,7 @@
 /*
- * Optimizer steps: plain loops, which both compilers turn into vectors by themselves. Compiled
- * without fused multiply-add, so that each value is rounded alike in a vector and in a loop's tail:
- * the same bits in one call or in slices, and on every machine.
+ * Optimizer steps: plain loops, which gcc and clang vectorize by themselves. They are compiled
+ * without fused multiply-add, so that values are rounded alike in vectors and in a loop's tail. So
+ * the bits are the same for one call or several, and on every machine.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -9,8 +9,8 @@
 
 #include "fedclient/train/kernels/isa.h"
 
-/* What becomes of gradients before their rule. Each kind is compiled by itself, as a constant, so
- * that none pays for more than it needs. */
+/* How a gradient is changed before the optimizer's rule. The loops are compiled for each kind
+ * separately, so that simple kinds stay fast. */
 typedef enum shape { PLAIN, SCALED, SHAPED, PROXIMAL } shape;
 
 KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
@@ -18,7 +18,7 @@ KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
     return w0 != NULL ? PROXIMAL : s->shaped ? SHAPED : scaled ? SCALED : PLAIN;
 }
 
-/* Its share, pulled to w0, held to the limit. A NaN stays one. */
+/* The gradient times s->share, plus the proximal term, clipped to the limit. NaN stays NaN. */
 KERNEL_INLINE float clipped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
                             float g) {
     g = FED_SMALL || kind == PLAIN ? g : g * s->share;
@@ -117,7 +117,7 @@ void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g,
 
 enum { SUMS = 16 };
 
-/* As many sums on every machine, so that all round alike. */
+/* Add squares to SUMS sums, the same number on every machine, so that all machines round alike. */
 KERNEL_INLINE void squares(const float *restrict w, const float *restrict w0,
                            const float *restrict g, size_t n, fedtrain_step s, double *restrict sum,
                            shape kind) {

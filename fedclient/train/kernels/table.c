@@ -1,4 +1,4 @@
-/* The table of this ISA's kernels, with products of float32 or of bfloat16. */
+/* The table of one vector unit's kernels, with products of float32 or of bfloat16. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"

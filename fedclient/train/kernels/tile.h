@@ -1,4 +1,4 @@
-/* Register tiles: what convolutions and dense layers sum in. */
+/* Register tiles, in which convolutions and dense layers keep their sums. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_TILE_H
 #define FEDTRAIN_TILE_H
@@ -14,15 +14,16 @@ enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4 }; /* of a tile 1 or 2 
 
 typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
 
-/* Two strides: to what the next height meets, and to the next of the values summed over. */
+/* An operand of a tile. next: floats to the value for the tile's next row. deep: floats to the
+ * next term of the sum. */
 typedef struct operand {
     const float *at;
     size_t next, deep;
 } operand;
 
-/* sum[h][v] += sum_k a[h, k] * b[k, v], k going in steps of PAIR. The lower half of a has a pointer
- * of its own, so that the places of the upper half serve it too: there are not enough registers for
- * all of them. */
+/* sum[h][v] += sum_k a[h, k] * b[k, v], k going in steps of PAIR. Rows from `half` on have a
+ * pointer of their own, so that they use the same offsets as the first half: there are not enough
+ * registers for all offsets. */
 KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
                             const size_t vectors) {
     const size_t half = (height + 1) / 2;
@@ -35,7 +36,8 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 row[v] = vec_half(vec_load(b.at + v * LANES), pass);
-                row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* or each height loads it */
+                row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* otherwise the compiler loads
+                                                                      it for each height */
             }
             KERNEL_UNROLL
             for (size_t h = 0; h < height; h++) {
@@ -50,7 +52,8 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
     }
 }
 
-/* Rows' addresses are made one from the other: all at once there are not enough registers. */
+/* Each row's address is computed from the one before: there are not enough registers for all of
+ * them at once. */
 KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const size_t height,
                              const size_t vectors) {
     KERNEL_UNROLL

@@ -1,8 +1,9 @@
-/* Transposes matrices, a square of vectors at a time. */
+/* Transposes matrices, a square of LANES x LANES values at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
-/* Halves of the blocks of h rows and lanes are swapped. */
+/* Swap halves of two blocks: the lanes of row j whose bit h is set, with the lanes of row j + h
+ * whose bit h is clear. */
 #define EXCHANGE(v, j, h)                                                                          \
     do {                                                                                           \
         const vec a = (v)[j], b = (v)[(j) + (h)];                                                  \
@@ -33,7 +34,6 @@ KERNEL_INLINE void transpose_square(vec v[LANES]) {
     }
 }
 
-/* Where a row begins. */
 static inline size_t row_at(const fedtrain_rows *r, size_t row) {
     return (r->order != NULL ? r->order[row] : row) * r->step;
 }
@@ -62,7 +62,7 @@ static void turn_one_by_one(const float *x, const fedtrain_rows *from, size_t ro
     }
 }
 
-/* Where rows or columns are no whole vectors, the last square overlaps the one before. */
+/* If rows or columns are no whole number of vectors, the last square overlaps the one before. */
 void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
                        fedtrain_rows to) {
     if (rows < LANES || columns < LANES) {

@@ -6,20 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Loops over a tile's registers must be unrolled away, or the tile lives in memory. */
+/* Loops over a tile's registers must be unrolled completely. Otherwise the compiler keeps the tile
+ * in memory. */
 #if defined(__clang__)
 #define KERNEL_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define KERNEL_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Each kernel file is compiled once an ISA; KERNEL(adam) is then adam_avx512, and so on. */
+/* Each kernel file is compiled once for each vector unit: KERNEL(adam) is fedtrain_adam_avx512 for
+ * AVX-512. */
 #define KERNEL_PASTE_(name, isa) fedtrain_##name##_##isa
 #define KERNEL_PASTE(name, isa)  KERNEL_PASTE_(name, isa)
 #define KERNEL(name)             KERNEL_PASTE(name, FEDTRAIN_ISA)
 
-/* The products' files are compiled once more for bfloat16: PRODUCT(conv) is then
- * conv_bfloat16_avx512, and an operand's lane holds PAIR values (product.h). */
+/* The files with products are compiled once more for bfloat16. There, PRODUCT(conv) is
+ * fedtrain_conv_bfloat16_avx512, and a lane of an operand holds PAIR values (product.h). */
 #ifdef FEDTRAIN_PRODUCTS
 #define PRODUCT(name) KERNEL_PASTE(name, FEDTRAIN_PRODUCTS)
 enum { PAIR = 2 };
@@ -53,7 +55,7 @@ KERNEL_INLINE void ivec_store(int32_t *p, ivec v) {
     *(ivec_unaligned *)p = v;
 }
 
-/* The first n floats at p, n at most LANES; the other lanes are 0. */
+/* Load the first n floats at p, n <= LANES; the other lanes become 0. */
 KERNEL_INLINE vec vec_load_first(const float *p, size_t n) {
     if (n == LANES) {
         return vec_load(p);
@@ -75,7 +77,8 @@ KERNEL_INLINE void vec_store_first(float *p, vec v, size_t n) {
     }
 }
 
-/* The same pointer, but the compiler does not see where it came from, and so keeps it. */
+/* Return p, but hide from the compiler how it was computed, so that the compiler keeps it in a
+ * register. */
 KERNEL_INLINE const float *kernel_apart(const float *p) {
     __asm__("" : "+r"(p));
     return p;
@@ -86,8 +89,8 @@ KERNEL_INLINE float *kernel_apart_to(float *p) {
     return p;
 }
 
-/* The same vector, but the compiler doesn't see what it was made of: a product is rounded before it
- * is added to anything. */
+/* Return v, but hide from the compiler how it was computed. So a product is rounded before it is
+ * added, not fused with the addition. */
 KERNEL_INLINE vec vec_apart(vec v) {
 #if defined(__x86_64__)
     __asm__("" : "+v"(v));
@@ -99,7 +102,7 @@ KERNEL_INLINE vec vec_apart(vec v) {
     return v;
 }
 
-/* a where the mask's lanes are -1, b where they are 0. */
+/* Take a in lanes where mask is -1, and b where it is 0. */
 KERNEL_INLINE ivec ivec_select(ivec mask, ivec a, ivec b) {
     return (mask & a) | (~mask & b);
 }
@@ -108,7 +111,7 @@ KERNEL_INLINE vec vec_select(ivec mask, vec a, vec b) {
     return (vec)ivec_select(mask, (ivec)a, (ivec)b);
 }
 
-/* The sum of the lanes, halves onto halves. */
+/* The sum of the lanes, computed by adding the upper half to the lower one, repeatedly. */
 KERNEL_INLINE float vec_sum(vec v) {
     float part[LANES];
     vec_store(part, v);
@@ -120,8 +123,8 @@ KERNEL_INLINE float vec_sum(vec v) {
     return part[0];
 }
 
-/* Shuffles of two vectors: each block of 2 h lanes gets the lower, or upper, halves of the blocks.
- */
+/* Lane numbers for a shuffle of two vectors: each block of 2 h lanes gets the lower halves of both
+ * vectors' blocks (up 0), or the upper halves (up h). */
 #define KERNEL_LOWER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define KERNEL_FOUR(l, h, up)                                                                      \
     KERNEL_LOWER(l, h) + (up), KERNEL_LOWER((l) + 1, h) + (up), KERNEL_LOWER((l) + 2, h) + (up),   \
@@ -135,8 +138,8 @@ KERNEL_INLINE float vec_sum(vec v) {
 #define KERNEL_ALL(h, up) KERNEL_FOUR(0, h, up)
 #endif
 
-/* -1 in lanes first .. LANES - 1, 0 below. Made where it is asked for: kept through loops it would
- * take a register from their sums. */
+/* -1 in lanes first .. LANES - 1, 0 below. The asm makes the compiler compute it at each use: kept
+ * in a register through loops it would take one from their sums. */
 KERNEL_INLINE ivec lanes_from(size_t first) {
     static const int32_t number[LANES] = {KERNEL_ALL(0, 0)};
     const int32_t *at = number;
@@ -144,12 +147,13 @@ KERNEL_INLINE ivec lanes_from(size_t first) {
     return *(const ivec_unaligned *)at >= (int32_t)first - (ivec){0};
 }
 
-/* Halves of a's blocks onto each other, and of b's: the sums of a where lane & h is 0, else b's. */
+/* Add the lower and upper halves of each block of 2 h lanes: in lanes where lane & h is 0 these
+ * are a's sums, in the others b's. */
 #define KERNEL_FOLD(a, b, h)                                                                       \
     (__builtin_shufflevector(a, b, KERNEL_ALL(h, 0)) +                                             \
      __builtin_shufflevector(a, b, KERNEL_ALL(h, h)))
 
-/* Lane l: the sum of the lanes of v[l]. */
+/* Lane l of the result is the sum of all lanes of v[l]. */
 KERNEL_INLINE vec vec_sums(vec v[LANES]) {
 #if FEDTRAIN_LANES >= 16
     KERNEL_UNROLL

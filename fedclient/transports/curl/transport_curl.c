@@ -11,21 +11,21 @@
 #include "fedclient/transports/transports.h"
 
 enum {
-    SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */
-    HEAD_MOST = 16384,  /* of an answer */
+    SMALL_BODY = 65536, /* smaller bodies are kept while they are sent, to send them again */
+    HEAD_MOST = 16384,  /* most bytes of an answer's head */
     CACHE_SPEED = 1000, /* bytes a second: a slower cache is no help */
-    HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
-                           certificate always */
+    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
+                           restart of the coordinator causes one or two */
 };
 
 typedef struct curl_line {
-    CURL *easy;        /* NULL until it is needed, and after a disconnect */
-    CURLSH *tickets;   /* TLS sessions outlive connections: resuming one costs less of both sides */
-    fed_pem key, cert; /* cert: the certificate, then its own CAs */
-    char *trusted;     /* those, and the options' CA */
+    CURL *easy;        /* NULL before the first request, and after a disconnect */
+    CURLSH *tickets;   /* TLS sessions, kept across connections: resuming is cheaper */
+    fed_pem key, cert; /* cert: the device's certificate, then CAs */
+    char *trusted;     /* the CAs of "cert" and of the options */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
-    fedclient_transport_options options; /* ca_pem: its own copy */
+    fedclient_transport_options options; /* ca_pem is a copy */
     fedclient_traffic traffic;
     char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
 } curl_line;
@@ -36,15 +36,16 @@ typedef struct exchange {
     const fedclient_request *request;
     fed_writer *answer;
     struct curl_slist *headers;
-    uint8_t *kept; /* what was read of a small body so far: body[0 .. read) */
-    size_t read;   /* of the body */
-    size_t sent;   /* handed to curl; under `read` only after a rewind */
+    uint8_t *kept; /* a copy of the bytes read so far of a small body */
+    size_t read;   /* bytes read of the body */
+    size_t sent;   /* bytes given to curl; below `read` only after a rewind */
     fed_status body_status, answer_status;
-    long head_status; /* of the answer's head that is being read */
-    size_t head_len;  /* of all heads so far */
+    long head_status; /* status of the answer's head that is being read */
+    size_t head_len;  /* bytes of all heads so far */
 } exchange;
 
-/* curl_global_init is per process. It is called once and never undone, since nobody knows when. */
+/* curl_global_init is called once in a process. It is never undone, since this library can't know
+ * whether the program uses libcurl elsewhere. */
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
 static CURLcode global_status;
 
@@ -56,7 +57,7 @@ static size_t take_body(char *dst, size_t size, size_t count, void *user) {
     exchange *x = user;
     const fedclient_body *body = x->request->body;
     size_t cap = size * count, len = 0;
-    if (x->sent < x->read) { /* after a rewind */
+    if (x->sent < x->read) { /* after a rewind, send kept bytes again */
         len = x->read - x->sent < cap ? x->read - x->sent : cap;
         memcpy(dst, x->kept + x->sent, len);
         x->sent += len;
@@ -100,14 +101,16 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
         curl_easy_getinfo(x->line->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced) ==
             CURLE_OK &&
         announced > 0 && (uint64_t)announced <= x->request->answer_limit) {
-        (void)fed_writer_reserve(x->answer, (size_t)announced); /* once, instead of by doubling */
+        (void)fed_writer_reserve(x->answer,
+                                 (size_t)announced); /* allocate once, instead of growing */
     }
     fed_write_bytes(x->answer, src, len);
     x->answer_status = x->answer->status;
     return x->answer_status == FED_OK ? len : 0;
 }
 
-/** The value of the header line `name`, up to the line's end; NULL: another header. */
+/** The value in a header line, if the header is `name`; else NULL. The value ends with the line.
+ */
 static const char *header_value(const char *line, size_t len, const char *name) {
     size_t prefix = strlen(name);
     if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
@@ -117,13 +120,13 @@ static const char *header_value(const char *line, size_t len, const char *name) 
     return line + prefix + strspn(line + prefix, " ");
 }
 
-/** 16 hex digits in quotes; 0: something else. */
+/** Read an ETag of 16 hex digits in quotes as a number; 0: the ETag has another form. */
 static uint64_t read_tag(const char *value) {
     bool sound = value[0] == '"' && strspn(value + 1, "0123456789abcdef") == 16 && value[17] == '"';
     return sound ? strtoull(value + 1, NULL, 16) : 0;
 }
 
-/** "bytes 5-9/20": begin 5, total 20. Anything else: total 0. */
+/** Read the header Content-Range: "bytes 5-9/20" gives begin 5, total 20; other texts total 0. */
 static void read_content_range(const char *value, fedclient_range *range) {
     static const char unit[] = "bytes ";
     const char *dash = strchr(value, '-');
@@ -131,7 +134,7 @@ static void read_content_range(const char *value, fedclient_range *range) {
     range->begin = range->total = 0;
     if (strncmp(value, unit, sizeof unit - 1) == 0 && dash != NULL && slash != NULL) {
         range->begin = strtoull(value + sizeof unit - 1, NULL, 10);
-        range->total = strtoull(slash + 1, NULL, 10); /* of an unknown one, "*": 0 */
+        range->total = strtoull(slash + 1, NULL, 10); /* 0 if the total is unknown ("*") */
     }
 }
 
@@ -143,7 +146,7 @@ static void read_line(exchange *x, const char *line, size_t len) {
         x->head_status = strtol(line + strcspn(line, " "), NULL, 10);
         range->begin = range->total = range->tag = 0;
     } else if (x->head_status != 200 && x->head_status != 206) {
-        return; /* such as the 100 that goes before some */
+        return; /* an interim answer, such as 100 Continue */
     } else if ((value = header_value(line, len, "ETag")) != NULL) {
         range->tag = read_tag(value);
     } else if (x->head_status == 200 &&
@@ -200,7 +203,8 @@ static size_t leaf_len(const char *pem) {
     return at != NULL ? (size_t)(at - pem) + sizeof end - 1 : strlen(pem);
 }
 
-/** Trust the options' CA, and the CAs after this certificate. cert: NULL for none. */
+/** Trust the options' CA and the CAs that follow the first certificate in cert. cert may be NULL.
+ */
 static fed_status trust(curl_line *line, const fed_pem *cert) {
     const char *more = cert != NULL ? cert->text + leaf_len(cert->text) : "";
     const char *given = line->options.ca_pem != NULL ? line->options.ca_pem : "";
@@ -226,7 +230,8 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION,
                      (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
     if (line->options.ca_pem != NULL) {
-        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
+        curl_easy_setopt(easy, CURLOPT_CAPATH,
+                         NULL); /* trust only the given CA, not the system's */
         set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     }
     if (line->identified) {
@@ -246,7 +251,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
-    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* it tells count_sent, and nobody else */
+    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* only count_sent gets the output */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, count_sent);
     curl_easy_setopt(easy, CURLOPT_DEBUGDATA, line);
     return FED_OK;
@@ -274,7 +279,7 @@ static bool add_range(exchange *x, const fedclient_range *range) {
     return range->if_tag == 0 || add_header(x, text);
 }
 
-/** A header of these two parts; a value of NULL needs none. */
+/** Add a header line: begin, such as "Name: ", and the value. If value is NULL, add none. */
 static bool add_text(exchange *x, const char *begin, const char *value) {
     if (value == NULL) {
         return true;
@@ -330,8 +335,8 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    /* Only the time without a byte is limited. The limit is longer while the coordinator may hold
-     * its answer back. */
+    /* A request may take any time as long as bytes move: only the time without a byte is limited.
+     * hold_ms is added because the coordinator may hold its answer back that long. */
     const uint64_t silence_ms = (uint64_t)x->line->options.patience_ms + x->request->hold_ms;
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
     return set_headers(x);
@@ -351,7 +356,8 @@ static bool count(curl_line *line) {
     return connects > 0;
 }
 
-/** Did the peer close with a TLS alert? OpenSSL has these words for alerts. */
+/** Did the peer close with a TLS alert about the certificate? These are OpenSSL's texts for such
+ * alerts. */
 static bool is_certificate_alert(const char *problem) {
     return strstr(problem, "alert") != NULL &&
            (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
@@ -367,15 +373,16 @@ static bool has_hung_up(CURLcode code) {
     return code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
 }
 
-/** Does the peer speak something else than TLS? OpenSSL has these words for it. */
+/** Does the peer speak something else than TLS? These are OpenSSL's texts for that. */
 static bool is_not_tls(CURLcode code, const char *problem) {
     return code == CURLE_SSL_CONNECT_ERROR &&
            (strstr(problem, "wrong version number") != NULL ||
             strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
 }
 
-/** Without a certificate: is this a port that demands one? Its words are on the connection, and not
- * on this program's address, "getpeername() failed" for one. */
+/** Was a connection without a client certificate closed by the peer, as a port that demands a
+ * certificate does? Failures with other texts, such as "getpeername() failed", have local causes.
+ */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
     return !line->identified && !line->options.for_caches &&
            (has_hung_up(code) || is_certificate_alert(line->problem));
@@ -384,7 +391,8 @@ static bool wants_certificate(const curl_line *line, CURLcode code) {
 /**
  * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
  * before the coordinator has checked the client's certificate. So a refusal is a connection that
- * ends at once, often without an alert. Only if that repeats is it taken for a refusal.
+ * ends at once, often without an alert. Only several such connections in a row are taken for a
+ * refusal.
  */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
@@ -402,24 +410,24 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     return hung_up && line->hangups >= HANGUPS_TOLD;
 }
 
-/** Explain a failure that libcurl only calls a broken connection. */
+/** Find a better explanation for a failure that libcurl reports as a broken connection. */
 static fed_status explain_network(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                                   fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
     const char *why = line->problem[0] != '\0' ? line->problem : curl_easy_strerror(code);
     if (certificate_refused(line, code, fresh)) {
         return fed_fail(err, FED_EAUTH,
-                        "%s: the coordinator refused this device's certificate, or "
-                        "something between hangs up (%.120s): was the device removed there, or is "
-                        "this another coordinator?",
+                        "%s: the coordinator refused this device's certificate, or a proxy closes "
+                        "the connections (%.120s): was the device removed at the coordinator, or "
+                        "is this another coordinator?",
                         url, why);
     }
     if (wants_certificate(line, code)) {
-        return fed_fail(err, FED_ENET,
-                        "%s %s: the connection was closed without an answer: this may be the port "
-                        "of enrolled devices; enrol at the coordinator's front, https://HOST:8443 "
-                        "if nothing else was chosen",
-                        method, url);
+        return fed_fail(
+            err, FED_ENET,
+            "%s %s: the connection was closed without an answer: this may be the port of enrolled "
+            "devices; enrol at the coordinator's front, by default https://HOST:8443",
+            method, url);
     }
     if (is_not_tls(code, line->problem)) {
         return fed_fail(err, FED_ENET,
@@ -437,10 +445,12 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
     switch (code) {
     case CURLE_ABORTED_BY_CALLBACK:
         if (x->body_status != FED_OK) {
-            return fed_fail(err, x->body_status, "%s %s: its body broke off at byte %zu of %zu",
-                            method, url, x->read, x->request->body->size);
+            return fed_fail(err, x->body_status,
+                            "%s %s: the request's body ended at byte %zu of %zu", method, url,
+                            x->read, x->request->body->size);
         }
-        return fed_fail(err, FED_ECANCELED, "%s %s: stopped on request", method, url);
+        return fed_fail(err, FED_ECANCELED, "%s %s: the program asked to stop this request", method,
+                        url);
     case CURLE_WRITE_ERROR:
         if (x->head_len > HEAD_MOST) {
             return fed_fail(err, FED_ENET, "%s %s: the answer's head is longer than %d bytes",
@@ -450,7 +460,8 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
                         "%s %s: the answer is longer than the %zu bytes allowed", method, url,
                         x->request->answer_limit);
     case CURLE_OPERATION_TIMEDOUT:
-        return fed_fail(err, FED_ETIMEOUT, "%s %s: no progress: %.150s", method, url, why);
+        return fed_fail(err, FED_ETIMEOUT, "%s %s: no byte moved for too long: %.150s", method, url,
+                        why);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
         return fed_fail(err, FED_EAUTH,
@@ -468,7 +479,7 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
         if (handshake_done(line)) {
-            break; /* what came is not HTTP/1.1 */
+            break; /* the received bytes are not HTTP/1.1 */
         }
         return fed_fail(err, FED_EINVAL,
                         "%s: not an address that can be used (%.150s): write "
@@ -517,11 +528,11 @@ static fed_status curl_send(void *user, const fedclient_request *request, int *s
 
 static void curl_disconnect(void *user) {
     curl_line *line = user;
-    curl_easy_cleanup(line->easy); /* NULL is fine */
+    curl_easy_cleanup(line->easy); /* NULL is allowed */
     line->easy = NULL;
 }
 
-/** Close the connection, and forget TLS sessions that could be resumed. */
+/** Close the connection, and drop the TLS sessions that could be resumed. */
 static fed_status start_afresh(curl_line *line) {
     curl_disconnect(line);
     curl_share_cleanup(line->tickets);
@@ -542,9 +553,9 @@ static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *c
                                 fed_error *err) {
     curl_line *line = user;
     if ((key == NULL) != (cert == NULL)) {
-        return fed_fail(
-            err, FED_EINVAL,
-            "a key needs its certificate, and a certificate its key: give both or neither");
+        return fed_fail(err, FED_EINVAL,
+                        "identify: a key needs its certificate, and a certificate its key: give "
+                        "both or neither");
     }
     if (key != NULL && !belong_together(key, cert)) {
         return fed_fail(err, FED_EAUTH,
@@ -589,7 +600,7 @@ static fed_status curl_open(const fedclient_transport_options *options,
     if ((options->ca_pem != NULL && line->options.ca_pem == NULL) || trust(line, NULL) != FED_OK ||
         start_afresh(line) != FED_OK) {
         curl_close(line);
-        return fed_fail(err, FED_ENOMEM, "no memory for a connection");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a connection");
     }
     *transport = (fedclient_transport){.user = line,
                                        .send = curl_send,

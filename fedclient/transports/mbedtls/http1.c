@@ -1,4 +1,5 @@
-/* An answer in HTTP/1.1: lines are collected, bodies pass through. */
+/* A reader of answers in HTTP/1.1. Each line is collected in a buffer, a body goes to the caller's
+ * writer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/http1.h"
 
@@ -6,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* which fit into 64 bits, whatever they are */
+enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* most digits that always fit into 64 bits */
 
 static fed_status refuse(fedclient_http1 *h, const char *why) {
     h->problem = why;
@@ -43,14 +44,14 @@ static bool read_decimal(const char **text, uint64_t *number) {
     return read_digits(text, 10, DECIMAL_DIGITS, number);
 }
 
-/** The text is one number, and nothing else. */
+/** Is the whole text one decimal number? */
 static bool is_decimal(const char *text, uint64_t *number) {
     return read_decimal(&text, number) && *text == '\0';
 }
 
 /* -- the head -- */
 
-/** "HTTP/1.1 200 OK" */
+/** Read the status line, such as "HTTP/1.1 200 OK". */
 static fed_status take_status_line(fedclient_http1 *h) {
     const char *text = h->line;
     uint64_t minor = 0, status = 0;
@@ -87,7 +88,7 @@ static fed_status take_coding(fedclient_http1 *h, const char *value) {
     return FED_OK;
 }
 
-/** A list such as "keep-alive, close". */
+/** Read the header Connection, a list such as "keep-alive, close". */
 static fed_status take_connection(fedclient_http1 *h, const char *value) {
     while (*value != '\0') {
         size_t len = strcspn(value, ", \t");
@@ -102,7 +103,7 @@ static fed_status take_connection(fedclient_http1 *h, const char *value) {
 
 static fed_status take_retry(fedclient_http1 *h, const char *value) {
     uint64_t seconds = 0;
-    if (is_decimal(value, &seconds)) { /* else a date, which needs the right clock */
+    if (is_decimal(value, &seconds)) { /* a date is ignored: it needs a correct clock */
         h->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
     }
     return FED_OK;
@@ -115,7 +116,7 @@ static fed_status take_tag(fedclient_http1 *h, const char *value) {
     return FED_OK;
 }
 
-/** "bytes 5-9/20"; the total of an unknown one is "*". */
+/** Read the header Content-Range, such as "bytes 5-9/20". The total is "*" if it is unknown. */
 static fed_status take_range(fedclient_http1 *h, const char *value) {
     uint64_t last = 0;
     if (strncasecmp(value, "bytes ", 6) != 0) {
@@ -171,10 +172,10 @@ static fed_status take_header(fedclient_http1 *h) {
     return known->take(h, value);
 }
 
-/** 1xx: the answer itself is still to come. */
+/** End the head of an interim answer (1xx); the final answer follows. */
 static fed_status take_interim(fedclient_http1 *h) {
     if (h->status == 101 || h->has_length || h->is_chunked) {
-        return refuse(h, "it is an interim answer that nobody asked for");
+        return refuse(h, "it is an interim answer (1xx) that the request did not ask for");
     }
     h->continued = h->continued || h->status == 100;
     h->status = 0;
@@ -184,7 +185,7 @@ static fed_status take_interim(fedclient_http1 *h) {
     return FED_OK;
 }
 
-/** The head is over: what of a body follows? */
+/** End the head, and find out which kind of body follows. */
 static fed_status take_head_end(fedclient_http1 *h) {
     if (h->status < 200) {
         return take_interim(h);
@@ -215,7 +216,7 @@ static fed_status take_head_end(fedclient_http1 *h) {
 
 /* -- lines -- */
 
-/** "1f;extension" */
+/** Read the line before a chunk, such as "1f;extension": its size in hex. */
 static fed_status take_chunk_size(fedclient_http1 *h) {
     const char *text = h->line;
     if (!read_digits(&text, 16, HEX_DIGITS, &h->left) || (*text != '\0' && *text != ';')) {
@@ -229,7 +230,7 @@ static fed_status take_chunk_end(fedclient_http1 *h) {
     if (h->line_len > 0) {
         return refuse(h, "a chunk of its body is longer than its size");
     }
-    h->head_len = 0; /* each chunk's line counts alone, and the trailers */
+    h->head_len = 0; /* the limit holds for each chunk's line and for the trailers */
     h->state = FEDCLIENT_HTTP1_CHUNK_SIZE;
     return FED_OK;
 }
@@ -244,7 +245,7 @@ static fed_status take_line(fedclient_http1 *h) {
         return take_chunk_size(h);
     case FEDCLIENT_HTTP1_CHUNK_END:
         return take_chunk_end(h);
-    default: /* a trailer: nothing in it matters */
+    default: /* trailers are ignored */
         if (h->line_len > 0) {
             return take_header(h);
         }
@@ -285,7 +286,7 @@ static bool in_body(const fedclient_http1 *h) {
            h->state == FEDCLIENT_HTTP1_CHUNK;
 }
 
-/** As much of it as belongs to the body; *used says how much that is. */
+/** Append the bytes of data[len] that belong to the body; *used: how many these are. */
 static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, size_t *used) {
     const bool to_end = h->state == FEDCLIENT_HTTP1_BODY_TO_END;
     const size_t take = to_end || h->left > len ? len : (size_t)h->left;
@@ -293,7 +294,7 @@ static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, si
     if (h->answer->len > h->limit || wanted > h->limit - h->answer->len) {
         return FED_ERANGE;
     }
-    if (h->state == FEDCLIENT_HTTP1_BODY) { /* memory for all of it, instead of by doubling */
+    if (h->state == FEDCLIENT_HTTP1_BODY) { /* allocate once, instead of growing */
         (void)fed_writer_reserve(h->answer, (size_t)h->left);
     }
     fed_write_bytes(h->answer, data, take);
@@ -324,6 +325,7 @@ fed_status fedclient_http1_end(fedclient_http1 *h) {
     if (h->state == FEDCLIENT_HTTP1_BODY_TO_END) {
         h->state = FEDCLIENT_HTTP1_DONE;
     }
-    return h->state == FEDCLIENT_HTTP1_DONE ? FED_OK
-                                            : refuse(h, "the connection ended before it did");
+    return h->state == FEDCLIENT_HTTP1_DONE
+               ? FED_OK
+               : refuse(h, "the connection ended before the answer was complete");
 }

@@ -34,15 +34,15 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, 
 static const char *words_of(int error) {
     switch (error) {
     case ECONNREFUSED:
-        return "no program listens there";
+        return "no program listens at this address and port";
     case ECONNRESET:
     case EPIPE:
         return "the other side reset the connection";
     case ENETUNREACH:
     case EHOSTUNREACH:
-        return "there is no route to that host";
+        return "there is no route to the host";
     case ETIMEDOUT:
-        return "that host does not answer";
+        return "the host does not answer";
     default:
         return "the system's network failed";
     }
@@ -51,7 +51,7 @@ static const char *words_of(int error) {
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) {
     const fedclient_transport_options *options = tcp->options;
     if (options->stopped != NULL && options->stopped(options->user)) {
-        return fail(tcp, FED_ECANCELED, "stopped on request", "");
+        return fail(tcp, FED_ECANCELED, "the program asked to stop this request", "");
     }
     return FED_OK;
 }
@@ -71,12 +71,13 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
             return FED_OK;
         }
         if (now_ms >= given_up_ms) {
-            return fail(tcp, FED_ETIMEOUT, "no byte came or went", "");
+            return fail(tcp, FED_ETIMEOUT, "no byte was received or sent for too long", "");
         }
     }
 }
 
-/** A non-blocking socket on which connect was called. -1: errno has the reason. */
+/** Make a non-blocking socket and call connect on it. Returns the socket; -1: errno has the
+ * reason. */
 static int start_connecting(const struct addrinfo *to) {
     const int on = 1;
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);

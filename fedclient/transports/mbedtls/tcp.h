@@ -1,4 +1,4 @@
-/* A TCP connection, on what a device has for that. Every wait has an end. */
+/* A TCP connection, by the device's own network functions. Every wait has a time limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TCP_H
 #define FEDCLIENT_TCP_H
@@ -10,7 +10,7 @@
 enum { FEDCLIENT_TCP_PROBLEM = 160 };
 
 typedef struct fedclient_tcp {
-    int fd; /* of the system; -1: no connection */
+    int fd; /* the socket; -1: no connection */
     const fedclient_transport_options *options;
     uint32_t patience_ms;                /* longest time without a byte moving */
     int64_t moved_ms;                    /* when the last byte moved, on the monotonic clock */
@@ -36,11 +36,11 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FE
 /** FED_ECANCELED: the options' `stopped` returned true. */
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 
-/** Write the IP address that a host's name is to address, and return its bytes: 4 or 16; 0: it is a
- * name. */
+/** If "host" is an IP address in text form, write its bytes to address, and return their number, 4
+ * or 16. 0: "host" is a name. */
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
-/* mbedTLS's callbacks. They return the number of bytes, or one of mbedTLS's codes. They do not
+/* Callbacks for mbedTLS. They return the number of bytes, or an error code of mbedTLS, and do not
  * wait. user: the fedclient_tcp. */
 int fedclient_tcp_send(void *user, const unsigned char *src, size_t len);
 int fedclient_tcp_receive(void *user, unsigned char *dst, size_t cap);

@@ -11,10 +11,10 @@
 #include <mbedtls/psa_util.h>
 #include <psa/crypto.h>
 
-/* -- for all connections -- */
+/* -- settings for all connections -- */
 
-/** Does the certificate name that IP address? mbedTLS compares only names that it also sends, and
- * an address may not be sent (RFC 6066, section 3). */
+/** Does the certificate name that IP address? mbedTLS checks only a name that it also sends to the
+ * server, and a client must not send an IP address as a name (RFC 6066, section 3). */
 static bool names_address(const mbedtls_x509_crt *crt, const uint8_t *address, size_t len) {
     enum { IP_ADDRESS = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7 };
     for (const mbedtls_x509_sequence *at = &crt->subject_alt_names; at != NULL; at = at->next) {
@@ -68,7 +68,7 @@ fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
     mbedtls_x509_crt_init(&tls->ca);
     mbedtls_x509_crt_init(&tls->own);
     mbedtls_pk_init(&tls->key);
-    FED_REQUIRE(psa_crypto_init() == PSA_SUCCESS, FED_EIO); /* once more does no harm */
+    FED_REQUIRE(psa_crypto_init() == PSA_SUCCESS, FED_EIO); /* repeated calls are harmless */
     FED_REQUIRE(
         mbedtls_x509_crt_parse(&tls->ca, (const unsigned char *)ca_pem, strlen(ca_pem) + 1) == 0,
         FED_EFORMAT);
@@ -87,7 +87,7 @@ void fedclient_tls_free(fedclient_tls *tls) {
     mbedtls_x509_crt_free(&tls->ca);
 }
 
-/** Remove the identity and the CAs that came with it. */
+/** Remove the CAs that came with the device's certificate from the trusted ones. */
 static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
@@ -101,7 +101,7 @@ static void forget_cas(fedclient_tls *tls) {
 static void forget_identity(fedclient_tls *tls) {
     forget_cas(tls);
     tls->identified = tls->has_ticket = false;
-    mbedtls_ssl_session_free(&tls->ticket); /* it speaks for the former identity */
+    mbedtls_ssl_session_free(&tls->ticket); /* a ticket is bound to the former identity */
     mbedtls_pk_free(&tls->key);
     mbedtls_x509_crt_free(&tls->own);
     mbedtls_ssl_session_init(&tls->ticket);
@@ -134,7 +134,7 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
 
 /* -- one connection -- */
 
-/** Write the sentence of a failure, beginning with the socket's. */
+/** Write a failure's sentence to tcp.problem. If the socket has left a sentence there, keep it. */
 static fed_status fail(fedclient_tls *tls, const char *what, int code) {
     char *dst = tls->tcp.problem;
     const size_t cap = sizeof tls->tcp.problem;
@@ -208,7 +208,7 @@ fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *
 
 void fedclient_tls_close(fedclient_tls *tls) {
     if (tls->open) {
-        (void)mbedtls_ssl_close_notify(&tls->ssl); /* as far as possible without waiting */
+        (void)mbedtls_ssl_close_notify(&tls->ssl); /* may fail if it would have to wait */
     }
     fedclient_tcp_close(&tls->tcp);
     mbedtls_ssl_free(&tls->ssl);
@@ -224,7 +224,8 @@ static void keep_ticket(fedclient_tls *tls) {
     snprintf(tls->ticket_port, sizeof tls->ticket_port, "%s", tls->port);
 }
 
-/** Keep a ticket, which may come at any time, also before a write. */
+/** If code says that a session ticket has arrived, keep it. Tickets arrive at any time, also
+ * during a write. */
 static bool took_ticket(fedclient_tls *tls, int code) {
     if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         keep_ticket(tls);

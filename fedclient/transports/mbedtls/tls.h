@@ -34,15 +34,14 @@ typedef struct fedclient_tls {
 } fedclient_tls;
 
 /** Begin with a zeroed *tls. Only certificates of the CAs in ca_pem are trusted. options must
- * outlive
- * *tls. Call fedclient_tls_free also after a failure. */
+ * outlive *tls. Call fedclient_tls_free also after a failure. */
 fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
                               const fedclient_transport_options *options) FED_CHECKED;
 void fedclient_tls_free(fedclient_tls *tls);
 
 /** Present this key and certificate from now on; both NULL: none. Certificates after the first are
- * CAs, trusted from now on. Closes the connection. FED_EAUTH: key and certificate can't be used,
- * and none is presented. */
+ * CAs, trusted from now on. Closes the connection. FED_EAUTH: key and certificate can't be used;
+ * no certificate is presented then. */
 fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
                                   const fed_pem *cert) FED_CHECKED;
 
@@ -54,13 +53,14 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
 fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *port) FED_CHECKED;
 void fedclient_tls_close(fedclient_tls *tls);
 
-/** Send some bytes; *sent: how many. 0: the call would have to wait for one of *ways; then call
- * again with the same bytes. FED_ENET: the connection broke. */
+/** Send some of the bytes; *sent: how many. *sent is 0 if the call would have to wait until the
+ * socket is ready for one of *ways; then wait, and call again with the same bytes. FED_ENET: the
+ * connection broke. */
 fed_status fedclient_tls_write(fedclient_tls *tls, const void *src, size_t len, size_t *sent,
                                int *ways) FED_CHECKED;
 
-/** Read the bytes that have arrived; *got: how many. 0: the call would have to wait; or, if *ended,
- * the other side has closed the TLS session. FED_ENET: the connection broke. */
+/** Read bytes that have arrived; *got: how many. *got is 0 if none has arrived, or if the other
+ * side has closed the TLS session: then *ended is true. FED_ENET: the connection broke. */
 fed_status fedclient_tls_read(fedclient_tls *tls, void *dst, size_t cap, size_t *got,
                               bool *ended) FED_CHECKED;
 

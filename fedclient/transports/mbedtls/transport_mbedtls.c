@@ -10,11 +10,11 @@
 #include "fedclient/transports/mbedtls/url.h"
 
 enum {
-    SMALL_BODY = 65536, /* below: read before it is sent, so that it can be sent again at once */
-    LEAVE_MS = 1000,    /* how long a large body waits for a 100 */
+    SMALL_BODY = 65536, /* smaller bodies are read whole before, so that they can be sent again */
+    LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
-    HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
-                           certificate always */
+    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
+                           restart of the coordinator causes one or two */
 };
 
 typedef struct mbedtls_line {
@@ -22,7 +22,7 @@ typedef struct mbedtls_line {
     fedclient_transport_options options;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
     fedclient_traffic traffic;
-    uint8_t in[2048], out[4096]; /* what has come; what goes next of a body that is read */
+    uint8_t in[2048], out[4096]; /* received bytes; the next bytes of a large body */
 } mbedtls_line;
 
 /** The state of one request. */
@@ -30,11 +30,11 @@ typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
     fedclient_url url;
-    fed_writer head;        /* the head, then the body if it is small and must be read */
-    size_t read;            /* of the body */
-    fed_status body_status; /* of reading it */
+    fed_writer head;        /* the head, and behind it a small body */
+    size_t read;            /* bytes read of the body */
+    fed_status body_status; /* what reading the body returned */
     fedclient_http1 answer;
-    bool fresh; /* this connection was made for it */
+    bool fresh; /* the connection was made for this request */
     bool open;  /* there is a connection */
     bool heard; /* bytes of an answer have come */
 } exchange;
@@ -59,7 +59,7 @@ static void write_range(fed_writer *w, const fedclient_range *range) {
     }
 }
 
-/** A header of these two parts; a value of NULL needs none. */
+/** Write a header line: begin, such as "Name: ", and the value. If value is NULL, write none. */
 static void write_text(fed_writer *w, const char *begin, const char *value) {
     if (value != NULL) {
         fed_write_printf(w, "%s %s\r\n", begin, value);
@@ -99,7 +99,7 @@ static fed_status read_body(exchange *x, void *dst, size_t cap, size_t *len) {
     return x->body_status;
 }
 
-/** The head, and with it what of the body had better be at hand. */
+/** Write the request's head into x->head, and behind it the body, if it is small. */
 static fed_status write_request(exchange *x) {
     const fedclient_body *body = x->request->body;
     fed_writer_growing(&x->head);
@@ -117,7 +117,7 @@ static fed_status write_request(exchange *x) {
     return x->head.status;
 }
 
-/* -- the conversation -- */
+/* -- sending and receiving -- */
 
 static bool is_done(const exchange *x) {
     return x->answer.state == FEDCLIENT_HTTP1_DONE;
@@ -133,8 +133,8 @@ static fed_status take(exchange *x, size_t len) {
     x->heard = x->heard || len > 0;
     FED_TRY(fedclient_http1_take(&x->answer, x->line->in, len, &used));
     x->line->traffic.received_bytes += used;
-    x->answer.keep = x->answer.keep && used == len; /* bytes after the answer belong to no
-                                                       request */
+    x->answer.keep = x->answer.keep && used == len; /* unexpected bytes follow the
+                                                       answer */
     return FED_OK;
 }
 
@@ -154,7 +154,7 @@ static fed_status hear(exchange *x) {
     return FED_OK;
 }
 
-/** Send all bytes, unless the answer comes first. */
+/** Send all bytes, or stop when the answer arrives before they are sent. */
 static fed_status say(exchange *x, const uint8_t *src, size_t len) {
     fedclient_tls *tls = &x->line->tls;
     while (len > 0) {
@@ -162,7 +162,7 @@ static fed_status say(exchange *x, const uint8_t *src, size_t len) {
         int ways = 0;
         FED_TRY(hear(x));
         if (is_answered(x)) {
-            x->answer.keep = false; /* the coordinator still waits for the rest */
+            x->answer.keep = false; /* the connection is unusable: part of the body is not sent */
             return FED_OK;
         }
         FED_TRY(fedclient_tls_write(tls, src, len < RECORD ? len : RECORD, &sent, &ways));
@@ -275,7 +275,7 @@ static fed_status attempt(exchange *x, fed_writer *answer) {
 /**
  * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
  * before the coordinator has checked the client's certificate. So a refusal is an alert, or a
- * connection that ends at once. Only if that repeats is it taken for a refusal.
+ * connection that ends at once. Only several such connections in a row are taken for a refusal.
  */
 static bool certificate_refused(const exchange *x) {
     mbedtls_line *line = x->line;
@@ -290,25 +290,26 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
     const char *method = x->request->method, *url = x->request->url;
     const char *why = x->line->tls.tcp.problem;
     if (x->body_status != FED_OK) {
-        return fed_fail(err, status, "%s %s: its body broke off at byte %zu of %zu", method, url,
-                        x->read, x->request->body->size);
+        return fed_fail(err, status, "%s %s: the request's body ended at byte %zu of %zu", method,
+                        url, x->read, x->request->body->size);
     }
     if ((status == FED_ENET || (status == FED_EFORMAT && !x->heard)) && certificate_refused(x)) {
-        return fed_fail(err, FED_EAUTH,
-                        "%s: the coordinator refused this device's certificate, or something "
-                        "between hangs up (%.120s): was the device removed there, or is this "
-                        "another coordinator?",
-                        url, why);
+        return fed_fail(
+            err, FED_EAUTH,
+            "%s: the coordinator refused this device's certificate, or a proxy closes the "
+            "connections (%.120s): was the device removed at the coordinator, or is this "
+            "another coordinator?",
+            url, why);
     }
     switch (status) {
     case FED_EFORMAT:
-        return fed_fail(err, FED_ENET, "%s %s: no answer in HTTP/1.1: %s", method, url,
+        return fed_fail(err, FED_ENET, "%s %s: the answer is not valid HTTP/1.1: %s", method, url,
                         x->answer.problem);
     case FED_ERANGE:
         return fed_fail(err, status, "%s %s: the answer is longer than the %zu bytes allowed",
                         method, url, x->request->answer_limit);
     case FED_ETIMEOUT:
-        return fed_fail(err, status, "%s %s: no progress: %s", method, url, why);
+        return fed_fail(err, status, "%s %s: no byte moved for too long: %s", method, url, why);
     case FED_EAUTH:
         return fed_fail(err, status,
                         "%s: the coordinator's certificate can't be trusted (%.150s): check the "
@@ -322,7 +323,7 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
     }
 }
 
-/** Hand out the answer's head, whether the body followed or not. */
+/** Copy the answer's head to the caller's fields, also if the body broke off. */
 static void report_head(const exchange *x) {
     const fedclient_http1 *h = &x->answer;
     fedclient_range *range = x->request->range;
@@ -363,7 +364,9 @@ static fed_status line_identify(void *user, const fed_pem *key, const fed_pem *c
                                 fed_error *err) {
     mbedtls_line *line = user;
     if ((key == NULL) != (cert == NULL)) {
-        return fed_fail(err, FED_EINVAL, "a key and a certificate go together");
+        return fed_fail(err, FED_EINVAL,
+                        "identify: a key needs its certificate, and a certificate its key: give "
+                        "both or neither");
     }
     line->hangups = 0;
     fed_status status = fedclient_tls_identify(&line->tls, key, cert);
@@ -372,7 +375,7 @@ static fed_status line_identify(void *user, const fed_pem *key, const fed_pem *c
                         "this device's own key and certificate can't be used together: enrol it "
                         "again");
     }
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "no memory for a certificate");
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for a certificate");
 }
 
 static void line_disconnect(void *user) {
@@ -394,9 +397,9 @@ static void line_close(void *user) {
 static fed_status line_open(const fedclient_transport_options *options,
                             fedclient_transport *transport, fed_error *err) {
     if (options->ca_pem == NULL) {
-        return fed_fail(
-            err, FED_ENOTFOUND,
-            "the transport mbedtls does not know the system's CAs: give it the cache's");
+        return fed_fail(err, FED_ENOTFOUND,
+                        "the transport mbedtls does not know the system's CAs: give it the CA "
+                        "certificate of the cache");
     }
     mbedtls_line *line = calloc(1, sizeof *line);
     FED_REQUIRE(line != NULL, FED_ENOMEM);
@@ -404,9 +407,9 @@ static fed_status line_open(const fedclient_transport_options *options,
     fed_status status = fedclient_tls_init(&line->tls, options->ca_pem, &line->options);
     if (status != FED_OK) {
         line_close(line);
-        return fed_fail(err, status, "mbedTLS can't start with this CA");
+        return fed_fail(err, status, "mbedTLS can't use the CA certificates of ca_pem");
     }
-    line->options.ca_pem = NULL; /* the caller's, who may free it now */
+    line->options.ca_pem = NULL; /* the caller owns the text and may free it now */
     *transport = (fedclient_transport){.user = line,
                                        .send = line_send,
                                        .identify = line_identify,

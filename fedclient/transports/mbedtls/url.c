@@ -20,7 +20,7 @@ static bool copy(char *dst, size_t cap, const char *src, size_t len) {
     return true;
 }
 
-/** Read "[::1]" or "name". *text moves past the host. */
+/** Read the host, such as "[::1]" or "name". *text moves past the host. */
 static bool take_host(const char **text, fedclient_url *url) {
     const bool bracketed = **text == '[';
     const char *host = *text + bracketed;
@@ -29,7 +29,7 @@ static bool take_host(const char **text, fedclient_url *url) {
     return copy(url->host, sizeof url->host, host, len) && (!bracketed || host[len] == ']');
 }
 
-/** ":8443" or nothing. */
+/** Read the port, such as ":8443". Without one it is 443. */
 static bool take_port(const char **text, fedclient_url *url) {
     if (**text != ':') {
         return copy(url->port, sizeof url->port, "443", 3);
@@ -53,7 +53,7 @@ bool fedclient_url_split(const char *text, fedclient_url *url) {
     url->path = *text == '\0' ? "/" : text;
     for (const char *c = url->path; *c != '\0'; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7F) {
-            return false; /* it would end the request's line */
+            return false; /* a blank or control character would end the request line */
         }
     }
     return url->path[0] == '/';

@@ -11,10 +11,11 @@ typedef struct fedclient_url {
         port[6];           /* "127.0.0.1" or "::1", without brackets; the port's default is "443" */
     const char *authority; /* "[::1]:8443": char[authority_len], inside of the text */
     size_t authority_len;
-    const char *path; /* "/path?query" to the end of the text; "/" where it is empty */
+    const char *path; /* "/path?query" to the end of the text; "/" if it is empty */
 } fedclient_url;
 
-/** Split text. False: not such an address. text must stay valid while the parts are used. */
+/** Split text into the parts of an https address; false: it is none. text must stay valid while
+ * the parts are used. */
 bool fedclient_url_split(const char *text, fedclient_url *url);
 
 #endif

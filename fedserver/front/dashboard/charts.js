@@ -3,7 +3,7 @@
    triangle at the axis' edge, with its value. Pointer and arrow keys show a round's values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const CHART_HEIGHT = 224;
-const charts = {}; /* by id: what the last drawing needs for its cursor */
+const charts = {}; /* by a chart's id: what its cursor needs to know of the last drawing */
 
 function node(name, attributes, text) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -12,7 +12,7 @@ function node(name, attributes, text) {
   return e;
 }
 function ticks(low, high, wanted, least) {
-  if (high - low <= 1e-9 * Math.abs(high)) low -= Math.abs(high) / 10 || 1; // a flat line: one tick alone is no axis
+  if (high - low <= 1e-9 * Math.abs(high)) low -= Math.abs(high) / 10 || 1; // a flat line needs a range, too, or its axis would have one tick
   const raw = Math.max((high - low) / wanted, least || 0) || 1;
   const ten = Math.pow(10, Math.floor(Math.log10(raw)));
   const step = [1, 2, 5, 10].map(f => f * ten).find(s => s >= raw * 0.999);
@@ -29,8 +29,8 @@ function log_ticks(low, high) {
   for (let k = first; k < last + each; k += each) list.push(Math.pow(10, k));
   return list;
 }
-/* The range that an axis shows: of all values or, where at most one in twenty of them stretches it more than fivefold,
-   without those. */
+/* The range that an axis shows. If at most one value in twenty makes the range more than five times as large, these
+   outliers are left out. */
 function robust(values) {
   const v = values.slice().sort((a, b) => a - b), most = v.length < 6 ? 0 : Math.max(1, Math.floor(v.length / 20));
   let from = 0, to = v.length - 1;
@@ -44,7 +44,7 @@ function robust(values) {
   }
   return [v[from], v[to]];
 }
-/* A short list from a long one: of each stretch its least and greatest, so that no spike is lost. */
+/* Shorten a list of points to about `most`: keep the least and the greatest of each part, so that no spike is lost. */
 function thinned(points, most) {
   if (points.length <= most) return points;
   const list = [], stretch = points.length / (most / 2);
@@ -60,8 +60,8 @@ function nothing(box, text) {
   box.setAttribute("aria-valuenow", 0);
   box.replaceChildren(make("div", text, "none"));
 }
-/* span: first and last round; series: [{name, points: [[round, value] ...]}]; options: write, how a value is written; zero:
-   is it in sight; log: the scale; empty: the words where there is nothing. */
+/* Draw a line chart. span: first and last round. series: [{name, points: [[round, value] ...]}]. options: write formats a
+   value; zero: the axis includes 0; log: the axis is logarithmic; empty: the text where there are no points. */
 function chart(id, span, series, options) {
   const box = $(id), write = options.write;
   series = series.map(s => ({name: s.name, points: s.points.filter(p => Number.isFinite(p[1]) && (!options.log || p[1] > 0))}));
@@ -133,7 +133,7 @@ function value_text(box, c, round) {
   box.setAttribute("aria-valuenow", round);
   box.setAttribute("aria-valuetext", "round " + round + ": " + (values.length ? values.join(", ") : "not measured"));
 }
-/* A line at that round, and its values beside it. */
+/* Show a chart's cursor: a line at a round, and the values of that round beside it. */
 function point(id, round) {
   const c = charts[id];
   if (!c) return;

@@ -30,7 +30,7 @@ const columns = [
 ];
 const by_attention = (a, b) => attention(b) - attention(a) || (b.refused || 0) - (a.refused || 0) || (b.late || 0) - (a.late || 0) || a.id - b.id;
 
-/* A device says it with each check-in, and says nothing of its processor. */
+/* What a device computes on, as its check-ins tell; one that tells nothing computes on its processor. */
 function computes_on(d) {
   return d.computes_on || (d.last_seen_ms ? "processor" : "-");
 }
@@ -100,7 +100,7 @@ function draw_devices(now) {
     $("sort-" + c.key).setAttribute("aria-sort", table.sort !== c.key ? "none" : table.down ? "descending" : "ascending");
   }
 }
-/* The first click sorts, the second reverses, the third sorts by attention again. */
+/* The first click on a column sorts by it, the second one reverses the order, the third one sorts by attention again. */
 function sort_by(column) {
   const first = !column.up;
   if (table.sort !== column.key) [table.sort, table.down] = [column.key, first];
@@ -128,7 +128,7 @@ async function fetch_devices() {
   let after = 0, total = 0;
   do {
     const answer = await fetch("/v1/devices?limit=" + FETCH + "&after=" + after, {cache: "no-store"});
-    if (!answer.ok) return false; /* poll() says why */
+    if (!answer.ok) return false; /* poll() shows the reason */
     const part = await answer.json();
     list.push(...part.devices);
     after = part.next;

@@ -1,5 +1,6 @@
-# cmake -D DIR=dashboard -D OUT=dashboard.c -P embed.cmake: the page's files as C arrays. /page.js is every *.js there but
-# login.js, one behind the other: functions may stand in any file, and what runs at once waits for DOMContentLoaded.
+# cmake -D DIR=dashboard -D OUT=dashboard.c -P embed.cmake: writes the page's files as C arrays. /page.js is made of all
+# *.js files but login.js, one behind the other. So a file may use functions of any other, and code outside of functions
+# must wait for DOMContentLoaded.
 # SPDX-License-Identifier: Apache-2.0
 file(GLOB scripts ${DIR}/*.js)
 list(FILTER scripts EXCLUDE REGEX "/login\\.js$")

@@ -1,9 +1,10 @@
 "use strict";
-/* What devices report beside loss and accuracy: a chart for each name. */
+/* Draws the devices' custom metrics: a chart for each name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const OWN_CHARTS = 12;
 
-/* rounds: the oldest first. A list of {name, devices: [[round, metric] ...], evaluators: likewise}, in the order of names. */
+/* Collect the custom metrics of rounds, which come the oldest first. Returns a list in the order of names:
+   {name, devices: [[round, metric] ...], evaluators: [[round, metric] ...]}. */
 function own_metrics(rounds) {
   const all = {};
   for (const r of rounds) {
@@ -29,7 +30,7 @@ function own_card(one, k) {
   card.append(head, box);
   return card;
 }
-/* Cards stay while the names stay, so that the keyboard's focus does, too. */
+/* Make a card for each name. The cards are made anew only when the names change, so that the keyboard's focus stays. */
 function own_cards(list) {
   const names = JSON.stringify(list.map(one => one.name));
   if ($("own").dataset.shown === names) return;

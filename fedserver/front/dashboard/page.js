@@ -6,7 +6,7 @@ let told = null, seen = null, picked = null, tag = null, aheadMs = 0, lostSince 
 
 const now_ms = () => Date.now() + aheadMs;
 
-/* ---- several tasks: `told` is the status, and `seen` the same as seen from the task that a person has picked ---- */
+/* ---- several tasks: `told` is the status; in `seen`, task, round and rounds are those of the task that was picked ---- */
 const seen_from = (s, one) => Object.assign({}, s, one);
 const running_tasks = s => s.running || [];
 
@@ -99,7 +99,7 @@ function declined_words(d) {
   const reasons = (d.reasons || []).map(r => r.reason + (d.reasons.length > 1 ? " (" + several(r.devices, "device") + ")" : ""));
   return several(d.count, "device") + (reasons.length ? ": " + reasons.join("; ") : "");
 }
-/* What a person should know of a task: why it waits, who declined it, what its open round has. */
+/* The remark on a task: why it waits, how many devices declined it, or how far its open round is. */
 function task_remark(t) {
   if (t.waits) return ["waits: " + t.waits, "wrap amber"];
   if (t.declined && t.declined.count > 0) return ["declined by " + declined_words(t.declined), "wrap amber"];
@@ -158,7 +158,7 @@ function show_rounds(newestFirst) {
     return row;
   }));
 }
-function draw(again) { /* the charts and the table, where rounds or the window have changed */
+function draw(again) { /* draw the charts and the table again if the rounds or the window's size have changed */
   const rounds = seen ? seen.rounds : [], text = JSON.stringify(rounds);
   if (!again && text === drawn) return;
   drawn = text;
@@ -227,7 +227,7 @@ async function poll_devices() {
       show_alarms(now_ms());
     }
   } catch (error) {
-    console.warn(error); /* poll() tells people */
+    console.warn(error); /* poll() shows that the coordinator does not answer */
   }
   const often = table.list.length <= FETCH ? 3000 : 30000;
   setTimeout(poll_devices, document.hidden ? 6 * often : often);

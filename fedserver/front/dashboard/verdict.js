@@ -1,5 +1,5 @@
 "use strict";
-/* What the numbers mean: a sentence on the open round, the expected end, and alarms with what to do. */
+/* Says what the numbers mean: a sentence on the open round, the expected end, and alarms with what to do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const DAY_MS = 86400000;
 
@@ -7,13 +7,13 @@ function median(values) {
   const v = values.slice().sort((a, b) => a - b);
   return v.length === 0 ? null : (v[v.length >> 1] + v[(v.length - 1) >> 1]) / 2;
 }
-/* How long a round takes lately, from commit to commit. */
+/* The time of a round, from commit to commit, over the last rounds. */
 function pace_ms(rounds) {
   const recent = rounds.slice(0, 11), gaps = [];
   for (let k = 0; k + 1 < recent.length; k++) gaps.push(recent[k].committed_ms - recent[k + 1].committed_ms);
   return median(gaps);
 }
-/* The time from which the open round has been under way: the last commit, or its opening. */
+/* When the open round began: at the last commit or, for the first round, when it opened. */
 function last_ms(s) {
   return s.rounds.length > 0 ? s.rounds[0].committed_ms : s.round ? s.round.opened_ms : null;
 }
@@ -21,7 +21,7 @@ function is_stuck(s, now) {
   const pace = pace_ms(s.rounds), since = last_ms(s);
   return known(pace) && known(since) && s.round !== null && now - since > Math.max(4 * pace, 60000);
 }
-/* [words, level] */
+/* When the task is expected to end: [text, level of alarm]. */
 function finish_time(s, now) {
   const t = s.task;
   if (!t) return ["-", ""];
@@ -58,7 +58,7 @@ function headline(s, now) {
     (r.out > 0 ? several(r.out, "device is", "devices are") + " training." : "waiting for " + several(missing, "more device") + "."), null];
 }
 
-/* ---- what is wrong: {level, text, todo}, the worst first ---- */
+/* ---- alarms: {level, text, what to do}, the worst first ---- */
 const alarm = (level, text, todo) => ({level, text, todo});
 
 function alarm_attempts(s) {
@@ -69,7 +69,8 @@ function alarm_attempts(s) {
     several(r.minimum, "update") + " came before the deadline.",
     "Look below for devices that are away or late. Else queue a task with a longer deadline_s or a smaller minimum.");
 }
-/* The device that moved the model furthest in most of the last rounds, if there is one: its name, and the digits that revoke takes. */
+/* The device that moved the model furthest in most of the last rounds, if there is one: its name, and the digits of its
+   fingerprint that `fedserver revoke` takes. */
 function prime_mover(s, list) {
   const recent = s.rounds.slice(0, 5).map(r => r.furthest && r.furthest.device).filter(known);
   const id = recent.find(d => recent.filter(x => x === d).length > 2 && recent.filter(x => x === d).length * 2 > recent.length);
@@ -150,7 +151,7 @@ function alarm_bad(list) {
     (bad.length > 1 ? ", and those of " + several(bad.length - 1, "other device") + "." : "."),
     "Its data or its software may be broken. To revoke the device: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
 }
-/* Of one task; where several run, the text begins with the task's name. */
+/* The alarms of one task. If several tasks run, each text begins with the task's name. */
 function task_alarms(s, list, now, several_run) {
   const found = [alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
   return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;

@@ -1,5 +1,5 @@
 "use strict";
-/* How things are written: numbers with units, times, and text into the page. */
+/* Formats numbers with units and times, and writes text into the page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const $ = id => document.getElementById(id);
 const known = x => x !== null && x !== undefined;
@@ -14,7 +14,7 @@ function bytes(x) {
   while (x >= 999.5 && k + 1 < units.length) { x /= 1000; k++; }
   return (k === 0 || x >= 100 ? x.toFixed(0) : x.toPrecision(3)) + " " + units[k];
 }
-/* tenths: below 10 s with a tenth of a second, for how long a round took. */
+/* Format a duration. tenths: below 10 s show a tenth of a second. */
 function duration(ms, tenths) {
   const s = Math.max(0, ms) / 1000;
   if (s < 60) return (tenths && s < 10 ? s.toFixed(1) : s.toFixed(0)) + " s";
@@ -23,16 +23,16 @@ function duration(ms, tenths) {
   return several(Math.round(s / 86400), "day");
 }
 const ago = ms => ms < 1500 ? "just now" : duration(ms) + " ago";
-function short_ago(ms) { /* in one unit, for a column */
+function short_ago(ms) { /* how long ago, with one unit, for a column of a table */
   const s = ms / 1000, [size, unit] = s < 60 ? [1, " s"] : s < 3600 ? [60, " min"] : s < 86400 ? [3600, " h"] : [86400, " d"];
   return Math.max(1, Math.floor(s / size)) + unit + " ago";
 }
-function clock(ms, now) { /* "14:20"; with the day where that is not today */
+function clock(ms, now) { /* a time such as "14:20"; with the day if it is not today */
   const time = new Date(ms).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
   if (new Date(ms).toDateString() === new Date(now).toDateString()) return time;
   return new Date(ms).toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"}) + ", " + time;
 }
-function say(id, text, level) { /* touch the page only where something changed: screen readers listen */
+function say(id, text, level) { /* change the page only where the text differs, because screen readers read each change */
   const e = $(id);
   if (e.textContent !== text) e.textContent = text;
   if (level !== undefined && e.className !== level) e.className = level;

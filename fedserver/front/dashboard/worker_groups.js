@@ -1,5 +1,5 @@
 "use strict";
-/* Devices that are clusters: their workers, below their own row of the table. */
+/* Shows the workers of a device that is a cluster, below the device's row of the table. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const WORKER_GROUP_FRESH_MS = 10000;
 const worker_style = {slow: "amber", stuck: "amber", stopped: "red", dead: "red"};
@@ -28,12 +28,12 @@ function worker_row(w, slowest) {
 }
 const duration_ms = ms => ms < 1000 ? decimal(+ms.toPrecision(3)) + " ms" : duration(ms, true);
 
-/* The worker that computes longest, where that is a fifth more than the median. */
+/* The worker that computes longest, if it takes a fifth more than the median. */
 function slowest_of(g) {
   const times = g.workers.filter(w => w.compute_ms > 0), most = times.reduce((a, w) => w.compute_ms > a.compute_ms ? w : a, {compute_ms: 0});
   return times.length > 1 && most.compute_ms > 1.2 * median(times.map(w => w.compute_ms)) ? most.rank : null;
 }
-/* The row below the device's: one sentence, and the table of its workers. */
+/* The row below a cluster's row: one sentence, and the table of its workers. */
 function worker_group_row(g, now) {
   const row = make("tr", null, "gang"), all = cell(null, "left"), table = make("table"), head = make("tr"), body = make("tbody");
   const top = make("thead"), old = now - g.heard_ms > WORKER_GROUP_FRESH_MS, slowest = slowest_of(g);

@@ -34,10 +34,10 @@ FED_API_BEGIN
  * fedserver/http.h does that over HTTPS. fedserver/operator.h makes a coordinator, and has what
  * people do with one: tasks, tokens, devices, backups.
  *
- * A coordinator lives in a directory: keys and certificates (ca.pem, ca.key, server.pem,
- * server.key), and the file `store`, which names the store of everything else that must survive:
- * tasks, models, rounds, updates, devices, tokens. The default store is SQLite, in the same
- * directory. What is stored changes only inside a transaction (docs/durability.md).
+ * A coordinator is a directory: keys and certificates (ca.pem, ca.key, server.pem, server.key),
+ * and the file `store`, which names the store of everything else that must survive: tasks, models,
+ * rounds, updates, devices, tokens. The default store is SQLite, in the same directory. What is
+ * stored changes only inside a transaction (docs/durability.md).
  *
  * Times are Unix milliseconds. A handle belongs to one thread at a time.
  */
@@ -49,9 +49,9 @@ typedef struct fedserver fedserver;
 /**
  * Open a coordinator. The first fedserver_begin continues where the last process stopped: it adds
  * up the updates of each open round again from the store. A second process may open the same
- * directory, as the command line does while the service runs. Only one process may serve:
- * fedserver_begin returns FED_EBUSY to the others, but where they share the store (`address` of the
- * setup). End with fedserver_close.
+ * directory, as the command line does while the service runs. Only one process may serve: in
+ * another one fedserver_begin returns FED_EBUSY, unless the setup has an `address`, with which
+ * several coordinators share a store. End with fedserver_close.
  *
  * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION, FED_EIO.
  */
@@ -62,28 +62,31 @@ void fedserver_close(fedserver *server);
 /** The role of this process. */
 typedef enum fedserver_part {
     FEDSERVER_WHOLE = 0, /* one process does everything */
-    /** Rounds and devices. This process never reads the CA's key. The front is another process, and
-     * asks this one for the status through a socket in the directory. */
+    /** The process of rounds and devices. It never reads the CA's key. The front is another
+     * process, and asks this one for the status through a socket in the directory. */
     FEDSERVER_ROUNDS = 1,
-    /** The front: people, enrolment and renewal. Only the front holds the CA's key. Any number of
-     * fronts may run. A front enrols devices even if no other process serves the directory. */
+    /** The front, for people, enrolment and renewal. Only the front reads the CA's key. Any number
+     * of fronts may run. A front enrols devices even if no other process serves the directory. */
     FEDSERVER_GATE = 2
 } fedserver_part;
 
 /** Who may read the page, the status, the devices and the metrics at the front. */
 typedef enum fedserver_page {
-    FEDSERVER_PAGE_LOOPBACK = 0,  /* this machine and operators */
-    FEDSERVER_PAGE_OPERATORS = 1, /* clients that show a pass */
-    FEDSERVER_PAGE_ALL = 2        /* everybody */
+    FEDSERVER_PAGE_LOOPBACK = 0, /* this machine and operators */
+    /* clients that show a pass: a session cookie or a bearer token */
+    FEDSERVER_PAGE_OPERATORS = 1,
+    FEDSERVER_PAGE_ALL = 2 /* everybody */
 } fedserver_page;
 
 typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
-    int64_t device_life_s; /* life of the certificates that this process issues; 0: two years */
-    /* A new version of a model of at least so many values is made by a thread, while the server
-     * goes on answering. The program then begins a batch when fedserver_wake_fd is readable. 0:
-     * versions are made within a batch, however long that takes. */
+    /* seconds for which certificates that this process issues are valid; 0: two years */
+    int64_t device_life_s;
+    /* A new version of a model of at least this many values is made by a thread, while the server
+     * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is readable.
+     * 0: versions are made between fedserver_begin and fedserver_commit, however long that
+     * takes. */
     size_t apart_values;
     /* bytes of memory that the running tasks may take together; 0: no limit. A task that does not
      * fit beside the others waits in the queue. */
@@ -93,18 +96,19 @@ typedef struct fedserver_setup {
     const char *address;
 } fedserver_setup;
 
-/* Of several coordinators with one store, one leads: it has the rounds, and only its handle acts.
- * The others follow: fedserver_begin asks ten times a second who leads, and goes on as the leader
- * where nobody else does. Until then a batch does nothing, and requests get 503. A leader that
- * loses the lead fails with FED_ESTATE: close it. */
+/* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
+ * others follow: their fedserver_begin asks the store ten times a second who leads, and makes this
+ * one the leader if nobody leads. Until then a batch of requests does nothing, and requests get
+ * 503. A leader that loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
 
-/** Call it before the first fedserver_begin. Without it all of the setup is 0. */
+/** Set up the server before the first fedserver_begin. Without this call, all members of the setup
+ * are 0. */
 void fedserver_configure(fedserver *server, const fedserver_setup *setup);
 
-/** Say which ports the listeners have: enrolment answers and the status name them. */
+/** Set the ports of the listeners, which enrolment answers and the status name. */
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port);
 
 /** The directory that was opened. */
@@ -115,13 +119,14 @@ const char *fedserver_directory(const fedserver *server);
 /** Immutable bytes, which several answers may refer to. */
 typedef struct fedserver_blob fedserver_blob;
 
-/** Takes the growing writer's memory. NULL: out of memory. */
+/** Make a blob of a growing writer's bytes, and take over the writer's memory. NULL: out of
+ * memory. */
 fedserver_blob *fedserver_blob_new(fed_writer *bytes);
 
 /** Add a holder to the blob. Any thread may call it. */
 fedserver_blob *fedserver_blob_share(fedserver_blob *blob);
 
-/** Remove a holder; the last one frees the blob. NULL is fine. */
+/** Remove a holder of the blob. The blob is freed with its last holder. NULL is allowed. */
 void fedserver_blob_free(fedserver_blob *blob);
 
 const uint8_t *fedserver_blob_data(const fedserver_blob *blob, size_t *len);
@@ -132,7 +137,7 @@ typedef struct fedserver_request {
     fedserver_listener listener;
     const char *method;           /* "GET" */
     const char *path;             /* "/v1/status" */
-    const char *query;            /* without '?'; "" for none */
+    const char *query;            /* what follows the '?'; "" for none */
     const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
@@ -145,7 +150,8 @@ typedef struct fedserver_request {
     size_t body_len;
 
     /* On the listener FEDSERVER_DEVICES, from the certificate that TLS has verified: */
-    const uint8_t *fingerprint; /* fingerprint of the certificate's key; else NULL */
+    /* fingerprint of the certificate's key; NULL on the other listener */
+    const uint8_t *fingerprint;
     /* SHA-256 of the certificate, by which old databases know the device; NULL: not given */
     const uint8_t *certificate;
     /* first bytes of the key id of the certificate's CA; 0: not given */
@@ -156,8 +162,8 @@ typedef struct fedserver_request {
 } fedserver_request;
 
 typedef struct fedserver_response {
-    int status;               /* 200 */
-    const char *content_type; /* static */
+    int status;               /* HTTP status, such as 200 */
+    const char *content_type; /* a static string */
     fedserver_blob *body;     /* one reference, which the receiver owns; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
     char etag[20];            /* as ETag, which names the whole body; "": none */
@@ -165,51 +171,56 @@ typedef struct fedserver_response {
     char set_cookie[128];     /* as Set-Cookie; "": none */
     char file_name[64];       /* a browser saves the body under this name; "": it shows the body */
     bool immutable;           /* the path has these bytes for ever: any cache may keep them */
-    bool hold; /* no answer yet: hand the request over again once fedserver_epoch has grown, or
-                * after hold_ms */
+    /* There is no answer yet: call fedserver_handle with the request again once fedserver_epoch
+     * has grown, or after hold_ms. */
+    bool hold;
     uint32_t hold_ms;
 } fedserver_response;
 
 /* -- Serve -- */
 
 /**
- * A batch is: begin, any number of handle and tick, commit. Answers are promises: send them only
- * after commit has returned FED_OK, or where fedserver_settled says that they promise nothing.
+ * A batch of requests is: fedserver_begin, any number of fedserver_handle and fedserver_tick,
+ * fedserver_commit. An answer may depend on what its batch writes. So send it only after
+ * fedserver_commit has returned FED_OK, or while fedserver_settled is true.
  *
- * A request's own fault is an answer, not an error. An error of these functions is the disk's or
- * the machine's: send nothing, close the server, and open it again.
+ * A faulty request gets an answer such as 400, and no function fails. An error of these functions
+ * comes from the disk or the machine: send nothing, close the server, and open it again.
  */
 fed_status fedserver_begin(fedserver *server, fed_error *err) FED_CHECKED;
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) FED_CHECKED;
 
-/** Let time pass: deadlines, commits, new tasks. *next_ms = the latest time for the next call. */
+/** Do what is due at now_ms: end leases and rounds at their deadlines, start tasks. *next_ms = the
+ * latest time for the next call. */
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 
-/** Has the open batch written nothing so far? All that its answers tell is then committed, and they
- * may leave at once. */
+/** Has the open batch of requests written nothing to the store so far? Its answers then depend only
+ * on what is committed, and may be sent at once. */
 bool fedserver_settled(const fedserver *server);
 
-/** This process is about to end: let another coordinator lead at once. Not inside a batch. Later
- * requests get 503. Does nothing where no other coordinator can take over. */
+/** This process is about to end: let another coordinator lead at once. Do not call it between
+ * fedserver_begin and fedserver_commit. Later requests get 503. The call does nothing where no
+ * other coordinator can take over. */
 void fedserver_let_go(fedserver *server);
 
-/** Grows whenever requests that are held should be handed over again. */
+/** A counter. When it has grown, handle the requests that are held (fedserver_response.hold)
+ * again. */
 uint64_t fedserver_epoch(const fedserver *server);
 
-/** A descriptor that poll finds readable when a batch should run although no request came; -1:
- * none. May change with each batch. */
+/** A descriptor that poll finds readable when a batch of requests should run although no request
+ * came; -1: there is none. Another descriptor may be returned after each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
-/** The version of a model. *running: a task runs, and the version is its own. Of several tasks it
- * is that with the largest priority, and of equals the one that started first. Else the version
- * belongs to the task that finished last. 0: no task has started. Inside a batch it counts what the
- * batch has done so far. */
+/** The newest version of one task's model. Of the running tasks it is the one with the largest
+ * priority, and among equals the one that started first: *running is true. If no task runs, it is
+ * the task that finished last. 0: no task has started. Between fedserver_begin and
+ * fedserver_commit, versions that are not yet committed count. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 
-/** Read the certificate files again: they were changed. */
+/** The certificate files have changed: the server reads them again. */
 void fedserver_certificates_changed(fedserver *server);
 
 /* -- For an adapter of sockets, such as fedserver/http.h -- */
@@ -218,41 +229,46 @@ void fedserver_certificates_changed(fedserver *server);
  * refusal. */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len);
 
-/** The methods that this request's path takes, as Allow lists them: "GET, HEAD"; "": none. */
+/** The HTTP methods that the path of this request accepts, as a header Allow lists them: "GET,
+ * HEAD"; "": none. */
 const char *fedserver_methods(const fedserver_request *head);
 
 /** Is the beginning of this request's body of use without the rest? If so, and the connection
- * breaks within the body, hand over what has arrived. Nobody waits for the answer. */
+ * breaks within the body, call fedserver_handle with what has arrived. Nobody gets the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
 
-/** Does the process of the rounds answer a request at the front, as of the status? */
+/** Is this a request that the front receives and the rounds' process answers, such as one for the
+ * status? */
 bool fedserver_relays(const fedserver_request *head);
 
-/* Of several coordinators with one store, the adapters pass requests on: from those that follow to
- * the one that leads. */
+/* Several coordinators may share one store. The adapters of the followers then pass requests on to
+ * the adapter of the leader. */
 
-/** Does another coordinator lead, or none yet? As of the last fedserver_begin. *leader: the address
- * of the one that leads; "": not known. *term: its lead's number; each change makes it larger. */
+/** Is this coordinator a follower, because another one leads, or because none leads yet? The
+ * answer is as of the last fedserver_begin. *leader: the address of the leader; "": not known.
+ * *term: the number of its lead; a later lead has a larger number. */
 bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term);
 
-/** How many coordinators pass requests on to this one, for the status. */
+/** Set how many coordinators pass requests on to this one, for the status. */
 void fedserver_followers(fedserver *server, uint32_t count);
 
-/** The leader: the largest size of an update that may still come, of whichever task, in bytes. */
+/** At the leader: the size in bytes of the largest update of any task that may still come. */
 uint64_t fedserver_update_limit(const fedserver *server);
-/** A follower: what that of the leader is. Larger bodies are refused with 503 before they are read,
- * and not with 413: the leader may know of a larger task by now. 0: not known. */
+/** At a follower: set the fedserver_update_limit that the leader has told; 0: not known. Larger
+ * bodies are refused before they are read. The answer is 503 and not 413, because the leader may
+ * know of a larger task by now. */
 void fedserver_update_limit_heard(fedserver *server, uint64_t bytes);
 
-/** A question of the front's process for something that only the leader knows. */
+/** A request that the front's process passes to a follower, because only the leader can answer it.
+ */
 typedef struct fedserver_question {
     char path[64];
     uint64_t ticket;
 } fedserver_question;
 
-/** While this coordinator follows: take the front's next question. False: there is none. */
+/** At a follower: take the next question of the front's process. False: there is none. */
 bool fedserver_front_asks(fedserver *server, fedserver_question *question);
-/** Answer it. The response stays the caller's. */
+/** Send the front's process the answer to its question. The caller still owns the response. */
 void fedserver_front_answer(fedserver *server, const fedserver_question *question,
                             const fedserver_response *response);
 
@@ -265,9 +281,10 @@ typedef enum fedserver_handshake {
     FEDSERVER_HANDSHAKE_UNFINISHED = 2
 } fedserver_handshake;
 
-/** Totals of the sockets since this process started. The adapter counts, /metrics shows them. */
+/** Counts of answers and of failed handshakes since this process started. The adapter of sockets
+ * counts, /metrics shows the counts. */
 typedef struct fedserver_wire_totals {
-    uint64_t answers[600]; /* by status */
+    uint64_t answers[600]; /* by HTTP status */
     uint64_t handshakes[3];
 } fedserver_wire_totals;
 

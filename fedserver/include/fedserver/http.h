@@ -23,7 +23,7 @@ typedef atomic_int fedserver_flag;
 
 FED_API_BEGIN
 
-/** Which of the two listeners to serve: those that the server's role needs. */
+/** Which of the two listeners to open: those that the server's role needs. */
 typedef enum fedserver_doors {
     FEDSERVER_DOORS_BOTH = 0,
     FEDSERVER_DOOR_FRONT = 1,
@@ -34,41 +34,47 @@ typedef struct fedserver_http_options {
     const char *bind;    /* address: "127.0.0.1", "0.0.0.0", "::" */
     uint16_t front_port; /* 0: any free one */
     uint16_t devices_port;
-    fedserver_doors doors; /* devices are told the other listener's port */
-    int front_socket;      /* a socket that listens already, which is taken over; 0: none */
-    /* a listening socket for the links of other coordinators with the same store, which is taken
-     * over. The setup's `address` leads to it. 0: this process serves alone */
+    /* With FEDSERVER_DOOR_FRONT, devices_port must be set, too: enrolment answers name it. */
+    fedserver_doors doors;
+    /* a socket that listens already, in place of bind and front_port; it is closed at the end; 0:
+     * none */
+    int front_socket;
+    /* A listening socket for the links of other coordinators with the same store, at the setup's
+     * `address`. It is closed at the end. 0: this process serves alone. */
     int cluster_socket;
-    /* how long a request that may go twice waits here while no coordinator leads; 0: 10 s */
+    /* How long a request waits here while no coordinator leads, if it may be sent to a leader
+     * twice without harm; 0: 10 s. */
     uint32_t leader_wait_ms;
     /* connections of each listener; 0: as many as the process may open */
     uint32_t connection_limit;
-    /* requests a second of one device; an address may send more; 0: 100 */
+    /* requests a second that one device may send; an address at the front may send ten times as
+     * many; 0: 100 */
     uint32_t requests_per_s;
-    uint32_t connections; /* of one device at a time; 0: 16 */
-    /** Addresses of proxies, separated by commas. A connection from one begins with a PROXY
+    uint32_t connections; /* connections that one device may have at a time; 0: 16 */
+    /** Addresses of proxies, separated by commas. Each connection from a proxy begins with a PROXY
      * header, which names the client. NULL: there are no such proxies. */
     const char *proxies;
-    /* Devices may resume their TLS sessions at other processes that set this too, and have the same
-     * server.key and ca.pem. Whoever has that key can then pretend to be a device that was here. */
+    /* Devices may resume their TLS sessions at other processes that set this too, and have the
+     * same server.key and ca.pem. Whoever has server.key can then pretend to be a device that has
+     * connected before. */
     bool shared_tickets;
-    /** Called in each iteration of the loop, so several times a second, until *stop. NULL: not
-     * wanted. */
+    /** Called in each iteration of the loop, so several times a second, until *stop is set. NULL:
+     * not wanted. */
     void (*tend)(void *user);
     fedserver_flag *reload;     /* becomes non-zero: read the certificates again. NULL: never */
     const fedserver_flag *stop; /* becomes non-zero: answer the held requests, finish, return */
-    /** The listeners are up, on these ports. NULL: not wanted. */
+    /** Called when the listeners are open, with their ports. NULL: not wanted. */
     void (*ready)(void *user, uint16_t front_port, uint16_t devices_port);
     void *user;
 } fedserver_http_options;
 
 /**
  * Serve until *stop. The devices' listener demands, in the handshake, a certificate of this
- * coordinator's CA for client use; the front asks for none. Requests are handled in batches, one
- * transaction each, and answered after its commit; after an error nothing more is answered. Errors:
- * FED_EBUSY port in use (says which), FED_EINVAL not an address of this machine, FED_EAUTH not
- * allowed to listen there; FED_EFORMAT certificate files; those of fedserver_begin and of
- * fedserver_commit.
+ * coordinator's CA for client use; the front asks for none. Requests are handled in batches. A
+ * batch is one transaction, and its requests are answered after the commit. After an error nothing
+ * more is answered. Errors: FED_EBUSY port in use (says which), FED_EINVAL not an address of this
+ * machine, FED_EAUTH not allowed to listen there; FED_EFORMAT a certificate file is damaged; those
+ * of fedserver_begin and of fedserver_commit.
  */
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;

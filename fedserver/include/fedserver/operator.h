@@ -20,11 +20,11 @@ FED_API_BEGIN
  *     fedserver_close(server);
  *
  * The command line is made of these functions. Each commits by itself: never call one between
- * fedserver_begin and fedserver_commit. A coordinator that serves in another process meanwhile
- * follows before its next answer.
+ * fedserver_begin and fedserver_commit. If another process serves the coordinator meanwhile, it
+ * takes over the change before its next answer.
  *
- * Strings are UTF-8, times Unix milliseconds. A visit function is called once for each item; if it
- * fails the walk ends, and its status is the walk's.
+ * Strings are UTF-8, times Unix milliseconds. A visit function is called once for each item. If it
+ * fails, it is not called again, and the function that called it returns its status.
  */
 
 /* -- Make a coordinator -- */
@@ -39,18 +39,19 @@ typedef struct fedserver_init_options {
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 
-/** Does the process that serves directory answer, from its store? Opens nothing but a socket, and
- * waits for ten seconds at most. FED_EIO: nobody serves it, or there is no answer. */
+/** Check that a process serves the directory, and that it answers a request for which it must read
+ * the store. Opens nothing but a socket, and waits for ten seconds at most. FED_EIO: nobody serves
+ * the directory, or there is no answer. */
 fed_status fedserver_health(const char *directory, fed_error *err) FED_CHECKED;
 
 /* -- Tasks -- */
 
 /**
- * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). It starts beside
- * the tasks that run as soon as its memory fits, and the tasks before it in the queue have started.
- * *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE: the store
- * can't hold its model, or it takes more than the memory for all tasks; FED_ENOSPC: the disk can't
- * hold its model.
+ * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). The task starts
+ * once the tasks before it in the queue have started and there is memory for it beside the running
+ * tasks. *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE:
+ * the store can't hold its model, or it takes more than the memory for all tasks; FED_ENOSPC: the
+ * disk can't hold its model.
  */
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
@@ -85,15 +86,17 @@ typedef struct fedserver_task_entry {
     uint32_t position; /* in the queue, from 1; 0: not in the queue */
     /* rounds that the task is to have; rounds that are committed */
     uint32_t rounds, version;
-    /* 0: not yet. finished_ms: also when it was cancelled */
+    /* 0: not yet; finished_ms is also set when the task was cancelled */
     int64_t queued_ms, started_ms, finished_ms;
-    uint32_t priority;                /* where a device could serve several tasks */
-    char waits[FEDSERVER_TASK_WAITS]; /* why it does not run yet, and what to do; "": it need not */
+    uint32_t priority; /* which task comes first where a device could serve several */
+    /* why the task does not run yet, and what to do; "": it does not wait */
+    char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
-    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent; after the last: devices 0 */
+        /* the most frequent reasons for declining; behind the last one `devices` is 0 */
+    } reasons[FEDSERVER_TASK_REASONS];
 } fedserver_task_entry;
 
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
@@ -112,14 +115,15 @@ typedef enum fedserver_task_deed {
     /** End the task. Its model, deltas and updates are deleted; its rounds stay in the history.
      * Devices that train for it are told, and keep their unsent training in their residual. */
     FEDSERVER_CANCEL = 0,
-    /** Give no device a slot in the task. Its open round keeps the acknowledged updates. The
-     * tasks of the queue that fit into its memory start. */
+    /** Pause the task: give no device a slot in it. Its open round keeps the acknowledged updates.
+     * Queued tasks that fit into the memory that is now free start. */
     FEDSERVER_PAUSE = 1,
-    /** Make the task the first of the queue. Devices that declined it are asked again. */
+    /** Queue a paused task again, as the first. Devices that declined it are asked again. */
     FEDSERVER_RESUME = 2
 } fedserver_task_deed;
 
-/** Errors: FED_ENOTFOUND there is no such task; FED_ESTATE its state does not allow that. */
+/** Change a task's state. Errors: FED_ENOTFOUND there is no such task; FED_ESTATE its state does
+ * not allow the change. */
 fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) FED_CHECKED;
 
@@ -130,13 +134,15 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values; /* bytes of its model */
-    /* of the model's row: model, what its deltas leave out, the strategy's state */
+    uint64_t values; /* number of values of its model */
+    /* of the model's row in the store: the values, what the deltas have left out, the strategy's
+     * state */
     uint64_t row_bytes;
-    uint64_t model_bytes;     /* of disk: model, older versions, deltas, a commit's journal */
-    uint64_t update_bytes;    /* of disk: the updates of a round, at most */
-    uint64_t memory_bytes;    /* of the process that serves */
-    uint64_t disk_free_bytes; /* of this machine; 0: unknown */
+    /* bytes of disk for the model, older versions, deltas and a commit's journal */
+    uint64_t model_bytes;
+    uint64_t update_bytes;    /* bytes of disk for the updates of a round, at most */
+    uint64_t memory_bytes;    /* bytes of memory of the process that serves */
+    uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
 } fedserver_needs;
 
@@ -146,7 +152,8 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
 /** Memory of this machine in bytes; 0: the system does not say. */
 uint64_t fedserver_machine_bytes(void);
 
-/** Does the task need a gigabyte, or more than half of what the machine has? Then tell a person. */
+/** Does the task need more than a gigabyte of disk or memory, or more than half of what the machine
+ * has? Then a person should be told. */
 bool fedserver_needs_much(const fedserver_needs *needs);
 
 /** Write the estimate as a sentence, cut if it is longer than cap. */
@@ -162,13 +169,13 @@ void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap)
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) FED_CHECKED;
 
-/** The same as JSON: {"now_ms", "served_by": the serving process or null, "round" and "tasks" as in
- * /v1/status}. Appends to w. */
+/** What fedserver_status tells, as JSON: {"now_ms", "served_by": the serving process or null,
+ * "round" and "tasks" as in /v1/status}. Appends to w. */
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                  fed_error *err) FED_CHECKED;
 
-/* Where a function below takes the task 0, it means the first running task of the list
- * (fedserver_task_each). If no task runs, it means the task that finished last. */
+/* The functions below that have an argument `task` accept 0. It means the first running task of the
+ * list (fedserver_task_each) or, if no task runs, the task that finished last. */
 
 /** A committed round. */
 typedef struct fedserver_round_entry {
@@ -176,9 +183,9 @@ typedef struct fedserver_round_entry {
     int64_t opened_ms, committed_ms;
     uint32_t updates;
     uint64_t samples;
-    double loss; /* loss in the updates' training, mean over the samples */
+    double loss; /* loss in the training on the devices: mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    /* evaluating devices have measured the model; if not, the rest is 0 */
+    /* evaluators have measured the model; if not, the members below are 0 */
     bool measured;
     double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
 } fedserver_round_entry;
@@ -186,38 +193,43 @@ typedef struct fedserver_round_entry {
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
                                                   fed_error *err);
 
-/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May
- * be called inside a batch: it shows what the batch has done so far. */
+/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
+ * called between fedserver_begin and fedserver_commit: it shows what was done since. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
 
-/** A metric of the devices' own (fed/own_metrics.h), summed up over all that reported it. */
+/** A custom metric (fed/own_metrics.h), summed up over all devices that reported it. */
 typedef struct fedserver_own_metric {
     char name[FED_OWN_NAME];
-    uint64_t reports, samples; /* of how many updates, or evaluators; their samples together */
-    double mean;               /* weighted by samples */
-    double least, most;        /* of the reported values */
+    /* how many updates or evaluators reported it; the sum of their samples */
+    uint64_t reports, samples;
+    double mean;        /* weighted by samples */
+    double least, most; /* of the reported values */
 } fedserver_own_metric;
 
-enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
+enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
 
 /** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
     uint32_t round;
-    bool evaluated; /* false: from its updates; true: from those who measured the model it made */
+    /* false: reported with the round's updates; true: by the evaluators of the model that the
+     * round made */
+    bool evaluated;
     const fedserver_own_metric *rows; /* [count], in the order of their names */
     size_t count;
-    uint64_t dropped; /* evaluators' values of names beyond FEDSERVER_OWN_NAMES */
+    /* how many evaluators' values are left out, because there were more names than
+     * FEDSERVER_OWN_NAMES */
+    uint64_t dropped;
 } fedserver_own_list;
 
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the
- * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
- * evaluations of the first model. A list that would be empty is not visited. May be called inside a
- * batch. */
+/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the oldest
+ * first. Of one round, the updates' list comes before the evaluators'. Round 0 has the evaluations
+ * of the first model. A list that would be empty is not visited. May be called between
+ * fedserver_begin and fedserver_commit. */
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
@@ -231,28 +243,29 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
-    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
+    FEDSERVER_ROLE_OPERATOR = 2   /* reads the status */
 } fedserver_role;
 
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
-/* Bytes, with the NUL, of a tag; of a device's name, printable UTF-8; of its software's name; of
- * what it computes on. */
+/* Sizes in bytes, with the NUL: of a tag; of a device's name, which is printable UTF-8; of the
+ * name of its software; of what it computes on. */
 enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48, FEDSERVER_COMPUTES = 80 };
 
-/** What a token allows. */
+/** What an enrolment token allows. */
 typedef struct fedserver_grant {
     int64_t ttl_s; /* how long the token can be used */
 
-    /* Of the device that enrols with it: */
+    /* Properties of the device that enrols with the token: */
     fedserver_role role;
-    const char *tag;  /* the group that tasks may ask for; NULL: none */
-    const char *name; /* its name for people; NULL or "": the name that it gives itself */
+    const char *tag; /* the group that tasks may ask for; NULL: none */
+    /* the device's name for people; NULL or "": the name that the device gives itself */
+    const char *name;
 } fedserver_grant;
 
-/** Make an enrolment token, which works once: 43 characters, URL-safe. The database keeps only its
- * SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
+/** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
+ * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
 enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
@@ -288,16 +301,18 @@ typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms;
     int64_t revoked_ms; /* 0: not revoked */
-    int64_t cloned_ms;  /* when a copy of the device's state reported last; 0: never */
+    /* when a second machine with a copy of the device's state last reported; 0: never */
+    int64_t cloned_ms;
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
     char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
-    char computes_on[FEDSERVER_COMPUTES]; /* "opencl:0 pthread-Xeon"; "": the processor */
-    int64_t seen_ms;                      /* its last request, to about a minute; 0: none yet */
-    uint32_t samples;                     /* of its data; 0: unknown */
-    uint64_t counted, late, refused;      /* its updates, counted by outcome */
-    const char *state;                    /* one word, static: docs/protocol.md#devices */
+    /* what it computes on, such as "opencl:0 pthread-Xeon"; "": the processor */
+    char computes_on[FEDSERVER_COMPUTES];
+    int64_t seen_ms;  /* when its last request came, exact to about a minute; 0: none yet */
+    uint32_t samples; /* samples of its data set; 0: unknown */
+    uint64_t counted, late, refused; /* numbers of its updates, by outcome */
+    const char *state; /* a static string of one word, listed in docs/protocol.md#devices */
 } fedserver_entry;
 
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
@@ -318,8 +333,8 @@ fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_en
 fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
                                    fedserver_entry *entry, fed_error *err) FED_CHECKED;
 
-/** Give a device another name for people; "": none. prefix, entry and errors as above.
- * FED_EINVAL also means that the name is not valid. */
+/** Give a device another name for people; "": none. prefix, entry and errors are as in
+ * fedserver_device_revoke. FED_EINVAL also means that the name is not valid. */
 fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
                                    const char *name, fedserver_entry *entry,
                                    fed_error *err) FED_CHECKED;
@@ -328,15 +343,16 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
 
 typedef enum fedserver_pass_kind {
     FEDSERVER_PASS_NONE = 0,
-    FEDSERVER_PASS_LINK = 1,    /* logs in, once */
+    FEDSERVER_PASS_LINK = 1,    /* a link that logs one browser in, once */
     FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, made from a link */
     FEDSERVER_PASS_READER = 3   /* a program's bearer token */
 } fedserver_pass_kind;
 
 enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
 
-/** Make a pass of the kind LINK (its page is /login#TOKEN) or READER. The database keeps only its
- * SHA-256, and forgets passes that have expired. */
+/** Make a pass of the kind FEDSERVER_PASS_LINK (its page is /login#TOKEN) or
+ * FEDSERVER_PASS_READER. The database keeps only its SHA-256, and forgets passes that have
+ * expired. */
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN],
                                 fed_error *err) FED_CHECKED;
@@ -375,19 +391,19 @@ fed_status fedserver_restore(const char *backup, const char *directory, fed_erro
 
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
-    FEDSERVER_CHECKED = 0, /* what was checked, and how many of them */
-    FEDSERVER_NOTED = 1,   /* a crash has left something; the next start removes it */
-    FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
+    FEDSERVER_CHECKED = 0, /* what was checked, and how many */
+    /* something that a crash has left and the next start removes, or that a person should see */
+    FEDSERVER_NOTED = 1,
+    FEDSERVER_FOUND = 2 /* a rule is broken; the text says where, and what to do */
 } fedserver_check_kind;
 
-/** text: one sentence, which begins with the rules of docs/durability.md that it is about. */
+/** Gets one line of the report. text: one sentence, which begins with the rules of
+ * docs/durability.md that it is about, such as "S7: ". */
 typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
 
-/**
- * Does everything that is stored keep the rules? Changes nothing. *findings = the number of broken
- * rules. Close the server afterwards. Errors: FED_EBUSY another process serves the coordinator
- * (check a backup instead); or the error that stopped the check.
- */
+/** Check that everything that is stored keeps the rules of docs/durability.md. Changes nothing.
+ * *findings = the number of broken rules. Close the server afterwards. Errors: FED_EBUSY another
+ * process serves the coordinator (check a backup instead); or the error that stopped the check. */
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;
 
@@ -398,10 +414,11 @@ enum { FEDSERVER_CERTIFICATE_HOSTS = 64, FEDSERVER_HOST = 256 };
 typedef struct fedserver_certificate {
     int64_t expires_s; /* Unix time */
     size_t host_count;
-    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* names and addresses */
+    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* host names and IP addresses */
 } fedserver_certificate;
 
-/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than this can hold. */
+/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than fedserver_certificate
+ * can hold. */
 fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
                                       fed_error *err) FED_CHECKED;
 
@@ -420,8 +437,8 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
 /*
  * -- The CA --
  *
- * ca.pem has its certificate. While the CA is being changed, ca.pem has the new CA's certificate,
- * then the old CA's. ca.key is the key of the CA that issues: the new one.
+ * ca.pem has the CA's certificate. While the CA is being changed, ca.pem has the new CA's
+ * certificate, then the old CA's. ca.key is the key of the CA that issues: the new one.
  */
 
 /** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it
@@ -429,16 +446,19 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
  * the last change is not finished. */
 fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Trust only the new CA. FED_ESTATE: there is no old CA, or it has signed server.pem. */
+/** Remove the old CA from ca.pem, so that only the new one is trusted. FED_ESTATE: there is no old
+ * CA, or the old CA has signed server.pem. */
 fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHECKED;
 
 /** How far a change of the CA has come. */
 typedef struct fedserver_ca_change {
-    bool open;          /* ca.pem has an old CA, too */
-    bool unfinished;    /* ca.pem has a new CA without its key, after a crash: make another */
+    bool open; /* ca.pem has an old CA, too */
+    /* a crash has left a new CA without its key in ca.pem: call fedserver_ca_new again */
+    bool unfinished;
     bool server_is_old; /* the old CA has signed server.pem */
     uint64_t devices;   /* devices that may connect */
-    uint64_t waiting;   /* those of them that have not yet used a certificate of the new CA */
+    /* devices that may connect and have not yet used a certificate of the new CA */
+    uint64_t waiting;
 } fedserver_ca_change;
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,

@@ -9,17 +9,16 @@
 
 FED_API_BEGIN
 
-/*
- * Not promised, so not stored: which devices came lately, which of them may have a free slot of the
- * round, and the downloads that were made. After a restart the first devices to come are served,
- * until the coordinator has learned that again.
- */
+/* These are: which devices came lately, which of them may have a free slot of the round, and the
+ * downloads that were made. No device depends on them, so they are not stored. After a restart,
+ * the coordinator serves the first devices that come, and learns them again. */
 
-/** Write it after the last commit. */
+/** Append what the coordinator remembers to w. Call it after the last fedserver_commit. */
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) FED_CHECKED;
 
-/** Read it between the first begin and the first request. The bytes must come from the same
- * release on a machine of the same kind. FED_EFORMAT: the bytes are not from this coordinator. */
+/** Restore what fedserver_remembered_write wrote. Call it between the first fedserver_begin and
+ * the first request. The bytes must come from the same release on a machine of the same kind.
+ * FED_EFORMAT: the bytes are not from this coordinator. */
 fed_status fedserver_remembered_read(fedserver *server, fed_reader *r, fed_error *err) FED_CHECKED;
 
 FED_API_END

@@ -1,5 +1,6 @@
-/* Bytes of models that are named by their digest: pieces of PIECE bytes each. A blob is written in
- * a transaction that takes no revision, so another thread may write one while batches go on. */
+/* The blobs of the PostgreSQL store: bytes of models, each blob in rows of PIECE bytes. The
+ * transaction that writes a blob does not touch the row of `revision`, so one thread may write a
+ * blob while another commits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
@@ -34,12 +35,14 @@ static fed_status put_blob(fedserver_pg *db, uint64_t task, uint64_t digest, con
             err));
         done += size;
     }
-    assert(done == len); /* S9: a row names all of it */
+    /* S9 in docs/durability.md: the blob is stored whole before a row names it. */
+    assert(done == len);
     return FED_OK;
 }
 
-/* The look whether it is there may be all that was done. No transaction is open then, and yet no
- * row may name the blob (S18). */
+/* Where only the read was done that finds out whether the blob exists, no transaction is open. A
+ * failure of that read is remembered as well, so that no row can name the blob (S18 in
+ * docs/durability.md). */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) {
     fedserver_pg *db = user;
@@ -63,7 +66,7 @@ static fed_status read_piece(fedserver_pg *db, uint64_t task, uint64_t digest, i
     return FED_OK;
 }
 
-/* What is missing stays 0, and the digest does not fit. */
+/* Fails with FED_EFORMAT where a piece is missing, or where the bytes do not have the digest. */
 static fed_status read_pieces(fedserver_pg *db, uint64_t task, uint64_t digest, uint8_t *dst,
                               size_t size, fed_error *err) {
     size_t done = 0;
@@ -90,7 +93,7 @@ fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, vo
     int64_t size;
     FED_TRY(blob_length(db, task, digest, &size, err));
     if (size < 0) {
-        return fed_fail(err, FED_ENOTFOUND, "%s: blob %016llx of task %llu is not there", db->place,
+        return fed_fail(err, FED_ENOTFOUND, "%s: blob %016llx of task %llu is missing", db->place,
                         (unsigned long long)digest, (unsigned long long)task);
     }
     uint8_t *copy = malloc((size_t)size + 1);
@@ -119,10 +122,12 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
 
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     fedserver_pg *db = user;
-    assert(!db->writing); /* S9: what stored rows name stays */
+    /* S9 in docs/durability.md: no uncommitted row of this handle may name a blob, because the
+     * sweep would delete that blob. */
+    assert(!db->writing);
     const fed_status status =
         fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err);
-    if (status != FED_OK) { /* the transaction is this function's own */
+    if (status != FED_OK) { /* nobody else wrote in this transaction */
         fedserver_pg_rollback(db);
         return status;
     }

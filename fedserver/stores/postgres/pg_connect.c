@@ -1,4 +1,4 @@
-/* The connection to PostgreSQL: how it begins, and what its session promises. */
+/* Connects to PostgreSQL, and sets the session's timeouts and its durability. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,10 @@
 
 enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100, ANSWER_MS = 60000 };
 
-/* A cut line is noticed by both ends, and no wait is without an end: a lock is waited for for 5 s,
- * and a process that stands still in a transaction loses it after 60 s. An acknowledged update is
- * on the disk, and on the synchronous standby if there is one, whatever the server's default is. */
+/* The session's settings. Keepalives let both ends notice a broken connection. A statement waits
+ * at most 5 s for a lock. The server ends a transaction that its process leaves idle for 60 s.
+ * Commits wait until an acknowledged update is on the disk, and on the synchronous standby if
+ * there is one, even where the server's default is less. */
 static const char session[] =
     "SET search_path = fedserver; SET client_min_messages = warning; SET jit = off;"
     "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
@@ -24,7 +25,7 @@ static const char session[] =
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
-/* libpq would print what the server remarks. */
+/* Drops the server's notices, which libpq would print to stderr. */
 static void ignore_notice(void *user, const PGresult *result) {
     (void)user, (void)result;
 }
@@ -41,7 +42,8 @@ static void add(parameters *p, const char *key, const char *value) {
     p->values[p->count++] = value;
 }
 
-/* What the operator's string says stands above the first ones, and below the last ones. */
+/* libpq takes the last value of a key. So the operator's string, passed as `dbname`, overrides the
+ * keys before it, and the keys after it override the string. */
 static void set_parameters(parameters *p, const char *where, const char *name) {
     *p = (parameters){.count = 0};
     add(p, "connect_timeout", "10");
@@ -55,8 +57,8 @@ static void set_parameters(parameters *p, const char *where, const char *name) {
     add(p, "application_name", name);
 }
 
-/* A password in a URL may hold neither '@' nor '/' as they are: libpq takes what follows for a
- * host, a port or a database, and its errors name those. */
+/* Does a URL have a password with an unescaped '@' or '/'? libpq would take the rest of that
+ * password for a host, a port or a database, and its errors would print it. */
 static bool takes_password_for_place(const char *where, const PQconninfoOption *options) {
     const bool url = strstr(where, "://") == where + strcspn(where, ":= ");
     for (; url && options->keyword != NULL; options++) {
@@ -70,7 +72,7 @@ static bool takes_password_for_place(const char *where, const PQconninfoOption *
     return false;
 }
 
-/* libpq's own complaint may quote a part of the password, so it is not repeated. */
+/* libpq's own error may quote a part of the password, so this one does not repeat it. */
 static fed_status check_string(const char *where, fed_error *err) {
     PQconninfoOption *options = PQconninfoParse(where, NULL);
     if (options != NULL && takes_password_for_place(where, options)) {
@@ -98,7 +100,8 @@ static void name_place(fedserver_pg *db) {
              host != NULL && host[0] != '\0' ? host : "this machine");
 }
 
-/* Does the string name several servers? PQhost tells the one that is connected. */
+/* Does the connection string name several servers? PQhost would only tell which of them is
+ * connected. */
 static bool names_several(PGconn *conn) {
     bool several = false;
     PQconninfoOption *options = PQconninfo(conn);
@@ -110,12 +113,14 @@ static bool names_several(PGconn *conn) {
     return several;
 }
 
-/* Where several are named, one may be about to be promoted, and the others are gone. */
+/* Can a server be expected to accept connections soon? It rejects them while it starts. Where
+ * several servers are named, a standby may be about to become the primary. */
 static bool may_come(PGconn *conn, const parameters *p) {
     return names_several(conn) || PQpingParams(p->keys, p->values, 1) == PQPING_REJECT;
 }
 
-/* A server that is starting, or replays its log after a crash, is waited for. */
+/* Connect, and try again for STARTING_UP_MS where the server is starting or replays its log after
+ * a crash. */
 static PGconn *connect_patiently(const parameters *p) {
     const int64_t end_ms = fed_clock_monotonic_ms() + STARTING_UP_MS;
     PGconn *conn = PQconnectdbParams(p->keys, p->values, 1);
@@ -131,8 +136,8 @@ static PGconn *connect_patiently(const parameters *p) {
 static fed_status begin_session(fedserver_pg *db, fed_error *err) {
     if (PQstatus(db->conn) != CONNECTION_OK) {
         const char *text = PQerrorMessage(db->conn);
-        return fed_fail(err, FED_EIO, "no connection to the store: %.*s", (int)strcspn(text, "\n"),
-                        text);
+        return fed_fail(err, FED_EIO, "can't connect to the store's PostgreSQL: %.*s",
+                        (int)strcspn(text, "\n"), text);
     }
     if (PQserverVersion(db->conn) < 150000) {
         return fed_fail(err, FED_EVERSION, "%s: PostgreSQL 15 or newer is needed, it is %s",
@@ -153,7 +158,7 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
     if (made == NULL || copy == NULL) {
         free(made);
         free(copy);
-        return fed_fail(err, FED_ENOMEM, "out of memory");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a connection to the store");
     }
     made->where = copy;
     made->answer_ms = ANSWER_MS;
@@ -164,7 +169,7 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
     if (made->conn == NULL) {
         free(copy);
         free(made);
-        return fed_fail(err, FED_ENOMEM, "out of memory for a connection");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a connection to PostgreSQL");
     }
     PQsetNoticeReceiver(made->conn, ignore_notice, NULL);
     name_place(made);
@@ -178,8 +183,8 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
     return FED_OK;
 }
 
-/* The server learns of the end only after a while. So that the next process finds neither the lock
- * nor a transaction, they end before the connection does. */
+/* The server notices a closed connection only after a while. So the transaction and the lock are
+ * ended first, and the next process does not find them still held. */
 void fedserver_pg_close(fedserver_pg *db) {
     if (db == NULL) {
         return;

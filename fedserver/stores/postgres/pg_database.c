@@ -1,9 +1,9 @@
-/* PostgreSQL as the store uses it: one connection, whose statements go out in pipeline mode. A
- * batch of writes is one round trip, because only the commit waits for answers.
+/* A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
+ * mode. A batch of writes costs one round trip, because only the commit waits for answers.
  *
- * No wait is without an end: where the server neither takes nor sends a byte for answer_ms, the
- * connection is given up. And none is mutual: this end reads while it writes, so a server whose
- * answers nobody fetched can't stop reading. */
+ * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection
+ * is given up. No deadlock is possible either: this end reads answers while it sends, so the
+ * server is never stopped from reading by answers that nobody fetched. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/postgres/pg_database.h"
 
@@ -20,8 +20,8 @@
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/undone.h"
 
-/* The number of the change that a statement makes. Whoever writes holds the lock of the revision's
- * row, so nobody else is about to take the same number. */
+/* SQL for the next value of the column devices.change. A writing transaction holds the lock of the
+ * row of `revision`, so no other transaction can take the same number. */
 #define NEXT_CHANGE "(SELECT coalesce(max(change), 0) + 1 FROM devices)"
 
 static const char *const texts[FEDSERVER_PG_COUNT] = {
@@ -32,20 +32,22 @@ static const char *const texts[FEDSERVER_PG_COUNT] = {
 };
 
 enum {
-    UNSENT_FEW = 64 << 10, /* bytes that libpq may hold before they are sent, */
-    UNSENT_MOST = 4 << 20, /* and before this end waits for the server */
+    UNSENT_FEW = 64 << 10, /* send once libpq holds more bytes than this */
+    UNSENT_MOST = 4 << 20, /* wait for the server once libpq holds more bytes than this */
     MOST_VALUES = 48,
     TEXT_SIZE = 2048
 };
 
 /* -- errors -- */
 
-/* The first line of libpq's text: the others are hints, and where in the SQL. */
+/* The length of the first line of libpq's text. The other lines are hints and a position in the
+ * SQL. */
 static int line_length(const char *text) {
     return (int)strcspn(text != NULL ? text : "", "\n");
 }
 
-/* Give the connection up. Nothing more is sent, and every later call fails with the same words. */
+/* Give up the connection. Nothing more is sent, and every later call fails with the same
+ * reason. */
 static fed_status lose(fedserver_pg *db, const char *what, fed_error *err) {
     if (!db->lost) {
         db->lost = true;
@@ -59,8 +61,8 @@ fed_status fedserver_pg_fail_outdone(fedserver_pg *db, fed_error *err) {
     db->outdone = true;
     return fed_fail(err, FED_ESTATE,
                     "%s: another coordinator leads since term %" PRIu64
-                    " ended, so this one's batch is not stored; start this one again, and it "
-                    "follows",
+                    " ended, so this coordinator's last writes are not stored; start it again to "
+                    "make it a follower",
                     db->place, db->term);
 }
 
@@ -68,7 +70,7 @@ static bool is_class(const char *state, const char *prefix) {
     return strncmp(state, prefix, strlen(prefix)) == 0;
 }
 
-/* A result that says what went wrong, as a status and a sentence. */
+/* Turn a failed statement's result into a status and a sentence. */
 static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_error *err) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -88,14 +90,16 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
                         "%s: another process has held the database for 5 s; end it, then try again",
                         db->place);
     }
-    if (is_class(state, "22012") && db->term != 0) { /* REVISION_FENCED divides by 0 */
+    /* division by 0: REVISION_FENCED found another term */
+    if (is_class(state, "22012") && db->term != 0) {
         return fedserver_pg_fail_outdone(db, err);
     }
     if (is_class(state, "57P01") && db->term != 0) {
-        (void)lose(db, text, NULL); /* libpq may not have seen the end yet */
+        /* libpq may not have noticed yet that the server closed the connection */
+        (void)lose(db, text, NULL);
         return fed_fail(err, FED_EIO,
                         "%s: the server has ended the connection: another coordinator leads now, "
-                        "or the server stops; start this one again, and it follows",
+                        "or the server stops; start this coordinator again to make it a follower",
                         db->place);
     }
     if (is_class(state, "XX001") || is_class(state, "XX002")) {
@@ -107,7 +111,7 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
 
 /* -- waiting -- */
 
-/* Wait until the socket has bytes for us, or takes some. */
+/* Wait until the socket has bytes to read or, with to_write, takes bytes. */
 static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *err) {
     struct pollfd socket = {.fd = PQsocket(db->conn),
                             .events = (short)(POLLIN | (to_write ? POLLOUT : 0))};
@@ -126,7 +130,7 @@ static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *er
                : lose(db, PQerrorMessage(db->conn), err);
 }
 
-/* The next result; NULL: the statement has no more. */
+/* Wait for the next result. *result NULL: the statement has no further result. */
 static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     *result = NULL;
     while (!db->lost) {
@@ -145,8 +149,8 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Send what libpq holds once there is a good deal of it: each sending wakes the server. Wait only
- * where libpq holds much. */
+/* Send what libpq holds once it is more than UNSENT_FEW, since each send wakes the server. Wait
+ * for the server only above UNSENT_MOST. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -164,7 +168,8 @@ static fed_status push(fedserver_pg *db, fed_error *err) {
 
 /* -- statements -- */
 
-/* The statement with PostgreSQL's marks: `?` becomes $1, $2, ...; `?3` becomes $3. */
+/* Rewrite a statement's placeholders as PostgreSQL wants them: `?` becomes $1, $2, ...; `?3`
+ * becomes $3. */
 static void number_marks(const char *text, char dst[TEXT_SIZE]) {
     size_t at = 0;
     int next = 1;
@@ -181,13 +186,13 @@ static void number_marks(const char *text, char dst[TEXT_SIZE]) {
     dst[at] = '\0';
 }
 
-/* The values of a statement, as the protocol's binary format has them. */
+/* The values of a statement, in the binary format of PostgreSQL's protocol. */
 typedef struct parameters {
     Oid types[MOST_VALUES];
     const char *values[MOST_VALUES];
     int lengths[MOST_VALUES], formats[MOST_VALUES];
     uint8_t numbers[MOST_VALUES][8];
-    char *cleaned[MOST_VALUES]; /* texts that were not well-formed */
+    char *cleaned[MOST_VALUES]; /* well-formed copies of texts that were not UTF-8 */
     size_t bytes;
 } parameters;
 
@@ -205,14 +210,14 @@ static uint64_t get_number(const char *src, int len) {
     return number;
 }
 
-/* PostgreSQL refuses text that is not UTF-8. Most texts come from outside, and a device must not be
- * able to fail a batch. */
+/* PostgreSQL refuses text that is not UTF-8, so such a text is cleaned first. Most texts come from
+ * devices, and a device must not be able to make a batch fail. */
 static fed_status set_text(parameters *p, int k, const char *text, fed_error *err) {
     p->values[k] = text;
     if (!fed_utf8_valid(text)) {
         p->cleaned[k] = strdup(text);
         if (p->cleaned[k] == NULL) {
-            return fed_fail(err, FED_ENOMEM, "out of memory for a text");
+            return fed_fail(err, FED_ENOMEM, "out of memory for a text to store");
         }
         fed_utf8_clean(p->cleaned[k]);
         p->values[k] = p->cleaned[k];
@@ -222,7 +227,8 @@ static fed_status set_text(parameters *p, int k, const char *text, fed_error *er
 }
 
 static fed_status set_value(parameters *p, int k, const fedserver_value *value, fed_error *err) {
-    enum { INT8 = 20, FLOAT8 = 701, BYTES = 17, CHARACTERS = 25 }; /* fixed in pg_type.dat */
+    /* type numbers of PostgreSQL's pg_type.dat, which never change */
+    enum { INT8 = 20, FLOAT8 = 701, BYTES = 17, CHARACTERS = 25 };
     static const Oid types[] = {INT8, FLOAT8, CHARACTERS, BYTES};
     uint64_t bits = (uint64_t)value->integer;
     p->types[k] = types[value->kind];
@@ -279,7 +285,9 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     if (db->lost) {
         return lose(db, "", err);
     }
-    assert(PQpipelineStatus(db->conn) != PQ_PIPELINE_OFF); /* S18: one failure ends the batch */
+    /* S18 in docs/durability.md: in pipeline mode the server skips all statements after a
+     * failure. */
+    assert(PQpipelineStatus(db->conn) != PQ_PIPELINE_OFF);
     for (int k = 0; k < count && status == FED_OK; k++) {
         status = set_value(&p, k, &values[k], err);
     }
@@ -292,10 +300,10 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     return status;
 }
 
-/* What came back for the statements since the last synchronization. */
+/* The results of the statements that were sent since the pipeline's last synchronization. */
 typedef struct answers {
-    PGresult *last;    /* the last statement's */
-    PGresult *failure; /* the first that says what went wrong */
+    PGresult *last;    /* the result of the last statement */
+    PGresult *failure; /* the first result that is an error */
 } answers;
 
 static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result) {
@@ -313,7 +321,7 @@ static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result
     }
 }
 
-/* Wait for every answer up to the synchronization. */
+/* Send a synchronization, and take all answers up to it. */
 static fed_status gather(fedserver_pg *db, answers *a, fed_error *err) {
     unsigned number = 1;
     if (PQpipelineSync(db->conn) != 1) {
@@ -334,7 +342,8 @@ static fed_status gather(fedserver_pg *db, answers *a, fed_error *err) {
     }
 }
 
-/* Wait for every answer. *last: the last statement's, which the caller frees. */
+/* Wait for the answers of all statements sent so far. *last: the last statement's result. The
+ * caller frees it with PQclear. */
 static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
     answers a = {.last = NULL};
     *last = NULL;
@@ -342,7 +351,8 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
         return lose(db, "", err);
     }
     fed_status status = gather(db, &a, err);
-    if (a.failure != NULL) { /* it says more than the end of the connection that may follow it */
+    /* where the connection broke afterwards, the server's error tells more */
+    if (a.failure != NULL) {
         status = fail_result(db, a.failure, err);
     }
     if (PQstatus(db->conn) != CONNECTION_OK && !db->lost) {
@@ -353,7 +363,7 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
         PQclear(a.last);
         return status;
     }
-    assert(db->sent == 0); /* S1: no statement is left whose answer nobody has heard */
+    assert(db->sent == 0); /* S1 in docs/durability.md: each statement's answer has been read. */
     *last = a.last;
     return FED_OK;
 }
@@ -364,7 +374,8 @@ fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **res
                                fed_error *err) {
     answers a = {.last = NULL};
     PGresult *next = NULL;
-    assert(!db->writing); /* S7, S8: a script begins and commits its own */
+    /* S7, S8 in docs/durability.md: a script begins and commits a transaction of its own. */
+    assert(!db->writing);
     if (PQsendQuery(db->conn, sql) != 1) {
         return lose(db, PQerrorMessage(db->conn), err);
     }
@@ -402,7 +413,8 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
                               : send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
         db->next_at = db->sent;
     }
-    assert(db->writing && (db->revised || !revise)); /* S6: the fence stands before the writes */
+    /* S6 in docs/durability.md: the transaction checks the lead's term before its first write. */
+    assert(db->writing && (db->revised || !revise));
     return FED_OK;
 }
 
@@ -415,7 +427,8 @@ static void drop(fedserver_pg *db, int sql) {
     }
 }
 
-/* Nobody knows which statements were prepared before a failure: prepare all anew. */
+/* It is unknown which statements the server prepared before a failure, so all must be prepared
+ * again. */
 static void forget_prepared(fedserver_pg *db) {
     memset(db->prepared, 0, sizeof db->prepared);
     drop(db, FEDSERVER_SQL_FORGET_PREPARED);
@@ -437,26 +450,26 @@ void fedserver_pg_rollback(fedserver_pg *db) {
     forget_prepared(db);
 }
 
-/* The answer to COMMIT did not come. */
+/* The connection broke before the server's answer to COMMIT arrived. */
 static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
     return fed_fail(err, FED_EIO,
-                    "%s: %.200s. It ended during a commit, so nobody here knows whether that batch "
-                    "is stored: the coordinator ends, and its next start reads what is",
+                    "%s: %.200s. It was lost during a commit, so it is unknown whether the last "
+                    "writes are stored: the coordinator ends, and its next start reads what is",
                     db->place, db->why);
 }
 
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     PGresult *result = NULL;
     fed_status status = fedserver_undone_report(&db->base.undone, err);
-    if (status != FED_OK) { /* S18 */
+    if (status != FED_OK) { /* S18 in docs/durability.md: a failed transaction is rolled back */
         fedserver_pg_rollback(db);
         return status;
     }
     if (!db->writing) {
         return FED_OK;
     }
-    /* Only the process that serves listens. It commits often, so it tells nobody: PostgreSQL gives
-     * notifications out one commit after the other. */
+    /* Only the handle with the store's lock listens for notifications. That handle commits often
+     * and sends none, because PostgreSQL makes commits with notifications wait for each other. */
     if (db->revised && !db->locked) {
         status = send(db, FEDSERVER_SQL_NOTIFY, NO_VALUES, err);
     }
@@ -464,19 +477,24 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     const bool asked = status == FED_OK;
     status = asked ? finish(db, &result, err) : status;
     if (status == FED_OK && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
-        status = fed_fail(err, FED_EIO, "%s: the server has rolled the batch back", db->place);
+        status =
+            fed_fail(err, FED_EIO, "%s: the server has rolled back the transaction", db->place);
     }
     PQclear(result);
     if (status != FED_OK) {
         fedserver_pg_rollback(db);
         return asked && db->lost ? fail_unknown(db, err) : status;
     }
-    assert(!fedserver_undone(&db->base.undone)); /* S18 */
-    assert(!db->revised || !db->outdone);        /* S6: it was this one's turn */
+    /* S18 in docs/durability.md: no step of what was committed had failed. */
+    assert(!fedserver_undone(&db->base.undone));
+    /* S6 in docs/durability.md: this handle's lead was not over. */
+    assert(!db->revised || !db->outdone);
     const bool revised = db->revised;
     db->writing = db->revised = false;
-    assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE); /* S5 */
-    if (revised && db->next == db->revision + 1) {         /* nobody else has committed since */
+    /* S5 in docs/durability.md: the commit has ended the transaction. */
+    assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE);
+    /* no other handle has committed meanwhile */
+    if (revised && db->next == db->revision + 1) {
         db->revision = db->next;
     }
     return FED_OK;
@@ -484,7 +502,7 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
 
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) {
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_REVISION, NO_VALUES, revision, err));
-    *revision -= db->revised; /* its own, which is not committed */
+    *revision -= db->revised; /* this handle's own increment is not committed yet */
     return FED_OK;
 }
 
@@ -508,13 +526,15 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
     fed_status status = send(db, sql, values, count, &why);
     status = status == FED_OK ? finish(db, &result, &why) : status;
-    if (db->writing) { /* PostgreSQL has ended the transaction: who reads may not tell its owner */
+    /* PostgreSQL has aborted the transaction. It is noted, since a reader may ignore the error. */
+    if (db->writing) {
         FED_TRY(fedserver_undone_note(&db->base.undone, status, &why, err));
     } else if (status != FED_OK) {
         forget_prepared(db);
         return fed_fail(err, status, "%s", why.text);
     }
-    assert(!fedserver_undone(&db->base.undone)); /* S18: what is read is of a batch that stands */
+    /* S18 in docs/durability.md: nothing is read in a failed transaction. */
+    assert(!fedserver_undone(&db->base.undone));
     row->cursor = result;
     row->at = -1;
     return FED_OK;
@@ -536,7 +556,7 @@ static fed_status engine_next(fedserver_sql_row *row, bool *found, fed_error *er
 
 static fed_status read_written(fedserver_pg *db, fedserver_written *written, fed_error *err) {
     PGresult *result;
-    assert(db->writing); /* S1: whoever hears of it can still undo it */
+    assert(db->writing); /* S1 in docs/durability.md: the write can still be rolled back. */
     FED_TRY(finish(db, &result, err));
     *written = (fedserver_written){.rows = strtoll(PQcmdTuples(result), NULL, 10)};
     if (PQntuples(result) > 0) {

@@ -1,5 +1,5 @@
-/* A thin layer over libpq: statements by number, sent in pipeline mode; transactions; errors with a
- * sentence. */
+/* A thin layer over libpq. It sends numbered statements in pipeline mode, runs transactions, and
+ * turns PostgreSQL's errors into sentences. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_POSTGRES_PG_DATABASE_H
 #define FEDSERVER_STORES_POSTGRES_PG_DATABASE_H
@@ -8,13 +8,14 @@
 
 #include "fedserver/stores/sql/sql_engine.h"
 
-/* Of the statements about the lead: k, of pg_locks, is the tag of a lead. */
+/* A condition of the statements about the lead: row k of pg_locks is a lead's tag, the shared
+ * advisory lock that pg_lead.c explains. ?1 is the first half of the lock's number. */
 #define LEAD_TAGGED                                                                                \
     "k.locktype = 'advisory' AND k.objsubid = 2 AND k.classid::bigint = ?1 AND k.granted AND"      \
     " k.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
-/** The statements of PostgreSQL alone. Their numbers follow those of every engine (fedserver_sql).
- */
+/** Numbers of the statements that only PostgreSQL has. They follow those of the statements that
+ * every engine has (fedserver_sql). */
 enum {
     FEDSERVER_PG_BEFORE = FEDSERVER_SQL_COUNT - 1,
 #define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
@@ -23,67 +24,73 @@ enum {
     FEDSERVER_PG_COUNT
 };
 
-/** Renews the lead: pg_lead.c. */
+/** The thread that renews the lead, with its own connection: pg_lead.c. */
 typedef struct fedserver_pg_pulse fedserver_pg_pulse;
 
 typedef struct fedserver_pg {
-    fedserver_sql_db base; /* first: the row functions use it */
+    fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     PGconn *conn;
     bool prepared[FEDSERVER_PG_COUNT];
-    bool writing;              /* inside a transaction */
-    bool revised;              /* which has taken a revision */
-    bool lost;                 /* the connection is of no use any more; `why` says why */
-    bool locked;               /* this handle serves */
-    uint64_t term;             /* this handle writes for that lead; 0: for none */
-    bool outdone;              /* a write has shown that this lead is over */
+    bool writing;              /* a transaction is open */
+    bool revised;              /* the open transaction has added 1 to the number in `revision` */
+    bool lost;                 /* the connection is broken; `why` has the reason */
+    bool locked;               /* this handle has the store's lock */
+    uint64_t term;             /* the number of the lead that this handle writes for; 0: none */
+    bool outdone;              /* a write has failed because another coordinator leads */
     fedserver_pg_pulse *pulse; /* NULL: this handle does not lead */
     int answer_ms;             /* the longest wait for the server */
     char *where;               /* the connection string */
     bool several;              /* the connection string names several servers */
-    size_t unsent;             /* bytes that libpq may still hold */
-    unsigned sent;             /* statements since the last synchronization */
-    unsigned next_at;          /* which of them returns the transaction's revision; 0: none */
-    int64_t next;              /* that revision */
-    int64_t revision;          /* commits of all handles that were seen at the last look */
-    bool looked;               /* there was such a look, at that time: */
+    size_t unsent;             /* bytes given to libpq that may not have been sent yet */
+    unsigned sent;             /* statements sent since the pipeline's last synchronization */
+    /* index of the one among them, from 1, that returns the revision; 0: none */
+    unsigned next_at;
+    int64_t next;     /* the revision that this transaction's commit will make */
+    int64_t revision; /* the newest committed revision that this handle has read */
+    bool looked;      /* `revision` has been read; looked_ms is when */
     int64_t looked_ms;
-    char place[200]; /* for errors: names the database and its host */
+    char place[200]; /* the database and its host, for errors */
     char why[300];
 } fedserver_pg;
 
-/** Connect, and prepare the session. `where` is libpq's connection string or URL. It may hold a
+/** Connect, and set up the session. `where` is libpq's connection string or URL. It may hold a
  * password, so no error repeats it. */
 fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error *err) FED_CHECKED;
 void fedserver_pg_close(fedserver_pg *db);
 
-/** FED_ESTATE: the lead that this handle writes for is over. */
+/** Fail with FED_ESTATE: another coordinator leads now, so this handle can't write any more. */
 fed_status fedserver_pg_fail_outdone(fedserver_pg *db, fed_error *err) FED_CHECKED;
 
-/** Run SQL text, before fedserver_pg_pipeline: *result is its last result, or NULL. The caller
- * frees it with PQclear; pass NULL to go without. */
+/** Run SQL text. Only possible before fedserver_pg_pipeline. *result is the result of the text's
+ * last statement, or NULL. The caller frees it with PQclear. Pass `result` NULL to drop it. */
 fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **result,
                                fed_error *err) FED_CHECKED;
 
-/** From now on statements are sent by number, and many of them before the first answer. */
+/** Begin libpq's pipeline mode: from now on statements are sent by number, and many of them before
+ * the first answer arrives. */
 fed_status fedserver_pg_pipeline(fedserver_pg *db, fed_error *err) FED_CHECKED;
 
-/** Write what others need not notice, in a transaction that hinders nobody. */
+/** Run a write that other handles need not notice, such as that of a blob. Its transaction does
+ * not lock the row of `revision`, so other handles can write meanwhile. */
 fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) FED_CHECKED;
 
-/** Commit, or roll back, the open transaction. FED_EIO: perhaps nobody knows whether the
- * transaction is stored; the sentence then says so. */
+/** Commit, or roll back, the open transaction. Where the connection breaks during a commit,
+ * nobody knows whether the transaction is stored. The result is FED_EIO then, and its sentence
+ * says so. */
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) FED_CHECKED;
 void fedserver_pg_rollback(fedserver_pg *db);
 
-/** Commits of all handles so far, without this handle's open transaction. */
+/** Read the number of commits of all handles so far. This handle's open transaction is not
+ * counted. */
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) FED_CHECKED;
 
-/** Has another handle said since the last call that it has committed? Only handles that listen are
- * told. Also true where the connection is lost: the next statement says so. */
+/** Has PostgreSQL notified this handle since the last call that another handle has committed? Only
+ * a handle with the store's lock gets notifications. Also true where the connection is lost: the
+ * next statement then fails. */
 bool fedserver_pg_notified(fedserver_pg *db);
 
-/** PostgreSQL for the row functions; cursor: a PGresult. */
+/** PostgreSQL as the engine of the functions in stores/sql. A row's `cursor` is a PGresult. */
 extern const fedserver_engine fedserver_pg_engine;
 
 #endif

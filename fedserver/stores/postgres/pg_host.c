@@ -1,4 +1,5 @@
-/* How a connection names its process: PostgreSQL shows the name to other connections. */
+/* Makes and reads the name of a PostgreSQL connection, which PostgreSQL shows to other
+ * connections. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/postgres/pg_host.h"
 
@@ -9,7 +10,8 @@
 
 enum { HOST_SIZE = 36 };
 
-/* PostgreSQL replaces what is not ASCII, so the name has none. */
+/* PostgreSQL replaces characters of a connection's name that are not ASCII, so they are replaced
+ * here. */
 static void host_name(char host[HOST_SIZE]) {
     if (gethostname(host, HOST_SIZE) != 0) {
         strcpy(host, "?");

@@ -1,13 +1,15 @@
-/* Who leads, of the coordinators that share this database.
+/* Decides which of the coordinators that share this database leads.
  *
- * The leader has the store's lock (pg_lock.c), and its term stands in two rows. `leader` says where
- * the leader is, and until when its lead holds; a thread with a connection of its own, the pulse,
- * renews it. The row of `revision` is the fence: each transaction of the leader begins there, and
- * fails where another term stands.
+ * The leader has the store's lock (pg_lock.c), and its term stands in two tables of one row each.
+ * `leader` has the leader's address and the time when its lead ends, unless it is renewed. A
+ * thread with a connection of its own, the pulse, renews it. The row of `revision` is the fence:
+ * each transaction of the leader begins by updating that row, and fails if the row has another
+ * term.
  *
- * All connections of a leader have the tag of its term, a shared advisory lock. Who takes the lead
- * writes the new term first, then ends the connections with older tags. So an older leader's thread
- * is ended, or it gets its tag too late, and finds the new term. */
+ * Each connection of a leader holds a shared advisory lock, the tag, whose number contains the
+ * term. A new leader writes its term first, then ends the connections with tags of older terms. So
+ * an older leader's thread is either disconnected, or gets its tag later, reads the new term and
+ * stops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <poll.h>
@@ -24,19 +26,20 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The lease is in pg_statements.def: 2 s. An answer to a pulse that takes longer than PULSE_MS is
- * none, nor is one to a follower's question after ASK_MS: a link bears no longer silence. */
+/* A renewal makes the lead last 2 s more (pg_statements.def). A renewal without an answer for
+ * PULSE_MS has failed, and so has a follower's question after ASK_MS. */
 enum { RENEW_MS = 500, PULSE_MS = 5000, ASK_MS = 2000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
-/* The tag's first half; the second is the term. */
+/* The first half of the advisory lock's number, "FedT". The second half is the term. */
 static const int64_t tag = 0x46656454;
 
 struct fedserver_pg_pulse {
     fedserver_pg *db;
-    int wake; /* an eventfd: the thread is to end */
+    int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
-    atomic_bool ended; /* the lead is lost: */
-    bool outdone;      /* another one leads; else `status` and `err` say what failed */
+    atomic_bool ended; /* the lead is lost, for the reason below */
+    /* another coordinator leads; if false, `status` and `err` say what failed */
+    bool outdone;
     fed_status status;
     fed_error err;
 };
@@ -46,7 +49,7 @@ struct fedserver_pg_pulse {
 static fed_status renew(fedserver_pg *db, bool *mine, fed_error *err) {
     int64_t rows;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_RENEW, VALUES(INT(db->term)), &rows, err));
-    assert(rows <= 1); /* S6: one row says who leads */
+    assert(rows <= 1); /* S6 in docs/durability.md: the table `leader` has one row. */
     *mine = rows == 1;
     return FED_OK;
 }
@@ -69,7 +72,8 @@ static void *beat(void *user) {
     return NULL;
 }
 
-/* A crash of the server's ends the lead anyway, so its renewals need not be synced. */
+/* Connect without synchronous commits. A renewal may be lost in a crash of the server, since the
+ * crash ends the lead anyway. */
 static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error *err) {
     FED_TRY(fedserver_pg_connect(where, db, err));
     fed_status status = fedserver_pg_script(*db, "SET synchronous_commit = off", NULL, err);
@@ -83,7 +87,8 @@ static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error 
 }
 
 static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
-    assert(db->pulse == NULL && db->locked && db->term != 0); /* S6: it renews this lead */
+    /* S6 in docs/durability.md: this handle has taken the lead. */
+    assert(db->pulse == NULL && db->locked && db->term != 0);
     fedserver_pg_pulse *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the thread that renews the lead");
@@ -97,7 +102,7 @@ static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
     p->wake = eventfd(0, EFD_CLOEXEC);
     if (status == FED_OK && (p->wake < 0 || !fed_thread_start(&p->thread, beat, p))) {
         status = fed_fail(err, FED_EIO,
-                          "the system gives no thread that renews the lead: allow more threads or "
+                          "can't start the thread that renews the lead: allow more threads or "
                           "open files (ulimit -u, ulimit -n; TasksMax, LimitNOFILE)");
     }
     if (status != FED_OK) {
@@ -127,8 +132,8 @@ static void stop_pulse(fedserver_pg *db) {
 
 /* -- taking the lead -- */
 
-/* End the connections of older leads, and wait for their end: until then one of them might hold
- * rows. */
+/* End the connections of older leads, and wait until they have ended. Until then one of them might
+ * hold locks on rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
     int64_t left;
@@ -140,8 +145,8 @@ static fed_status end_older(fedserver_pg *db, fed_error *err) {
         }
         if (fed_clock_monotonic_ms() > end_ms) {
             return fed_fail(err, FED_EBUSY,
-                            "%s: connections of the coordinator that led before do not end; end "
-                            "them (pg_terminate_backend), or restart the database",
+                            "%s: connections of the coordinator that led before are still open; "
+                            "end them (pg_terminate_backend), or restart the database",
                             db->place);
         }
         fed_sleep_ms(AGAIN_MS);
@@ -152,17 +157,18 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
     fedserver_written written = {0};
     fed_status status = WRITE_NOW(LEAD_TAKE, &written, TEXT(address));
     status = status == FED_OK ? WRITE(LEAD_FENCE, INT(written.id)) : status;
-    if (status != FED_OK) { /* the transaction is this function's own */
+    if (status != FED_OK) { /* nobody else wrote in this transaction */
         fedserver_pg_rollback(db);
         return status;
     }
     FED_TRY(fedserver_pg_commit(db, err));
-    assert(db->term < (uint64_t)written.id); /* S6: a later lead has a larger term */
+    /* S6 in docs/durability.md: a later lead has a larger term. */
+    assert(db->term < (uint64_t)written.id);
     db->term = (uint64_t)written.id;
     return FED_OK;
 }
 
-/* This handle has the lock, so nobody else is here. */
+/* Take the lead. This handle has the store's lock, so no other process can take it too. */
 static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
     FED_TRY(write_term(db, address, err));
     FED_TRY(fedserver_pg_serve_term(db, db->term, err));
@@ -172,14 +178,15 @@ static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
 
 /* -- following -- */
 
-/* Who leads; "" where the row is that of a lead which is over. A lead whose time is over, and whose
- * process still has the lock, loses its connections, and the lock with them. Then the next call
- * gets the lock. */
+/* Read who leads. lead->address is "" where the lead is over. A lead may be over in time while its
+ * process still has the lock, because it is stopped. Its connections are then ended, which frees
+ * the lock for a later call. */
 static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *err) {
     fedserver_sql_row row;
     bool found;
     int64_t ended;
-    assert(!db->locked); /* S6: who has the lock leads */
+    /* S6 in docs/durability.md: a handle with the lock leads, and does not ask. */
+    assert(!db->locked);
     *lead = (fedserver_lead){.mine = false};
     FED_TRY(FIRST(LEAD_WHO, &row, &found, INT(tag)));
     if (!found) {
@@ -200,7 +207,8 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
                                                    VALUES(INT(tag)), &ended, err);
 }
 
-/* A follower whose line to the server is silent has devices, and a link, that wait meanwhile. */
+/* A follower waits for the server only ASK_MS, because its devices, and its link to the leader,
+ * wait meanwhile. */
 static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_error *err) {
     const int usual_ms = db->answer_ms;
     db->answer_ms = ASK_MS;
@@ -219,7 +227,8 @@ static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead
     strcpy(lead->address, address);
 }
 
-/* A write may fail before the pulse notices: the pulse sleeps between two beats. */
+/* Does this handle still lead? A write may have failed before the pulse noticed, since the pulse
+ * asks only every RENEW_MS. */
 static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
                         fed_error *err) {
     const fedserver_pg_pulse *p = db->pulse;
@@ -238,7 +247,8 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
                              fed_error *err) {
     fedserver_pg *db = user;
     bool taken;
-    assert(!db->writing || db->lost); /* S6: between two batches */
+    /* S6 in docs/durability.md: the lead is looked at between two transactions. */
+    assert(!db->writing || db->lost);
     if (strlen(address) >= sizeof lead->address) {
         return fed_fail(err, FED_EINVAL,
                         "this coordinator's address, %.40s..., is longer than %zu bytes: give its "
@@ -253,7 +263,8 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
         return FED_OK;
     }
     FED_TRY(take(db, address, err));
-    assert(db->locked && db->pulse != NULL); /* S6: so nobody else leads, and it will be renewed */
+    /* S6 in docs/durability.md: this handle has the lock, and a thread renews its lead. */
+    assert(db->locked && db->pulse != NULL);
     say_mine(db, address, lead);
     return FED_OK;
 }
@@ -271,7 +282,8 @@ fed_status fedserver_pg_serve_term(void *user, uint64_t term, fed_error *err) {
     fedserver_pg *db = user;
     int64_t unused;
     int64_t newest;
-    assert(!db->writing); /* S6: the fence is there from the first write on */
+    /* S6 in docs/durability.md: the term is known before the first write, which checks it. */
+    assert(!db->writing);
     FED_TRY(
         fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TAG, VALUES(INT(tag), INT(term)), &unused, err));
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TERM, NO_VALUES, &newest, err));

@@ -1,5 +1,6 @@
-/* The store's lock: an advisory lock of the connection, so it ends with the process, however that
- * ends (S6). And what the server's settings say about acknowledged updates (D1). */
+/* The store's lock is an advisory lock of a PostgreSQL connection, so it ends with the process (S6
+ * in docs/durability.md). This file also checks that the server's settings keep acknowledged
+ * updates (D1 on the same page). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
@@ -12,13 +13,14 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* "fedserver" has no meaning to PostgreSQL: two halves of a number that nobody else uses. */
+/* The two halves of the advisory lock's number, "FedS" and "lock". PostgreSQL's advisory locks are
+ * plain numbers, so this one should be no other program's. */
 static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
 
 typedef struct holder {
-    char name[FEDSERVER_PG_NAME]; /* of its connection; "": nobody has the lock */
+    char name[FEDSERVER_PG_NAME]; /* name of the connection that has the lock; "": none has it */
     long process;
     bool here;
 } holder;
@@ -58,9 +60,10 @@ static fed_status read_settings(fedserver_pg *db, settings *s, fed_error *err) {
     return FED_OK;
 }
 
-/* D1. One server is one copy, as SQLite's file is, and nobody claims more. Who names several
- * servers means to go on with another one when the first is lost. Only a synchronous standby then
- * has every acknowledged update. */
+/* D1 in docs/durability.md: an acknowledged update is not lost. One server keeps one copy, as a
+ * SQLite file does, and that is enough. An operator who names several servers wants to go on with
+ * another one when the first is lost. Only a synchronous standby then has every acknowledged
+ * update. */
 static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_error *err) {
     if (!s->fsync) {
         return fed_fail(err, FED_EINVAL,
@@ -96,7 +99,8 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
     int64_t got;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LOCK_TRY, VALUES(INT(lock_high << 32 | lock_low)),
                                 &got, err));
-    assert(!db->writing || db->lost); /* S6: the rounds come before the first write */
+    /* S6 in docs/durability.md: the lock is taken before the first write. */
+    assert(!db->writing || db->lost);
     *taken = db->locked = got != 0;
     if (!db->locked) {
         return FED_OK;
@@ -111,8 +115,8 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_LISTEN, NO_VALUES, &got, err);
 }
 
-/* The server lets go of a dead process's lock when it notices that the connection has ended, which
- * takes milliseconds. Only a lock that is about to be free is waited for. */
+/* A dead process's lock is free once the server notices that its connection has ended, which takes
+ * milliseconds. So wait for a dead holder, but fail at once where the holder lives. */
 fed_status fedserver_pg_lock(void *user, fed_error *err) {
     fedserver_pg *db = user;
     const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;
@@ -126,12 +130,13 @@ fed_status fedserver_pg_lock(void *user, fed_error *err) {
         FED_TRY(find_holder(db, &h, err));
         if (!is_dead(&h) || fed_clock_monotonic_ms() > end_ms) {
             return fed_fail(err, FED_EBUSY,
-                            "%s is being served by process %ld already (%s); stop that one first",
+                            "%s is being served by process %ld already (%s); stop that process "
+                            "first",
                             db->place, h.process, h.name);
         }
         fed_sleep_ms(AGAIN_MS);
     }
-    assert(db->locked); /* S6: this process does the rounds */
+    assert(db->locked); /* S6 in docs/durability.md: only this process runs rounds. */
     return FED_OK;
 }
 
@@ -151,8 +156,8 @@ fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error 
     FED_TRY(read_settings(db, &s, err));
     if (!s.full_page_writes) {
         fedserver_check_note(checker, FEDSERVER_NOTED,
-                             "D1: %s has full_page_writes off: a power cut may tear pages, unless "
-                             "its file system can't",
+                             "D1: %s has full_page_writes off: a power cut may leave half-written "
+                             "pages, unless its file system prevents it",
                              db->place);
     }
     if (!s.checksums) {

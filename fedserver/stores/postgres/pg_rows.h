@@ -1,26 +1,27 @@
-/* The rows that this store keeps in its own way: the store's functions of that name (store.h). */
+/* Functions of the PostgreSQL store that are not shared with SQLite (stores/sql). store.h explains
+ * those without a comment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_POSTGRES_PG_ROWS_H
 #define FEDSERVER_STORES_POSTGRES_PG_ROWS_H
 
 #include "fedserver/stores/store.h"
 
-/* pg_blobs.c */
+/* Defined in pg_blobs.c: */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
                                   size_t *len, fed_error *err) FED_CHECKED;
-/** Bytes of a blob; 0: there is none. */
+/** Set *len to the bytes of a blob; 0: there is no such blob. */
 fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, size_t *len,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) FED_CHECKED;
 /** The store's recover: deletes all blobs that no row names. */
 fed_status fedserver_pg_recover(void *user, fed_error *err) FED_CHECKED;
-/** Every blob that a row names, and its digest. *blobs += how many. */
+/** Check every blob that a row names against its digest, and add their number to *blobs. */
 fed_status fedserver_pg_blobs_check(void *user, fedserver_checker *checker, size_t *blobs,
                                     fed_error *err) FED_CHECKED;
 
-/* pg_updates.c */
+/* Defined in pg_updates.c: */
 fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
                                    size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
@@ -28,21 +29,23 @@ fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
-/** Every body and its guard; each that is damaged is a finding. */
+/** Check every update's body against its checksum, report each damaged one, and add the number of
+ * bodies to *bodies. */
 fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size_t *bodies,
                                       fed_error *err) FED_CHECKED;
 
-/* pg_lock.c */
+/* Defined in pg_lock.c: */
 fed_status fedserver_pg_lock(void *user, fed_error *err) FED_CHECKED;
-/** Ask once. *taken false: another handle has the lock. */
+/** Try to get the lock, without waiting. *taken false: another handle has it. */
 fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) FED_CHECKED;
-/** Let go of all advisory locks of the connection. */
+/** Release all advisory locks of the connection. */
 void fedserver_pg_unlock(void *user);
 long fedserver_pg_holder(void *db);
-/** The store's check: bodies and guards, and what the server's settings promise. */
+/** The store's check: reads all updates and blobs, and reports which server settings endanger
+ * them. */
 fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
-/* pg_lead.c */
+/* Defined in pg_lead.c: */
 fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *lead,
                              fed_error *err) FED_CHECKED;
 void fedserver_pg_let_go(void *user);

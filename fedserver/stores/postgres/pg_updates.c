@@ -1,5 +1,5 @@
-/* The open round's updates. A batch of them goes out in one pipeline, and its commit is their
- * answer. */
+/* The updates of open rounds in PostgreSQL. Those of a batch go out in one pipeline, and only the
+ * commit waits for the server's answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
@@ -12,13 +12,14 @@
 static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
 #undef RECORD
 
-/* A walk reads rows by pages. A body that is longer than SMALL is read by itself, so a page takes
- * at most PAGE * SMALL bytes. */
+/* Updates are read in pages of rows. A body longer than SMALL is read by a statement of its own,
+ * so a page takes at most PAGE * SMALL bytes. */
 enum { PAGE = 32, SMALL = 65536 };
 
 fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
                                    size_t len, fed_error *err) {
-    assert(row->lease != 0 && row->device != 0); /* S3: an update is a lease's */
+    /* S3 in docs/durability.md: an update belongs to a lease. */
+    assert(row->lease != 0 && row->device != 0);
     fedserver_value values[COUNT(update_columns) + 2] = {
         [COUNT(update_columns)] = INT(fed_digest_bytes(body, len)),
         BLOB(len > 0 ? body : (const uint8_t *)"", len)};
@@ -26,7 +27,7 @@ fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, co
     return fedserver_sql_write(db, FEDSERVER_SQL_UPDATE_ADD, values, COUNT(values), NULL, err);
 }
 
-/* One update during a walk. */
+/* One update, as read from its row. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
@@ -35,7 +36,7 @@ typedef struct stored_update {
     const uint8_t *body;
 } stored_update;
 
-/* Report which device's update can't be read, and what to do. */
+/* Fail with a sentence that names the device, round and task of the damaged update. */
 static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_error *err) {
     fedserver_sql_row row;
     bool found;
@@ -54,11 +55,11 @@ static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_err
         db->place, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* What is to be done with each update of a walk. */
+/* A pass over stored updates: which ones, and the function to call for each. */
 typedef struct walk {
     fedserver_pg *db;
-    uint64_t task;  /* 0: all */
-    uint32_t round; /* 0: any */
+    uint64_t task;  /* 0: all tasks */
+    uint32_t round; /* 0: any round */
     int64_t last;   /* the id of the last update visited */
     fed_status (*each)(void *user, const stored_update *u, fed_error *err);
     void *user;
@@ -82,8 +83,10 @@ static fed_status walk_row(walk *w, const fedserver_sql_row *row, fed_error *err
     stored_update u = {.id = fedserver_sql_row_int(row, 0)};
     const int end = READ_INTO(update_columns, row, 1, &u.row);
     u.guard = (uint64_t)fedserver_sql_row_int(row, end);
-    assert(u.id > w->last); /* D2: each update is visited once, in the order of arrival */
-    assert(w->task == 0 || u.row.task == w->task); /* S4: another task's are not folded */
+    /* D2 in docs/durability.md: each update is visited once, in the order of arrival. */
+    assert(u.id > w->last);
+    /* S4 in docs/durability.md: no other task's update is folded. */
+    assert(w->task == 0 || u.row.task == w->task);
     assert(w->round == 0 || u.row.round == w->round);
     w->last = u.id;
     if (fedserver_sql_row_int(row, end + 1) > SMALL) {
@@ -159,6 +162,6 @@ fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size
 }
 
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
-    assert(task != 0); /* S5: rounds of other tasks stay as they are */
+    assert(task != 0); /* S5 in docs/durability.md: other tasks' updates stay. */
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

@@ -1,4 +1,4 @@
-/* The store on PostgreSQL as a whole: its schema, its layouts, and the table of its functions. */
+/* The PostgreSQL store: creates and upgrades its tables, and lists its functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 /* -- layouts -- */
 
-/* Run a statement whose result is one number, or nothing: then -1. */
+/* Run a statement whose result is one number. *number is -1 where it returns no row, or NULL. */
 static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
     PGresult *result;
     FED_TRY(fedserver_pg_script(db, sql, &result, err));
@@ -28,7 +28,7 @@ static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error
     return FED_OK;
 }
 
-/* -1: the database has no store. */
+/* Read the layout's number; -1: the database has no store. */
 static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     long there;
     *layout = -1;
@@ -36,10 +36,10 @@ static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     return there == 1 ? ask(db, "SELECT version FROM fedserver.layout", layout, err) : FED_OK;
 }
 
-/* One layout up, inside a transaction. */
+/* Upgrade the tables by one layout, inside the caller's transaction. */
 static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     char sql[64];
-    assert(from >= 0 && from < LAYOUTS); /* S8: one by one */
+    assert(from >= 0 && from < LAYOUTS); /* S8 in docs/durability.md: one layout at a time */
     snprintf(sql, sizeof sql, "UPDATE layout SET version = %ld", from + 1);
     for (int k = 0; k < 2 && layouts[from][k] != NULL; k++) {
         FED_TRY(fedserver_pg_script(db, layouts[from][k], NULL, err));
@@ -47,8 +47,9 @@ static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     return fedserver_pg_script(db, sql, NULL, err);
 }
 
-/* S7, S8: PostgreSQL makes tables in transactions, so a new store appears whole, and a layout
- * changes whole. Another process may have gone as far meanwhile: then nothing is left to do. */
+/* Create or upgrade all tables in one transaction. So a new store appears whole (S7 in
+ * docs/durability.md), and an upgrade is done whole or not at all (S8). Another process may have
+ * done the same meanwhile; then nothing is left to do. */
 static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
     long layout = -1;
     FED_TRY(fedserver_pg_script(
@@ -71,8 +72,8 @@ static fed_status check_encoding(fedserver_pg *db, fed_error *err) {
     const char *encoding = PQparameterStatus(db->conn, "server_encoding");
     if (encoding != NULL && strcmp(encoding, "UTF8") != 0) {
         return fed_fail(err, FED_EINVAL,
-                        "%s has the encoding %s; make one that has UTF8: createdb --encoding=UTF8 "
-                        "--template=template0 NAME",
+                        "%s has the encoding %s, but UTF8 is needed; make a database with: "
+                        "createdb --encoding=UTF8 --template=template0 NAME",
                         db->place, encoding);
     }
     return FED_OK;
@@ -111,8 +112,8 @@ static fed_status check_layout(fedserver_pg *db, fed_error *err) {
     }
     if (layout > LAYOUTS) {
         return fed_fail(err, FED_EVERSION,
-                        "%s has layout %ld, this program knows 1 to %d; use the release that made "
-                        "it",
+                        "%s has tables of layout %ld, but this program knows layouts 1 to %d; use "
+                        "a newer fedserver",
                         db->place, layout, LAYOUTS);
     }
     return layout < LAYOUTS ? make_layouts(db, err) : FED_OK;
@@ -128,7 +129,7 @@ static fed_status store_open(const char *directory, const char *where, void **ou
         fedserver_pg_close(db);
         return status;
     }
-    assert(!db->writing); /* S8: its layout is committed */
+    assert(!db->writing); /* S8 in docs/durability.md: the upgrade of the tables is committed. */
     *out = db;
     return FED_OK;
 }
@@ -150,8 +151,8 @@ static bool store_writing(const void *db) {
     return pg->writing || fedserver_undone(&pg->base.undone);
 }
 
-/* A notification is a hint that saves a round trip for each batch. It may be lost, so the revision
- * is asked for now and then in any case. */
+/* PostgreSQL's notifications save a round trip for each batch, but may get lost. So the revision
+ * is read every FEDSERVER_CHANGED_MS in any case. */
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_pg *db = user;
     int64_t revision;
@@ -169,20 +170,22 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-/* PostgreSQL uses free space again, and its autovacuum returns some of it. */
+/* Nothing to do: PostgreSQL uses free space again, and its autovacuum returns some of it. */
 static fed_status store_shrink(void *db, bool *left, fed_error *err) {
     (void)db, (void)err;
     *left = false;
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_postgres; /* stores.def declares it to other files */
+extern const fedserver_store fedserver_store_postgres; /* stores.c declares it by stores.def */
 
 const fedserver_store fedserver_store_postgres = {
     .name = "postgres",
     .alias = "postgresql",
     .where = "a connection string, as postgres://USER@HOST/DATABASE",
-    .row_limit = UINT64_C(1000000000), /* a message takes 2^30 bytes; the rest of a row is short */
+    /* a message of the protocol has at most 2^30 bytes; the rest is room for the row's short
+     * columns */
+    .row_limit = UINT64_C(1000000000),
     .exists = store_exists,
     .create = store_create,
     .open = store_open,

@@ -22,8 +22,8 @@ fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
                                            .at_ms = fedserver_sql_row_int(&row, 2),
                                            .device = fedserver_sql_row_int(&row, 3),
                                            .revoked = fedserver_sql_row_int(&row, 4) != 0};
-        fed_status status =
-            len == FED_SHA256_SIZE ? visit(user, &decline, err) : FED_OK; /* check says so */
+        /* `fedserver check` reports a wrong length */
+        fed_status status = len == FED_SHA256_SIZE ? visit(user, &decline, err) : FED_OK;
         FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;

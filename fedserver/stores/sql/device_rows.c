@@ -18,27 +18,28 @@ fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_erro
     fedserver_written written;
     FED_TRY(
         fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_ADD, values, COUNT(values), &written, err));
-    assert(written.id != 0); /* S13: the row is found by its id from now on */
+    assert(written.id != 0); /* S13 in docs/durability.md: the new row has an id. */
     device->id = written.id;
     return FED_OK;
 }
 
 fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fed_error *err) {
-    assert(device->id != 0); /* S13: device_add has made its row */
+    assert(device->id != 0); /* S13 in docs/durability.md: device_add has made the device's row. */
     fedserver_value values[COUNT(device_state) + 1] = {[COUNT(device_state)] = INT(device->id)};
     BIND(device_state, device, values);
     return fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), NULL, err);
 }
 
-/* A device with a lease stands in a table of its own, so that a start finds the device. An index
- * over devices would have to change with each count, too. */
+/* Devices with a lease are also rows of the table `leases`, where a starting coordinator finds
+ * them. An index over `devices` would do too, but every counted update would have to change it. */
 fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device, fed_error *err) {
-    assert(device->lease != 0 && device->lease_task != 0); /* S3: a lease is of one task */
+    /* S3 in docs/durability.md: a lease belongs to one task. */
+    assert(device->lease != 0 && device->lease_task != 0);
     FED_TRY(fedserver_sql_device_put(db, device, err));
     return WRITE(LEASE_NOTE, INT(device->lease_task), INT(device->lease_round), INT(device->id));
 }
 
-/* Returns the column after those it has read. */
+/* Read a device from the columns DEVICE_MEMBERS. Returns the number of the column after them. */
 static int device_read(const fedserver_sql_row *row, fedserver_device *device) {
     *device = (fedserver_device){.id = fedserver_sql_row_int(row, 0),
                                  .change = fedserver_sql_row_int(row, 1)};
@@ -72,12 +73,13 @@ fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedse
         return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
     }
     device_read(&row, device);
-    assert(memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0); /* S13: it is its key */
+    /* S13 in docs/durability.md: a device is found by its key's SHA-256. */
+    assert(memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0);
     fedserver_sql_row_end(&row);
     return FED_OK;
 }
 
-/* Visit the devices of these rows. If a column follows a device's own, it says whether the device
+/* Visit the devices of these rows. If the rows have a further column, it says whether the device
  * has declined `task`. */
 static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_device_visit visit,
                              void *user, fed_error *err) {
@@ -95,23 +97,23 @@ static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_de
     return FED_OK;
 }
 
-/* A page of a walk over all devices. */
+/* One page of all devices, and the function to call for each. */
 typedef struct device_page {
     fedserver_device_visit visit;
     void *user;
-    int64_t last; /* the last device's id */
+    int64_t last; /* id of the device visited last */
     uint32_t count;
 } device_page;
 
 static fed_status visit_page(void *user, const fedserver_device *device, fed_error *err) {
     device_page *page = user;
-    assert(device->id > page->last); /* D6: the walk comes to an end */
+    assert(device->id > page->last); /* D6 in docs/durability.md: ids grow, so the loop ends. */
     page->last = device->id;
     page->count++;
     return page->visit(page->user, device, err);
 }
 
-/* By pages, because an engine may hold all rows of an answer in memory. */
+/* Read the devices in pages, because an engine may hold a statement's whole result in memory. */
 fed_status fedserver_sql_device_each(void *db, fedserver_device_visit visit, void *user,
                                      fed_error *err) {
     enum { PAGE = 4096 };

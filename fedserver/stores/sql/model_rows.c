@@ -1,5 +1,5 @@
-/* The tables of models, deltas and keyframes. A vector is one value of its row, or a blob that the
- * row names. */
+/* The tables of models, deltas and keyframes. A row holds an array of values itself, or names the
+ * blob that holds it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
@@ -19,23 +19,26 @@ fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, vo
     fed_error why = {0};
     const fed_status status = bytes != NULL ? engine->blob_find(db, task, digest, bytes, len, &why)
                                             : engine->blob_length(db, task, digest, len, &why);
-    if (status == FED_ENOTFOUND) { /* S9: a row names it */
+    /* a row names the blob, so a missing one is damage (S9 in docs/durability.md) */
+    if (status == FED_ENOTFOUND) {
         return fed_fail(err, FED_EFORMAT, "%s%s", why.text, engine->advice);
     }
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
-/* The guard of bytes that may be missing. */
+/* The checksum of bytes; SQL's NULL where bytes is NULL. */
 static fedserver_value guard_of(const void *bytes, size_t len) {
     const fedserver_value none = NO_INT;
     const fedserver_value guard = INT(bytes != NULL ? fed_digest_bytes(bytes, len) : 0);
     return bytes != NULL ? guard : none;
 }
 
-/* The row names blobs, which are committed already. */
+/* Write a model's row that names blobs in place of holding the bytes. blob_put has stored the
+ * blobs before. */
 static fed_status name_model(void *db, uint64_t task, const fedserver_model_row *model,
                              fed_error *err) {
-    assert(model->kept && (model->state_len == 0 || model->state != NULL)); /* S9 */
+    /* S9 in docs/durability.md: the model's bytes are blobs. */
+    assert(model->kept && (model->state_len == 0 || model->state != NULL));
     const fedserver_value none = NO_INT;
     const fedserver_value residual = INT(model->residual_digest);
     const fedserver_value state = INT(model->state_digest);
@@ -63,7 +66,8 @@ fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_mode
                  guard_of(model->state, model->state_len), INT(0));
 }
 
-/* A value as memory of its own. NULL for SQL's NULL and for an empty value. */
+/* Copy a column's bytes into memory that the caller frees. *copy is NULL for SQL's NULL and for an
+ * empty value. */
 static fed_status copy_bytes(const fedserver_sql_row *row, int column, void **copy, size_t *len,
                              fed_error *err) {
     const void *bytes = fedserver_sql_row_bytes(row, column, len);
@@ -77,8 +81,8 @@ static fed_status copy_bytes(const fedserver_sql_row *row, int column, void **co
     return FED_OK;
 }
 
-/* guarded: the column that says whether there is a guard. A value whose bytes are gone, and whose
- * guard is there, is damaged. */
+/* Do the column's bytes fit their checksum in column `guard`? Column `guarded` says whether the
+ * row has a checksum. Where it has none, there must be no bytes. */
 static bool fits_guard(const fedserver_sql_row *row, int column, int guard, int guarded) {
     size_t len;
     const void *bytes = fedserver_sql_row_bytes(row, column, &len);
@@ -88,7 +92,7 @@ static bool fits_guard(const fedserver_sql_row *row, int column, int guard, int 
                      (uint64_t)fedserver_sql_row_int(row, guard);
 }
 
-/* What is damaged, as a noun; NULL: nothing. */
+/* The name of the part of the model that is damaged; NULL: none. */
 static const char *find_damage(const fedserver_sql_row *row) {
     size_t len;
     size_t residual;
@@ -132,7 +136,8 @@ static void free_model(const fedserver_model_row *model) {
     free(model->state);
 }
 
-/* residual, state: there is one */
+/* Read a model whose bytes are blobs. residual, state: whether the model has a residual and a
+ * strategy's state. */
 static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;
@@ -205,7 +210,7 @@ fed_status fedserver_sql_delta_add(void *db, uint64_t task, uint32_t version, co
     const fedserver_value none = NO_INT;
     const fedserver_value digest = INT(kept != NULL ? *kept : 0);
     const fedserver_value size = INT(len);
-    assert(version > 0); /* D5: it leads from the version before */
+    assert(version > 0); /* D5 in docs/durability.md: a delta leads from version - 1 to version. */
     return WRITE_NOW(DELTA_ADD, &written, INT(task), INT(version),
                      BLOB(kept != NULL ? (const uint8_t *)"" : part, kept != NULL ? 0 : len),
                      kept != NULL ? digest : none, kept != NULL ? size : none);
@@ -231,7 +236,7 @@ static fed_status visit_delta(void *db, uint64_t task, const fedserver_sql_row *
     return status;
 }
 
-/* One at a time, because all of them may be larger than memory. */
+/* Read one delta at a time, because all of them together may be larger than memory. */
 fed_status fedserver_sql_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
                                     fedserver_delta_visit visit, void *user, fed_error *err) {
     for (;;) {
@@ -276,7 +281,7 @@ fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version
     bool found;
     FED_TRY(FIRST(KEYFRAME_FIND, &row, &found, INT(task), INT(version), INT(values != NULL)));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "task %llu has no model kept of version %u or before",
+        return fed_fail(err, FED_ENOTFOUND, "task %llu has no stored model of version %u or before",
                         (unsigned long long)task, version);
     }
     *keyframe =

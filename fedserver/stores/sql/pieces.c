@@ -1,4 +1,4 @@
-/* The table of pieces. */
+/* The table of pieces: parts of updates that devices are still sending. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -12,8 +12,10 @@ static const fedserver_column piece_columns[] = {PIECE_COLUMNS(COLUMN, )};
 
 fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
                                    const uint8_t *data, size_t len, fed_error *err) {
-    assert(piece->lease != 0 && len > 0); /* S11: a piece is of a lease's message, */
-    assert(piece->offset <= piece->total && len <= piece->total - piece->offset); /* within it */
+    /* S11 in docs/durability.md: a piece has bytes, and belongs to a lease's message. */
+    assert(piece->lease != 0 && len > 0);
+    /* S11 in docs/durability.md: the piece lies within the message. */
+    assert(piece->offset <= piece->total && len <= piece->total - piece->offset);
     fedserver_value values[COUNT(piece_columns) + 2] = {
         [COUNT(piece_columns)] = INT(device), [COUNT(piece_columns) + 1] = BLOB(data, len)};
     BIND(piece_columns, piece, values);
@@ -26,7 +28,8 @@ fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, 
     bool found;
     FED_TRY(FIRST(PIECE_FIND, &row, &found, INT(device)));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "device %lld is not sending pieces", (long long)device);
+        return fed_fail(err, FED_ENOTFOUND, "device %lld has sent no pieces of an update",
+                        (long long)device);
     }
     *piece = (fed_piece){0};
     *end = (uint64_t)fedserver_sql_row_int(&row, READ_INTO(piece_columns, &row, 0, piece));
@@ -54,7 +57,7 @@ fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size
         at += size;
         FED_TRY(fedserver_sql_row_next(&row, &more, err));
     }
-    assert(at <= cap); /* S11: no longer than an update can be */
+    assert(at <= cap); /* S11 in docs/durability.md: an update has at most cap bytes. */
     *len = at;
     return FED_OK;
 }

@@ -1,5 +1,5 @@
-/* The tables of rounds, of what evaluators measured, and of what devices report of their own.
- * The updates of rounds are each engine's own. */
+/* The tables of rounds, of evaluators' metrics and of custom metrics. Each engine stores the
+ * updates of rounds in its own way. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
@@ -18,7 +18,8 @@ static const fedserver_column own_columns[] = {OWN_COLUMNS(COLUMN, )};
 
 fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_round_row *row,
                                    fed_error *err) {
-    assert(task != 0 && row->number > 0); /* S5: rounds count from 1 */
+    /* S5 in docs/durability.md: rounds are numbered from 1. */
+    assert(task != 0 && row->number > 0);
     fedserver_value values[1 + COUNT(round_columns)] = {INT(task)};
     BIND(round_columns, row, &values[1]);
     return fedserver_sql_write(db, FEDSERVER_SQL_ROUND_PUT, values, COUNT(values), NULL, err);
@@ -32,7 +33,8 @@ static void name_read(const fedserver_sql_row *row, int column, fedserver_stando
     }
 }
 
-/* The values that ROUND_EACH computes come after the columns. */
+/* Read a round from a row of ROUND_EACH. The values that this statement computes come after the
+ * columns of the table. */
 static void round_read(const fedserver_sql_row *row, fedserver_round_row *round) {
     *round = (fedserver_round_row){0};
     const int end = READ_INTO(round_columns, row, 0, round);

@@ -1,5 +1,5 @@
-/* Short forms for row functions, which have a `db` and an `err`. WRITE may run later
- * (fedserver_engine); WRITE_NOW sets *written. */
+/* Short forms of calls for functions with parameters `db` and `err`. A statement of WRITE may run
+ * later than the call (fedserver_engine). WRITE_NOW runs at once and sets *written. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQL_SQL_CALLS_H
 #define FEDSERVER_STORES_SQL_SQL_CALLS_H

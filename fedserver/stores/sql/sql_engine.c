@@ -1,4 +1,4 @@
-/* Statements through the engine of a handle; records that become columns, and back. */
+/* Runs statements on the engine of a handle, and converts between C records and columns. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sql/sql_engine.h"
 
@@ -76,7 +76,7 @@ fed_status fedserver_sql_count(void *db, int sql, const fedserver_value *values,
 
 /* -- columns -- */
 
-/* Read a member of 8 bytes, or of 4. */
+/* Read an integer member of 8 or 4 bytes. */
 static int64_t get_integer(const void *member, size_t size) {
     int64_t wide;
     uint32_t narrow;

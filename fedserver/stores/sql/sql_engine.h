@@ -1,5 +1,5 @@
-/* What the row functions need of a database that speaks SQL. SQLite and PostgreSQL provide it, so
- * the functions over tokens, devices, tasks, rounds and so on are written once. */
+/* The interface to an SQL database, which SQLite and PostgreSQL implement. The functions over
+ * tokens, devices, tasks, rounds and so on are written once against it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQL_SQL_ENGINE_H
 #define FEDSERVER_STORES_SQL_SQL_ENGINE_H
@@ -11,7 +11,8 @@
 #include "fed/error.h"
 #include "fedserver/stores/sql/sql_tables.h"
 
-/** The statements that every engine has. An engine numbers its own after FEDSERVER_SQL_COUNT. */
+/** Numbers of the statements that every engine has. An engine numbers its own statements from
+ * FEDSERVER_SQL_COUNT on. */
 typedef enum fedserver_sql {
 #define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
 #include "fedserver/stores/sql/sql_statements.def"
@@ -31,7 +32,7 @@ typedef enum fedserver_value_kind {
 /** A value to bind. NULL text or bytes bind as SQL's NULL. */
 typedef struct fedserver_value {
     fedserver_value_kind kind;
-    bool null; /* an integer that is SQL's NULL */
+    bool null; /* bind SQL's NULL in place of `integer` */
     int64_t integer;
     double real;
     const void *bytes;
@@ -53,13 +54,13 @@ typedef struct fedserver_value {
         (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
 #define NO_VALUES NULL, 0
 
-/** A column that is a member of a record: sql_tables.h lists them. */
+/** A column whose value is a member of a C record. sql_tables.h lists these columns. */
 typedef struct fedserver_column {
     fedserver_value_kind kind;
     size_t offset, size;
 } fedserver_column;
 
-/* In an array of columns, with the type of the record in RECORD. */
+/* One element of an array of fedserver_column. The macro RECORD names the type of the C record. */
 #define COLUMN(type, name, member)                                                                 \
     {FEDSERVER_VALUE_##type, offsetof(RECORD, member), sizeof((RECORD *)NULL)->member},
 
@@ -69,7 +70,8 @@ typedef struct fedserver_column {
 #define READ_INTO(columns, row, first, record)                                                     \
     fedserver_columns_read((columns), COUNT(columns), (row), (first), (record))
 
-/** values[count] = the record's members, in the order of the columns. They point into it. */
+/** Set values[count] to the record's members, in the order of the columns. Values of text and
+ * bytes point into the record. */
 void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
                             fedserver_value *values);
 
@@ -77,66 +79,68 @@ void fedserver_columns_bind(const fedserver_column *columns, int count, const vo
 
 typedef struct fedserver_engine fedserver_engine;
 
-/** Where a statement that reads stands. */
+/** The present row of a statement that reads. */
 typedef struct fedserver_sql_row {
     const fedserver_engine *engine;
     void *db;
-    void *cursor; /* the engine's */
-    int at;       /* the engine's */
+    void *cursor; /* for the engine's own use */
+    int at;       /* for the engine's own use */
 } fedserver_sql_row;
 
 /** What a write has done. */
 typedef struct fedserver_written {
-    int64_t rows; /* that it has changed */
-    int64_t id;   /* the first column of what it returns: an INSERT .. RETURNING id */
+    int64_t rows; /* number of rows that it has changed */
+    int64_t id;   /* first column of the row that it returns, as of INSERT ... RETURNING id */
 } fedserver_written;
 
 struct fedserver_engine {
-    /** Run a statement that changes something; starts the transaction where none is open. With
-     * `written` NULL the engine may run it later, and report its failure by a later call: by a read
-     * or a write of this handle, by the commit at the latest. */
+    /** Run a statement that changes something. It starts a transaction where none is open. With
+     * `written` NULL the engine may run it later. Its failure is then that of a later read or
+     * write of this handle, or of the commit at the latest. */
     fed_status (*write)(void *db, int sql, const fedserver_value *values, int count,
                         fedserver_written *written, fed_error *err);
-    /** Begin a statement that reads: *row stands before the first row. It sees the writes of this
-     * handle. Ends by itself after the last row; `end` ends it before. */
+    /** Begin a statement that reads. *row is then before the first row. The statement sees the
+     * writes of this handle. It ends after the last row, or where `end` is called. */
     fed_status (*read)(void *db, int sql, const fedserver_value *values, int count,
                        fedserver_sql_row *row, fed_error *err);
-    /** Go to the next row: *found tells whether there is one. Without one, or on failure, the row
+    /** Go to the next row. *found: there is one. Without a next row, and on failure, the statement
      * has ended. */
     fed_status (*next)(fedserver_sql_row *row, bool *found, fed_error *err);
     void (*end)(fedserver_sql_row *row);
-    /* The values of a row, valid until `next` or `end`. SQL's NULL is 0, or NULL with length 0.
-     * Text ends with a 0, which *len does not count. */
+    /* The values of a row, valid until `next` or `end`. For SQL's NULL a number is 0, and bytes
+     * are NULL with length 0. Text ends with a zero byte, which *len does not count. */
     int64_t (*integer)(const fedserver_sql_row *row, int column);
     double (*real)(const fedserver_sql_row *row, int column);
     const void *(*bytes)(const fedserver_sql_row *row, int column, size_t *len);
     int (*columns)(const fedserver_sql_row *row);
-    /** Delete, of a cancelled task, what the engine keeps in its own way: the updates, and what
-     * rows name. Its rows of models, deltas and keyframes are about to be deleted. */
+    /** Delete a cancelled task's updates and blobs, which each engine stores in its own way. The
+     * caller then deletes the task's rows of models, deltas and keyframes. */
     fed_status (*clear_bytes)(void *db, uint64_t task, fed_error *err);
-    /** The store's blob_find; and only the length. */
+    /** blob_find of store.h, and the same for the blob's length only. */
     fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
                             fed_error *err);
     fed_status (*blob_length)(void *db, uint64_t task, uint64_t digest, size_t *len,
                               fed_error *err);
-    const char *advice; /* what to do where the database is damaged. It ends a sentence */
+    /* the end of an error's sentence: what to do where the database is damaged */
+    const char *advice;
 };
 
-/** An engine's handle begins with it. */
+/** The first member of each engine's handle. */
 typedef struct fedserver_sql_db {
     const fedserver_engine *engine;
-    fed_error undone; /* why nothing of the transaction can be kept: stores/undone.h */
+    fed_error undone; /* the transaction's first failure: stores/undone.h */
 } fedserver_sql_db;
 
 fed_status fedserver_sql_write(void *db, int sql, const fedserver_value *values, int count,
                                fedserver_written *written, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_read(void *db, int sql, const fedserver_value *values, int count,
                               fedserver_sql_row *row, fed_error *err) FED_CHECKED;
-/** fedserver_sql_read, and go to the first row. */
+/** Call fedserver_sql_read, and go to the first row. */
 fed_status fedserver_sql_first(void *db, int sql, const fedserver_value *values, int count,
                                fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_row_next(fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
-/** fedserver_sql_row_next after a visit, whose failure ends the row and is returned. */
+/** Go to the next row after a visit function returned `visited`. Where that is a failure, end the
+ * statement and return it. */
 fed_status fedserver_sql_row_after(fedserver_sql_row *row, fed_status visited, bool *found,
                                    fed_error *err) FED_CHECKED;
 void fedserver_sql_row_end(fedserver_sql_row *row);
@@ -144,15 +148,16 @@ int64_t fedserver_sql_row_int(const fedserver_sql_row *row, int column);
 double fedserver_sql_row_real(const fedserver_sql_row *row, int column);
 const void *fedserver_sql_row_bytes(const fedserver_sql_row *row, int column, size_t *len);
 
-/** A column's text, cut where it is too long for cap; "" for SQL's NULL. */
+/** Copy a column's text to dst[cap], cut where it is too long. SQL's NULL becomes "". */
 void fedserver_sql_row_text(const fedserver_sql_row *row, int column, char *dst, size_t cap);
 
-/** Read a statement that returns one row of one integer. */
+/** Read one integer from the first row of a statement. *result is 0 where there is no row. */
 fed_status fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
                                int64_t *result, fed_error *err) FED_CHECKED;
 
-/** Set the record's members from the row's columns, from `first` on; returns the next column. A
- * blob of another length leaves its member as it is. */
+/** Set the record's members from the row's columns, beginning with column `first`. Returns the
+ * number of the column after them. A member of bytes stays unchanged where the column has another
+ * length. */
 int fedserver_columns_read(const fedserver_column *columns, int count, const fedserver_sql_row *row,
                            int first, void *record);
 

@@ -1,11 +1,12 @@
-/* The store's functions of that name (store.h), over rows of any engine. */
+/* Functions of the store that are the same on every SQL engine. store.h explains each under its
+ * name without fedserver_sql_. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQL_SQL_ROWS_H
 #define FEDSERVER_STORES_SQL_SQL_ROWS_H
 
 #include "fedserver/stores/store.h"
 
-/* token_rows.c */
+/* Defined in token_rows.c: */
 fed_status fedserver_sql_token_add(void *db, const uint8_t *hash, const fedserver_token *token,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_token_find(void *db, const uint8_t *hash, fedserver_token *token,
@@ -24,7 +25,7 @@ fed_status fedserver_sql_pass_use(void *db, const uint8_t *hash, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_pass_end(void *db, int64_t until_ms, fed_error *err) FED_CHECKED;
 
-/* device_rows.c */
+/* Defined in device_rows.c: */
 fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_put(void *db, const fedserver_device *device,
                                     fed_error *err) FED_CHECKED;
@@ -53,7 +54,7 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
 
-/* task_rows.c */
+/* Defined in task_rows.c: */
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
                                    fedserver_task *task, fed_error *err) FED_CHECKED;
@@ -65,7 +66,7 @@ fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
 
-/* round_rows.c */
+/* Defined in round_rows.c: */
 fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_round_row *row,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
@@ -83,7 +84,7 @@ fed_status fedserver_sql_own_each(void *db, uint64_t task, uint32_t first,
                                   fedserver_own_row_visit visit, void *user,
                                   fed_error *err) FED_CHECKED;
 
-/* model_rows.c */
+/* Defined in model_rows.c: */
 fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_model_row *model,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row *model,
@@ -104,12 +105,11 @@ fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_keyframe_prune(void *db, uint64_t task, uint32_t version,
                                         fed_error *err) FED_CHECKED;
-/** The blob_find of a blob that a row names: where it is missing, the database is damaged.
- * bytes NULL: only *len is asked for. */
+/** Read a blob that a row names, so a missing blob is FED_EFORMAT. bytes NULL: set only *len. */
 fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
                                     size_t *len, fed_error *err) FED_CHECKED;
 
-/* pieces.c */
+/* Defined in pieces.c: */
 fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
                                    const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
@@ -120,24 +120,25 @@ fed_status fedserver_sql_piece_clear(void *db, int64_t device, fed_error *err) F
 fed_status fedserver_sql_lease_prune(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
 
-/* audit_rows.c */
+/* Defined in audit_rows.c: */
 fed_status fedserver_sql_audit_add(void *db, const fedserver_audit_entry *entry,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit,
                                     void *user, fed_error *err) FED_CHECKED;
 
-/* declines.c */
+/* Defined in declines.c: */
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
                                       fedserver_decline_visit visit, void *user,
                                       fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_forget(void *db, uint64_t task, fed_error *err) FED_CHECKED;
-/** The most frequent reasons of those declines of the entry's task that are newer. */
+/** Set the entry's `reasons` to the most frequent reasons of its task's declines after
+ * after_ms. */
 fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_task_entry *entry,
                                          fed_error *err) FED_CHECKED;
 
-/** These functions in the table of a store, which adds its own. */
+/** Initializers of these functions for a fedserver_store. Each store adds its own functions. */
 #define FEDSERVER_SQL_ROWS                                                                         \
     .token_add = fedserver_sql_token_add, .token_find = fedserver_sql_token_find,                  \
     .token_each = fedserver_sql_token_each, .token_withdraw = fedserver_sql_token_withdraw,        \

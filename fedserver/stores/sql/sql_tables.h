@@ -1,13 +1,14 @@
-/* The columns that are members of a record. One list names them in SQL, binds them and
- * reads them. A member that is not here is a statement's own business. */
+/* Lists the columns whose values are members of C records. From one list the SQL text, the binding
+ * and the reading are made. Other columns are handled by the code of their statement. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQL_SQL_TABLES_H
 #define FEDSERVER_STORES_SQL_SQL_TABLES_H
 
 /*
- * A list is a macro of C and S.  C(type, name, member) is a column: type INT (a member of 4 or 8
- * bytes), REAL (float or double), TEXT (char[]) or BLOB (uint8_t[], of just that length). S stands
- * between two columns: a comma in a string for SQL, nothing for C.
+ * A list is a macro with parameters C and S. C(type, name, member) is a column. Its type is INT (a
+ * member of 4 or 8 bytes), REAL (float or double), TEXT (char[]) or BLOB (uint8_t[], exactly as
+ * long as the column's bytes). S stands between two columns: a comma in a string for SQL, nothing
+ * for C.
  */
 
 /* clang-format off */
@@ -27,7 +28,7 @@
 #define PASS_ENDED(C, S)            /* written by pass_use */                                      \
     C(INT, used_ms, used_ms)
 
-#define DEVICE_IDENTITY(C, S)       /* written by device_add; the others change one of them */     \
+#define DEVICE_IDENTITY(C, S)       /* set by device_add, then one column at a time */             \
     C(BLOB, fingerprint, fingerprint)               S                                              \
     C(INT, enrolled_ms, enrolled_ms)                S                                              \
     C(INT, expires_ms, expires_ms)                  S                                              \
@@ -106,7 +107,8 @@
     C(TEXT, detail, detail)
 /* clang-format on */
 
-/* A list in SQL: "a, b"; "?, ?"; "a = ?, b = ?"; "a = excluded.a"; "r.a, r.b". */
+/* Turn a list into SQL text. For columns a and b: NAMES gives "a, b", MARKS "?, ?", SETS "a = ?, b
+ * = ?", NEWS "a = excluded.a, b = excluded.b", NAMES_OF_R "r.a, r.b". */
 #define COLUMN_NAME(type, name, member) #name
 #define COLUMN_MARK(type, name, member) "?"
 #define COLUMN_SET(type, name, member)  #name " = ?"
@@ -118,7 +120,7 @@
 #define NEWS(list)                      list(COLUMN_NEW, ", ")
 #define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
 
-/* What device_rows.c reads of a device. */
+/* The columns of a device, in the order in which device_rows.c reads them. */
 #define DEVICE_MEMBERS "id, change, " NAMES(DEVICE_IDENTITY) ", " NAMES(DEVICE_STATE)
 
 #endif

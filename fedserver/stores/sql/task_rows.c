@@ -1,4 +1,4 @@
-/* Tasks, the list of them, and the space of cancelled tasks. */
+/* The table of tasks, and the deletion of a cancelled task's data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -19,12 +19,12 @@ fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err
             : fed_fail(err, text.status, "out of memory for the text of a task");
     fed_writer_free(&text);
     FED_TRY(status);
-    assert(written.id > 0); /* S14: the row is found by it from now on */
+    assert(written.id > 0); /* S14 in docs/durability.md: the new row has an id. */
     task->wire.id = (uint64_t)written.id;
     return FED_OK;
 }
 
-/* Columns 0 to 5: id, text, state, queued_ms, started_ms, finished_ms. */
+/* Read a task from columns 0 to 5: id, text, state, queued_ms, started_ms, finished_ms. */
 static fed_status task_read(const fedserver_sql_row *row, fedserver_task *task, fed_error *err) {
     const uint64_t id = (uint64_t)fedserver_sql_row_int(row, 0);
     size_t len;
@@ -49,7 +49,7 @@ fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t 
     bool found;
     FED_TRY(FIRST(TASK_FIND, &row, &found, INT(pick), INT(id)));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "there is no such task");
+        return fed_fail(err, FED_ENOTFOUND, "there is no such task in the store");
     }
     fed_status status = task_read(&row, task, err);
     fedserver_sql_row_end(&row);
@@ -61,10 +61,11 @@ fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned
     fedserver_written written;
     FED_TRY(WRITE_NOW(TASK_PUT, &written, INT(task->wire.id), INT(task->state),
                       INT(task->started_ms), INT(task->finished_ms), INT(from)));
-    assert(written.rows <= 1); /* S14: a task's state is its row's */
-    return written.rows == 1 ? FED_OK
-                             : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
-                                        (unsigned long long)task->wire.id);
+    assert(written.rows <= 1); /* S14 in docs/durability.md: a task is one row. */
+    return written.rows == 1
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "another process has changed the state of task %llu",
+                          (unsigned long long)task->wire.id);
 }
 
 static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry *entry,
@@ -112,11 +113,11 @@ fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     bool found;
     FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_TASK_LEFT, NO_VALUES, &row, &found, err));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "no cancelled task has anything left");
+        return fed_fail(err, FED_ENOTFOUND, "no cancelled task has data left to delete");
     }
     *id = (uint64_t)fedserver_sql_row_int(&row, 0);
     fedserver_sql_row_end(&row);
-    assert(*id != 0); /* S14: nothing of other tasks is deleted */
+    assert(*id != 0); /* S14 in docs/durability.md: only this task's data is deleted. */
     FED_TRY(((fedserver_sql_db *)db)->engine->clear_bytes(db, *id, err));
     FED_TRY(fedserver_sql_decline_forget(db, *id, err));
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));

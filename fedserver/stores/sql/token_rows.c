@@ -66,7 +66,7 @@ fed_status fedserver_sql_token_withdraw(void *db, const uint8_t *hash, int64_t n
                                         fed_error *err) {
     fedserver_written written;
     FED_TRY(WRITE_NOW(TOKEN_WITHDRAW, &written, BLOB(hash, FED_SHA256_SIZE), INT(now_ms)));
-    assert(written.rows <= 1); /* S13 */
+    assert(written.rows <= 1); /* S13 in docs/durability.md: a hash names one token at most. */
     return written.rows == 1 ? FED_OK
                              : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
 }
@@ -74,12 +74,13 @@ fed_status fedserver_sql_token_withdraw(void *db, const uint8_t *hash, int64_t n
 fed_status fedserver_sql_token_use(void *db, const uint8_t *hash, int64_t now_ms, fed_error *err) {
     fedserver_written written;
     FED_TRY(WRITE_NOW(TOKEN_USE, &written, INT(now_ms), BLOB(hash, FED_SHA256_SIZE)));
-    assert(written.rows <= 1); /* S13: a token is one device's */
+    /* S13 in docs/durability.md: one device at most enrols with a token. */
+    assert(written.rows <= 1);
     return written.rows == 1 ? FED_OK
                              : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
 }
 
-/* -- passes: what stands for a certificate at the front -- */
+/* -- passes: links, sessions and bearer tokens of the front -- */
 
 fed_status fedserver_sql_pass_add(void *db, const uint8_t *hash, const fedserver_pass *pass,
                                   fed_error *err) {

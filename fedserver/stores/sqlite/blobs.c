@@ -1,4 +1,4 @@
-/* Writes, reads, sweeps, copies and checks the files of blobs. */
+/* Writes, reads, deletes, copies and checks the files that hold blobs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 
@@ -24,7 +24,7 @@ static void blob_path(const fedserver_database *db, uint64_t task, uint64_t dige
 
 /* -- write and read -- */
 
-/* Is the file there, with these very bytes? */
+/* Does the file exist, with this length and digest? */
 static bool is_there(const char *path, uint64_t digest, size_t len) {
     const uint8_t *bytes;
     size_t found;
@@ -36,8 +36,8 @@ static bool is_there(const char *path, uint64_t digest, size_t len) {
     return fits;
 }
 
-/* Sync as the bytes come. One sync at the end would keep the disk busy for seconds, and with it
- * the commits of other handles. */
+/* Write a blob's file, and sync it after every SYNC_BYTES. One sync at the end would keep the disk
+ * busy for seconds, and so delay the commits of other handles. */
 static fed_status write_blob(const char *path, const uint8_t *bytes, size_t len, fed_error *err) {
     fed_file file;
     fed_status status = fed_file_create(path, 0600, &file, err);
@@ -62,7 +62,8 @@ static fed_status put_blob(const fedserver_database *db, uint64_t task, uint64_t
     char path[PATH_SIZE];
     blob_path(db, task, digest, path);
     if (is_there(path, digest, len)) {
-        return fed_name_sync(path, err); /* a failure may have kept its name from the disk */
+        /* an earlier call may have failed before the name was synced */
+        return fed_name_sync(path, err);
     }
     fed_status status = write_blob(path, bytes, len, err);
     return status == FED_ENOSPC ? fed_fail(err, status, FEDSERVER_DISK_FULL, path) : status;
@@ -105,8 +106,8 @@ fed_status fedserver_sqlite_blob_length(void *user, uint64_t task, uint64_t dige
 
 /* -- sweep -- */
 
-/* Only names that blob_path would give, or fed_file_create for one of those. *whole: the file has
- * its final name. */
+/* Read a file name that blob_path makes, or that fed_file_create makes of it while the file is
+ * written. *whole: the file has its final name. Returns false for any other name. */
 static bool parse_name(const char *name, uint64_t *task, uint64_t *digest, bool *whole) {
     static const char prefix[] = "blob-";
     char again[64];
@@ -131,7 +132,7 @@ static fed_status is_named(fedserver_database *db, uint64_t task, uint64_t diges
     return FED_OK;
 }
 
-/* Called for each file of a blob, also an unfinished one. */
+/* Is called for each blob's file, also for an unfinished one. named: a row names the blob. */
 typedef fed_status (*blob_visit)(void *user, const char *path, uint64_t task, bool named,
                                  fed_error *err);
 
@@ -163,7 +164,8 @@ static fed_status each_file(fedserver_database *db, blob_visit visit, void *user
     return status;
 }
 
-/* user: the task; NULL: all tasks. Another sweep may have deleted the file first. */
+/* Delete a blob's file if no row names it. user: a task whose files alone are deleted; NULL: all
+ * tasks' files. The file may be gone already, deleted by another thread. */
 static fed_status sweep_file(void *user, const char *path, uint64_t task, bool named,
                              fed_error *err) {
     const uint64_t *only = user;
@@ -174,29 +176,31 @@ static fed_status sweep_file(void *user, const char *path, uint64_t task, bool n
 }
 
 fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err) {
-    /* S9: a file goes when no stored row names it */
+    /* S9 in docs/durability.md: only committed rows say which files may go. */
     assert(!((fedserver_database *)user)->writing);
     return each_file(user, sweep_file, &task, err);
 }
 
 void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task) {
-    /* where there is no room, the next start sweeps */
+    /* where the array is full, the next start of the coordinator deletes the files */
     if (db->blobless_count < sizeof db->blobless / sizeof db->blobless[0]) {
         db->blobless[db->blobless_count++] = task;
     }
 }
 
 fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) {
-    assert(!db->writing); /* S9: their rows are gone for good */
+    assert(!db->writing); /* S9 in docs/durability.md: the rows' deletion is committed. */
     while (db->blobless_count > 0) {
         FED_TRY(fedserver_sqlite_blob_sweep(db, db->blobless[--db->blobless_count], err));
     }
     return FED_OK;
 }
 
-/* A command that adds a task puts its blobs inside its transaction. */
+/* A command of another process puts blobs within the transaction that adds its task. Beginning a
+ * transaction here waits until that transaction has ended, so that rows name those blobs. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
-    assert(!db->writing); /* S9: this transaction only keeps others from putting blobs */
+    /* S9 in docs/durability.md: the transaction that begins here writes nothing. */
+    assert(!db->writing);
     FED_TRY(fedserver_database_begin(db, err));
     fed_status status = each_file(db, sweep_file, NULL, err);
     fedserver_database_rollback(db);
@@ -205,7 +209,7 @@ fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err
 
 /* -- copy and check -- */
 
-/* The k-th blob that a row names. *more false: there are no more. */
+/* Read task and digest of the k-th blob that a row names. *more false: there is none. */
 static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint64_t *digest,
                              bool *more, fed_error *err) {
     sqlite3_stmt *row;
@@ -219,7 +223,8 @@ static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint
     return FED_OK;
 }
 
-/* A blob that the copy will need. Its mapping keeps the bytes, should a commit delete the file. */
+/* A blob that a copy of the store needs. The file stays mapped, so its bytes can be read even if a
+ * commit deletes the file. */
 typedef struct held_blob {
     uint64_t task, digest;
     const uint8_t *bytes;
@@ -236,7 +241,7 @@ static fed_status hold(const fedserver_database *db, uint64_t task, uint64_t dig
     char path[PATH_SIZE];
     held_blob *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
     if (grown == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a copy");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy of the store");
     }
     held->at = grown;
     held_blob *blob = &held->at[held->count];
@@ -288,7 +293,8 @@ static fed_status note_file(void *user, const char *path, uint64_t task, bool na
     (void)task, (void)err;
     if (!named) {
         fedserver_check_note(user, FEDSERVER_NOTED,
-                             "S9: %s belongs to no version; the next start removes it", path);
+                             "S9: %s belongs to no version of a model; the next start removes it",
+                             path);
     }
     return FED_OK;
 }

@@ -1,4 +1,4 @@
-/* A copy of the store as of one instant, made while another process may go on writing to it. */
+/* Copies the SQLite store as of one instant, while another process may go on writing to it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <fcntl.h>
@@ -11,14 +11,14 @@
 #include "fedserver/stores/sqlite/segment.h"
 #include "fedserver/stores/sqlite/updates.h"
 
-/* A round that has bodies in a segment file, and where they end. */
+/* A round with updates in a segment file, and the offset at which the last of them ends. */
 typedef struct large_bodies {
-    uint64_t task, end; /* end 0: there are none */
+    uint64_t task, end; /* end 0: there is no such round */
     uint32_t round;
 } large_bodies;
 
-/* The k-th such round. Each task that runs or is paused may have one, and two while a round
- * closes. */
+/* Find the k-th round with updates in a segment file. Each running or paused task may have one,
+ * and two while a round closes. */
 static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
@@ -34,7 +34,8 @@ static fed_status find_large(fedserver_database *db, int k, large_bodies *found,
     return FED_OK;
 }
 
-/* The files of those rounds, held open in case the rounds end during the copy. */
+/* Segment files of rounds. They are held open, because they are deleted when their rounds end,
+ * perhaps during the copy. */
 typedef struct held_files {
     fedserver_segment *at;
     size_t count;
@@ -47,12 +48,12 @@ static void let_go(held_files *held) {
     free(held->at);
 }
 
-/* FED_ENOTFOUND: the round has ended. */
+/* Open a round's segment file and keep it. FED_ENOTFOUND: the round has ended. */
 static fed_status hold(const fedserver_database *db, const large_bodies *large, held_files *held,
                        fed_error *err) {
     fedserver_segment *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
     if (grown == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a copy");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy of the store");
     }
     held->at = grown;
     grown[held->count].fd = -1;
@@ -73,7 +74,8 @@ static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *
     return FED_OK;
 }
 
-/* The file of a round that the copy has. The round may have begun after hold_all. */
+/* Find the segment file of a round whose rows were copied. The round may have begun after
+ * hold_all, so its file may have to be opened now. */
 static fed_status find_file(const fedserver_database *db, const large_bodies *large,
                             held_files *held, const fedserver_segment **file, fed_error *err) {
     size_t k = 0;
@@ -85,7 +87,8 @@ static fed_status find_file(const fedserver_database *db, const large_bodies *la
         FED_TRY(hold(db, large, held, err));
     }
     *file = &held->at[k];
-    assert((*file)->task == large->task && (*file)->round == large->round); /* S12 */
+    /* S12 in docs/durability.md: this is the round's file. */
+    assert((*file)->task == large->task && (*file)->round == large->round);
     return FED_OK;
 }
 
@@ -94,7 +97,7 @@ static fed_status copy_bodies(const fedserver_segment *from, uint64_t end, fedse
     enum { CHUNK = 1 << 20 };
     uint8_t *bytes = malloc(CHUNK);
     if (bytes == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a copy");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy of the store");
     }
     fed_status status = FED_OK;
     for (uint64_t at = 0; at < end && status == FED_OK;) {
@@ -106,7 +109,8 @@ static fed_status copy_bodies(const fedserver_segment *from, uint64_t end, fedse
         }
     }
     free(bytes);
-    assert(status != FED_OK || to->end == end); /* S12: bodies lie where the copy's rows say */
+    /* S12 in docs/durability.md: bodies lie where the copied rows say. */
+    assert(status != FED_OK || to->end == end);
     return status == FED_OK ? fedserver_segment_sync(to, err) : status;
 }
 
@@ -126,20 +130,22 @@ static fed_status copy_files(const fedserver_database *db, fedserver_database *c
         FED_TRY(fedserver_segment_open(&copy->segment, copy->directory, large.task, large.round, 0,
                                        true, err));
         FED_TRY(copy_bodies(file, large.end, &copy->segment, err));
-        assert(!copy->segment.appended && !copy->segment.fresh); /* S7: complete before its name */
+        /* S7 in docs/durability.md: the file is synced before the copy is done. */
+        assert(!copy->segment.appended && !copy->segment.fresh);
         FED_TRY(find_large(copy, k, &large, err));
     }
     return FED_OK;
 }
 
-/* Copy the blobs and bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended
- * meanwhile. */
+/* Copy the blobs and update bodies that the rows of `copy` name. FED_ENOTFOUND: a round ended
+ * meanwhile, and its files are gone. */
 static fed_status complete(const fedserver_database *db, fedserver_database *copy, held_files *held,
                            fed_error *err) {
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
     FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(copy_files(db, copy, held, err));
-    return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err); /* the guards still fit */
+    /* checks every body's checksum */
+    return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err);
 }
 
 static fed_status copy_database(fedserver_database *db, const char *path, fed_error *err) {

@@ -1,4 +1,5 @@
-/* SQLite as the store uses it: one connection, WAL, every commit flushed to the disk. */
+/* A handle of the SQLite store: one connection in WAL mode, and every commit is synced to the
+ * disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 
@@ -11,7 +12,7 @@
 #include "fed/hash.h"
 #include "fedserver/stores/undone.h"
 
-/* The number of the change that a statement makes: an index finds the largest one. */
+/* SQL for the next value of the column devices.change. An index finds the largest value. */
 #define NEXT_CHANGE "(SELECT ifnull(max(change), 0) + 1 FROM devices)"
 
 static const char *const texts[FEDSERVER_SQLITE_COUNT] = {
@@ -50,7 +51,7 @@ fed_status fedserver_database_script(fedserver_database *db, const char *sql, fe
     return code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
 }
 
-/* fed_guard(blob): XXH3-64 of its bytes; NULL of NULL. */
+/* The SQL function fed_guard(blob): XXH3-64 of the blob's bytes, or NULL for NULL. */
 static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
     (void)count;
     if (sqlite3_value_type(values[0]) == SQLITE_NULL) {
@@ -62,7 +63,7 @@ static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
     sqlite3_result_int64(context, (sqlite3_int64)fed_digest_bytes(bytes, len));
 }
 
-/* The name by which SQLite opens a file that no process writes to. */
+/* Make the URI with which SQLite opens a file that no process writes to. */
 static void name_immutable(const char *path, char *uri, size_t cap) {
     size_t len = (size_t)snprintf(uri, cap, "file:");
     for (; *path != '\0' && len + 3 < cap; path++) {
@@ -97,10 +98,10 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     fed_status status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(made, code, err);
     if (status == FED_OK) {
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
-        /* A sent answer is a promise, so every commit waits for the disk. The journal is kept
-         * small after a round with large updates. The cache, in KB, holds what a round's commit
-         * changes, if no thread makes the version: else SQLite would write pages before the
-         * commit, and read them back for their checksums. */
+        /* Every commit waits for the disk, because answers promise what was committed. The journal
+         * is cut to 64 MiB after a round with large updates. The cache of 8192 KiB holds all pages
+         * that a round's commit changes, where no thread makes the version. In a smaller cache
+         * SQLite would write pages before the commit, and read them back for their checksums. */
         status = fedserver_database_script(made,
                                            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
                                            "PRAGMA journal_size_limit = 67108864;"
@@ -163,7 +164,8 @@ static fed_status bind_all(fedserver_database *db, int sql, const fedserver_valu
     if (code != SQLITE_OK) {
         return fedserver_database_fail(db, code, err);
     }
-    assert(count == sqlite3_bind_parameter_count(*kept)); /* S2: no column is left to chance */
+    /* S2 in docs/durability.md: every parameter has a value. */
+    assert(count == sqlite3_bind_parameter_count(*kept));
     *statement = *kept;
     return FED_OK;
 }
@@ -183,7 +185,7 @@ static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *ro
     return status;
 }
 
-/* Run a statement to its end. */
+/* Run a statement, and ignore the rows that it returns. */
 static fed_status run(fedserver_database *db, int sql, const fedserver_value *values, int count,
                       fed_error *err) {
     sqlite3_stmt *statement;
@@ -202,8 +204,8 @@ fed_status fedserver_database_note(fedserver_database *db, fed_status status, co
     return fedserver_undone_note(&db->base.undone, status, why, err);
 }
 
-/* A read ended so. Outside a transaction its failure concerns nobody but its caller. A damaged page
- * is an answer: what the transaction has written is as it was. */
+/* Note how a read ended. Within a transaction a failure dooms the transaction. A damaged page does
+ * not: what the transaction has written is unchanged. */
 static fed_status note_read(fedserver_database *db, fed_status status, const fed_error *why,
                             fed_error *err) {
     return db->writing && status != FED_EFORMAT ? fedserver_database_note(db, status, why, err)
@@ -224,8 +226,8 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
     return note_read(db, step(db, statement, row, &why), &why, err);
 }
 
-/* IMMEDIATE, and not before the first write: a transaction that reads first and writes later can
- * fail for good when another process writes in between. */
+/* Begin a transaction before its first write, as BEGIN IMMEDIATE. A transaction that reads before
+ * it writes could fail for good, when another process writes in between. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
@@ -234,20 +236,22 @@ fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
         FED_TRY(fedserver_database_note(db, status, &why, err));
         db->writing = true;
     }
-    assert(sqlite3_get_autocommit(db->handle) == 0); /* S1: what is written now can be undone */
+    /* S1 in docs/durability.md: what is written now can be rolled back. */
+    assert(sqlite3_get_autocommit(db->handle) == 0);
     return FED_OK;
 }
 
 fed_status fedserver_database_write(fedserver_database *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) {
     FED_TRY(fedserver_database_begin(db, err));
-    assert(db->writing); /* S1: nothing is written outside a transaction */
+    assert(db->writing); /* S1 in docs/durability.md: nothing is written outside a transaction. */
     fed_error why = {0};
     return fedserver_database_note(db, run(db, sql, values, count, &why), &why, err);
 }
 
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
-    assert(!fedserver_undone(&db->base.undone)); /* S18 */
+    /* S18 in docs/durability.md: no step of the transaction failed. */
+    assert(!fedserver_undone(&db->base.undone));
     if (!db->writing) {
         return FED_OK;
     }
@@ -256,7 +260,8 @@ fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
         fedserver_database_rollback(db);
         return status;
     }
-    assert(sqlite3_get_autocommit(db->handle) != 0); /* S5: each write of it is done */
+    /* S5 in docs/durability.md: the commit has ended the transaction. */
+    assert(sqlite3_get_autocommit(db->handle) != 0);
     db->writing = false;
     return FED_OK;
 }
@@ -267,8 +272,8 @@ void fedserver_database_rollback(fedserver_database *db) {
         return;
     }
     db->writing = false;
-    /* SQLite has rolled back by itself after some errors; it then says that there is nothing to do,
-     * which is what we want. */
+    /* After some errors SQLite has rolled back by itself. This ROLLBACK then fails, which does no
+     * harm. */
     fed_status ignored = run(db, FEDSERVER_SQL_ROLLBACK, NO_VALUES, NULL);
     (void)ignored;
 }

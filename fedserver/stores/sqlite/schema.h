@@ -1,27 +1,29 @@
-/* The tables of server.db, and how older versions become the present one. */
+/* The tables of server.db, and the SQL that upgrades older versions of them. The version is the
+ * layout that documents and errors speak of. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SCHEMA_H
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
 #define FEDSERVER_SCHEMA_VERSION 14
-#define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
+#define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text: task_columns.h */
 
-/* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
- * segment file; its guard is XXH3-64, NULL for one that an older release stored. */
+/* The updates of open rounds, since version 4. A body lies in the row's `body`, or from `start` on
+ * in the round's segment file. `guard` is the body's XXH3-64, and NULL for a body that an older
+ * release stored. */
 #define FEDSERVER_SCHEMA_UPDATES_4                                                                 \
     "CREATE TABLE updates (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks,"        \
     " round INTEGER NOT NULL, device INTEGER NOT NULL REFERENCES devices,"                         \
     " lease INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL, guard INTEGER, start INTEGER,"          \
     " body BLOB, CHECK ((body IS NULL) <> (start IS NULL))) STRICT;"
-/* Messages of updates that have arrived in part, since version 5: a row is the bytes from `start`
- * on of the one that the device is sending. */
+/* Updates that have arrived in part, since version 5. A row holds bytes of the message that the
+ * device is sending, from offset `start` on. */
 #define FEDSERVER_SCHEMA_PIECES                                                                    \
     "CREATE TABLE pieces (device INTEGER NOT NULL REFERENCES devices, start INTEGER NOT NULL,"     \
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* The changes of a task from a round on, in versions 6 to 8. */
+/* Phases: the values that a task has from a round on, in versions 6 to 8. */
 #define FEDSERVER_SCHEMA_PHASES                                                                    \
     "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
     " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
@@ -49,38 +51,42 @@
     "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
     " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"
 
-/* Finds the devices whose identity changed, since version 11. */
+/* An index that finds the devices whose identity changed, since version 11. */
 #define FEDSERVER_SCHEMA_CHANGES "CREATE INDEX devices_change ON devices (change);"
 
-/* What devices report of their own, since version 12. Device 0: of a round's updates, summed up. */
+/* Custom metrics of devices, since version 12. Rows of device 0 sum up those of a round's
+ * updates. */
 #define FEDSERVER_SCHEMA_OWN                                                                       \
     "CREATE TABLE own_metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"  \
     " device INTEGER NOT NULL, name TEXT NOT NULL, reports INTEGER NOT NULL,"                      \
     " samples INTEGER NOT NULL, mean REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,"      \
     " PRIMARY KEY (task, version, device, name)) STRICT, WITHOUT ROWID;"
 
-/* Keyframes may name a blob, since version 13. */
+/* Adds to keyframes, in version 13, whether they name a blob. */
 #define FEDSERVER_SCHEMA_KEYFRAMES_13                                                              \
     "ALTER TABLE keyframes ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
 
-/* Finds out whether a delta names a blob, since version 13. */
+/* An index that finds the deltas that name a blob, since version 13. */
 #define FEDSERVER_SCHEMA_KEPT                                                                      \
     "CREATE INDEX deltas_kept ON deltas (task, digest) WHERE digest IS NOT NULL;"
 
-/* Devices that have a lease of a round that is not over, since version 14. The device's own row
- * says whether the lease stands. */
+/* Devices with a lease of a round that is not over, since version 14. The device's row in
+ * `devices` says whether that lease still holds. */
 #define FEDSERVER_SCHEMA_LEASES                                                                    \
     "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
     " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"
 
-/* Since version 13 the bytes of a model may lie in a file of their own (blobs.h), named by their
- * digest. Then `kept` is 1, weights are empty, residual and state are NULL; digest, residual_guard
+/* The tables of a new server.db.
+ *
+ * Since version 13 the bytes of a model may lie in files (blobs.h), named by their digest. Then
+ * `kept` is 1, weights are empty, residual and state are NULL. The columns digest, residual_guard
  * and state_guard name the files. A delta with a digest has `len` bytes in a file, and an empty
  * part.
  *
- * 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
- * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
- * Scripts, to be run one after the other: C compilers need not take longer texts. */
+ * 64-bit leases, digests and seeds are kept bit for bit in SQLite's signed integers. Times are
+ * Unix milliseconds. A model has a table apart from tasks, so that reading tasks reads no blob.
+ * The elements are scripts that run one after the other, because C compilers need not accept
+ * longer strings. */
 #define FEDSERVER_SCHEMA                                                                           \
     {                                                                                              \
         "CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL,"                 \
@@ -135,8 +141,9 @@
                     FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
     }
 
-/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. The
- * last one also corrects the updates' rounds: version 4 took those of their leases. */
+/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change one.
+ * The migration to version 13 also corrects the rounds of updates: version 4 stored the round of
+ * the lease instead of the round in which an update counts. */
 #define FEDSERVER_MIGRATIONS                                                                       \
     {                                                                                              \
         "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                   \

@@ -1,4 +1,5 @@
-/* A round's segment file: append, sync, read back, and find those that are there. */
+/* Appends to a round's segment file, syncs and reads it, and finds the segment files of a
+ * directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/segment.h"
 
@@ -23,7 +24,8 @@ fed_status fedserver_segment_open(fedserver_segment *segment, const char *direct
     if (opened.fd < 0) {
         return fed_file_fail(err, "open", opened.path);
     }
-    assert(segment->fd < 0 || !segment->appended); /* S9: its rows may be about to be committed */
+    /* S9 in docs/durability.md: appended bytes are synced before another file is opened. */
+    assert(segment->fd < 0 || !segment->appended);
     fedserver_segment_close(segment);
     *segment = opened;
     return FED_OK;
@@ -43,7 +45,7 @@ static fed_status fail_write(fed_error *err, const char *verb, const char *path)
 
 fed_status fedserver_segment_append(fedserver_segment *segment, const uint8_t *body, size_t len,
                                     uint64_t *start, fed_error *err) {
-    assert(segment->fd >= 0); /* S9: it is the file of the row's round */
+    assert(segment->fd >= 0); /* S9 in docs/durability.md: the file is open. */
     for (size_t done = 0; done < len;) {
         ssize_t put = pwrite(segment->fd, body + done, len - done, (off_t)(segment->end + done));
         if (put < 0 && errno != EINTR) {
@@ -67,27 +69,30 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
     if (segment->fresh) {
         FED_TRY(fed_name_sync(segment->path, err));
     }
-    segment->appended = segment->fresh = false; /* S9: rows may name its bytes */
+    /* from now on rows may name the bytes (S9 in docs/durability.md) */
+    segment->appended = segment->fresh = false;
     return FED_OK;
 }
 
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) {
-    assert(segment->fd >= 0); /* S9: likewise */
+    assert(segment->fd >= 0); /* the caller has opened the file */
     for (size_t done = 0; done < len;) {
         ssize_t got = pread(segment->fd, dst + done, len - done, (off_t)(start + done));
         if (got < 0 && errno != EINTR) {
             return fed_file_fail(err, "read", segment->path);
         }
         if (got == 0) {
-            return fed_fail(err, FED_EFORMAT, "%s is cut off", segment->path);
+            return fed_fail(err, FED_EFORMAT, "%s is cut off: bytes of updates are missing",
+                            segment->path);
         }
         done += got > 0 ? (size_t)got : 0;
     }
     return FED_OK;
 }
 
-/* Only names that fedserver_segment_open would give: nobody else's files are touched. */
+/* Read a name that fedserver_segment_open makes. Returns false for any other name, so that other
+ * files stay untouched. */
 static bool parse_name(const char *name, uint64_t *task, uint32_t *round) {
     static const char prefix[] = "updates-";
     char again[64];

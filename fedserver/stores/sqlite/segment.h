@@ -1,4 +1,5 @@
-/* One file a round, beside server.db, for the bodies that are too large for it. */
+/* Segment files: one file for each round, beside server.db, with the updates that are too large
+ * for a row. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SEGMENT_H
 #define FEDSERVER_STORES_SQLITE_SEGMENT_H
@@ -9,21 +10,22 @@
 
 #include "fed/error.h"
 
-/** Its name in the coordinator's directory: task (PRIu64), round (PRIu32). */
+/** Format of a segment file's name in the coordinator's directory, from the task's number and the
+ * round's. */
 #define FEDSERVER_SEGMENT_NAME "updates-%" PRIu64 "-%" PRIu32 ".seg"
 
-/** What to tell a person whose disk is full. The format takes the path. */
+/** The error's format where the disk is full. It takes the path. */
 #define FEDSERVER_DISK_FULL                                                                        \
     "%s: the disk is full; free some space and start again: everything acknowledged so far is "    \
     "kept"
 
 /*
- * updates-TASK-ROUND.seg: bodies, one after the other, nothing else. The body's row of server.db
- * says where it lies, and a row is committed only after the file has reached the disk. So bytes
- * after the last committed body belong to no row, and the next body overwrites them.
+ * updates-TASK-ROUND.seg has update bodies, one after the other, and nothing else. A body's row in
+ * server.db says where the body lies. A row is committed only after the file has reached the disk.
+ * So bytes after the last committed body belong to no row, and the next body overwrites them.
  */
 typedef struct fedserver_segment {
-    int fd; /* -1: no file is open, and no other member means anything */
+    int fd; /* -1: no file is open, and the other members are not set */
     uint64_t task;
     uint32_t round;
     uint64_t end;  /* where the next body goes */
@@ -32,26 +34,26 @@ typedef struct fedserver_segment {
     char path[1100];
 } fedserver_segment;
 
-/** Open that round's file; `make` it where it is missing (else FED_ENOTFOUND).   end  of the last
- * committed body, 0: there is none */
+/** Open the round's file. Where it is missing, create it if `make`, or fail with FED_ENOTFOUND.
+ * end: where the last committed body ends; 0: there is none. */
 fed_status fedserver_segment_open(fedserver_segment *segment, const char *directory, uint64_t task,
                                   uint32_t round, uint64_t end, bool make,
                                   fed_error *err) FED_CHECKED;
 void fedserver_segment_close(fedserver_segment *segment);
 
-/** Append a body. *start = where it lies. FED_ENOSPC: the disk is full. */
+/** Append a body. *start = its offset in the file. FED_ENOSPC: the disk is full. */
 fed_status fedserver_segment_append(fedserver_segment *segment, const uint8_t *body, size_t len,
                                     uint64_t *start, fed_error *err) FED_CHECKED;
 
 /** Make sure that appended bytes, and the file's name, have reached the disk. */
 fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) FED_CHECKED;
 
-/** FED_EFORMAT: the file ends before the body does. */
+/** Read a body of len bytes at offset start. FED_EFORMAT: the file ends before the body does. */
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) FED_CHECKED;
 
-/** Is called for each segment file of a directory; a failure ends the walk and becomes its result.
- */
+/** A function that is called for each segment file of a directory. Where it fails,
+ * fedserver_segment_each stops and returns its failure. */
 typedef fed_status (*fedserver_segment_visit)(void *user, const char *path, uint64_t task,
                                               uint32_t round, uint64_t size, fed_error *err);
 fed_status fedserver_segment_each(const char *directory, fedserver_segment_visit visit, void *user,

@@ -1,4 +1,4 @@
-/* The store on SQLite as a whole: its file, its versions, and the table of its functions. */
+/* The SQLite store: creates, opens and upgrades its database, and lists its functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
@@ -23,14 +23,18 @@
 enum { PATH_SIZE = 1024 };
 
 static const char DATABASE[] = "server.db";
-static const char UNFINISHED[] = "server.db.new"; /* S7: the file's name until it is complete */
+/* the database's name until it is complete (S7 in docs/durability.md) */
+static const char UNFINISHED[] = "server.db.new";
 
 /* -- the database as a whole -- */
 
 static fed_status create_file(const char *path, fed_error *err) {
-    int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* SQLite's own default is 0644 */
+    /* SQLite would create it with mode 0644 */
+    int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) {
-        return fed_fail(err, FED_EIO, "%s: can't create the database file", path);
+        return fed_fail(err, FED_EIO,
+                        "%s: can't create the database file: check the directory's permissions",
+                        path);
     }
     close(file);
     fedserver_database *db;
@@ -50,8 +54,8 @@ static fed_status create_file(const char *path, fed_error *err) {
         status = fedserver_database_script(db, "COMMIT;", err);
     }
     if (status == FED_OK) {
-        /* Write the journal into the file itself, because the file's name is about to change.
-         * Closing would do so too, but would not report a failure. */
+        /* Write the journal into the database's file, because the file is about to be renamed.
+         * Closing would do it too, but would not report a failure. */
         int code =
             sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
         status = code == SQLITE_OK ? FED_OK : fedserver_database_fail(db, code, err);
@@ -80,11 +84,13 @@ static const char *const migrations[] = FEDSERVER_MIGRATIONS;
 _Static_assert(sizeof migrations / sizeof migrations[0] == FEDSERVER_SCHEMA_VERSION - 1,
                "a version without a way to it");
 
-/* One version up, all of it or nothing. Another process may be as far meanwhile: then nothing. */
+/* Upgrade the tables by one version, in one transaction. Where another process has done it
+ * meanwhile, nothing is left to do. */
 static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
     int64_t version = 0;
     char sql[64];
-    assert(from >= 1 && from < FEDSERVER_SCHEMA_VERSION && !db->writing); /* S8 */
+    /* S8 in docs/durability.md: one version at a time. */
+    assert(from >= 1 && from < FEDSERVER_SCHEMA_VERSION && !db->writing);
     snprintf(sql, sizeof sql, "PRAGMA user_version = %lld;", (long long)from + 1);
     FED_TRY(fedserver_database_script(db, "BEGIN IMMEDIATE;", err));
     fed_status status = pragma(db, "PRAGMA user_version", &version, err);
@@ -116,33 +122,35 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
     }
     if (version < 1 || version > FEDSERVER_SCHEMA_VERSION) {
         return fed_fail(err, FED_EVERSION,
-                        "%s has layout %lld, this program knows 1 to %d; use the release that made "
-                        "it",
+                        "%s has tables of layout %lld, but this program knows layouts 1 to %d; use "
+                        "a newer fedserver",
                         db->path, (long long)version, FEDSERVER_SCHEMA_VERSION);
     }
     if (version < FEDSERVER_SCHEMA_VERSION && sqlite3_db_readonly(db->handle, "main") != 0) {
         return fed_fail(err, FED_EVERSION,
-                        "%s is an older release's and must be brought up to date, and its medium "
-                        "is read-only; copy the directory to a disk",
+                        "%s was made by an older release and must be upgraded, but its medium is "
+                        "read-only; copy the directory to a writable disk",
                         db->path);
     }
     while (version < FEDSERVER_SCHEMA_VERSION) {
         FED_TRY(migrate(db, version, err));
         version++;
     }
-    assert(version == FEDSERVER_SCHEMA_VERSION); /* S8: one by one, and no further */
+    /* S8 in docs/durability.md: all upgrades are done. */
+    assert(version == FEDSERVER_SCHEMA_VERSION);
     return FED_OK;
 }
 
-/* No process writes to a read-only medium: read the file without locks and journals. */
+/* Open a database on a read-only medium. No process can write there, so the file is read without
+ * locks and journals. */
 static fed_status open_read_only(const char *path, fedserver_database **db, fed_error *err) {
     char journal[1100];
     struct stat found;
     snprintf(journal, sizeof journal, "%s-wal", path);
     if (stat(journal, &found) == 0 && found.st_size > 0) {
         return fed_fail(err, FED_EIO,
-                        "%s has a journal that must be written into it first, and its medium is "
-                        "read-only; copy the directory to a disk",
+                        "%s has a journal that must be written into it first, but its medium is "
+                        "read-only; copy the directory to a writable disk",
                         path);
     }
     return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
@@ -185,14 +193,14 @@ static fed_status store_exists(const char *directory, const char *where, fed_err
                : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
-/* S7: the name says that the database is complete. */
+/* The database gets its final name only once it is complete (S7 in docs/durability.md). */
 static fed_status store_create(const char *directory, const char *where, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];
     (void)where;
     FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    unlink(fresh); /* files of a creation that was interrupted */
+    unlink(fresh); /* what an interrupted creation has left */
     FED_TRY(create_file(fresh, err));
     return fed_file_move(fresh, path, err);
 }
@@ -200,7 +208,8 @@ static fed_status store_create(const char *directory, const char *where, fed_err
 static fed_status store_copy(void *db, const char *directory, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];
-    assert(!((const fedserver_database *)db)->writing); /* S12: copy what is committed */
+    /* S12 in docs/durability.md: a copy has committed rows only. */
+    assert(!((const fedserver_database *)db)->writing);
     FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
     FED_TRY(fedserver_sqlite_copy(db, fresh, err));
@@ -232,11 +241,12 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_sqlite; /* stores.def declares it to other files */
+extern const fedserver_store fedserver_store_sqlite; /* stores.c declares it by stores.def */
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",
-    .row_limit = UINT64_C(999999000), /* SQLite keeps 1e9 bytes; the rest of a row is short */
+    /* a row of SQLite has at most 1e9 bytes; the rest is room for the row's short columns */
+    .row_limit = UINT64_C(999999000),
     .exists = store_exists,
     .create = store_create,
     .open = store_open,

@@ -1,4 +1,4 @@
-/* SQLite as the engine of the row functions (sql/sql_engine.h), and the space that it returns. */
+/* SQLite as the engine of the functions in stores/sql, and the store's function shrink. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
@@ -73,7 +73,8 @@ const fedserver_engine fedserver_sqlite_engine = {
 
 /* -- space -- */
 
-/* Free pages; 0 also where the database was made before it could give them back. */
+/* Count the database's free pages. Also 0 where the database was created by a release that did not
+ * set auto_vacuum, so that pages can't be returned. */
 static fed_status count_free(fedserver_database *db, int64_t *pages, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_FREE_PAGES, NO_VALUES, pages, err);
 }

@@ -1,5 +1,6 @@
-/* The store's lock. Two coordinators on one directory would each believe in a cache of its own. The
- * system lets go of the lock when the process ends, however it ends (S6). */
+/* The SQLite store's lock. Two coordinators on one directory would each trust a cache that the
+ * other one makes untrue. The operating system releases the lock when the process ends in any way
+ * (S6 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/sqlite_lock.h"
 
@@ -22,8 +23,13 @@ fed_status fedserver_sqlite_lock(void *user, fed_error *err) {
         return FED_OK;
     }
     db->lock = open_lock(db, O_RDWR | O_CREAT, path);
-    if (db->lock < 0) { /* nobody serves from a read-only medium: a check needs no lock there */
-        return errno == EROFS ? FED_OK : fed_fail(err, FED_EIO, "%s: can't be opened", path);
+    /* no coordinator can serve from a read-only medium, so `fedserver check` needs no lock
+     * there */
+    if (db->lock < 0) {
+        return errno == EROFS
+                   ? FED_OK
+                   : fed_fail(err, FED_EIO, "%s: can't open the lock file: check its permissions",
+                              path);
     }
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(db->lock, F_SETLK, &lock) == 0) {
@@ -34,8 +40,8 @@ fed_status fedserver_sqlite_lock(void *user, fed_error *err) {
     close(db->lock);
     db->lock = -1;
     return fed_fail(err, FED_EBUSY,
-                    "%s is being served by process %ld already; stop that one first", db->directory,
-                    holder);
+                    "%s is being served by process %ld already; stop that process first",
+                    db->directory, holder);
 }
 
 long fedserver_sqlite_holder(void *user) {

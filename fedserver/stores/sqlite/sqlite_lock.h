@@ -1,4 +1,5 @@
-/* Which process serves a coordinator's directory: the lock on server.lock (S6). */
+/* The lock on server.lock: only one process serves a coordinator's directory (S6 in
+ * docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_LOCK_H
 #define FEDSERVER_STORES_SQLITE_LOCK_H

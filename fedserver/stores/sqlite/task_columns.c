@@ -1,4 +1,4 @@
-/* The columns of a task, one by one, by their old names. */
+/* Reads tasks from the columns of older layouts, and writes them as texts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/task_columns.h"
 
@@ -65,7 +65,7 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
                   .staleness = (uint32_t)sqlite3_column_int64(row, 17)},
         .selection = (fedserver_selection)sqlite3_column_int(row, 18),
         .device_share = sqlite3_column_double(row, 20),
-        .priority = 5, /* the preset: releases with these columns had no priorities */
+        .priority = 5, /* the default: releases with these columns had no priorities */
     };
     fedserver_database_text(row, 1, task->name, sizeof task->name);
     fedserver_database_text(row, 2, task->wire.model, sizeof task->wire.model);
@@ -76,7 +76,7 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
     fedserver_database_text(row, 19, task->tag, sizeof task->tag);
 }
 
-/* The first task with an id after that one. */
+/* Find the task with the smallest id above `id`. */
 static fed_status find_next(fedserver_database *db, uint64_t id, fedserver_task *task, bool *found,
                             fed_error *err) {
     sqlite3_stmt *row = NULL;

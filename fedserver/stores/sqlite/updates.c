@@ -1,4 +1,5 @@
-/* The open round's updates: small bodies in their rows, large ones in the round's segment file. */
+/* The updates of open rounds in SQLite: small bodies lie in their rows, large ones in the round's
+ * segment file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/updates.h"
 
@@ -36,7 +37,8 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
         return FED_OK;
     }
     uint64_t end;
-    FED_TRY(fedserver_segment_sync(&db->segment, err)); /* S9: the commit syncs one file only */
+    /* the commit syncs one file only (S9 in docs/durability.md) */
+    FED_TRY(fedserver_segment_sync(&db->segment, err));
     assert(db->segment.fd < 0 || !db->segment.appended);
     FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
     return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
@@ -53,7 +55,8 @@ static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint
 }
 
 static fed_status tidy_segments(fedserver_database *db, fed_error *err) {
-    assert(!db->writing); /* S9: only committed rows say which bytes are nobody's */
+    /* S9 in docs/durability.md: only committed rows say which bytes may be deleted. */
+    assert(!db->writing);
     fedserver_segment_close(&db->segment);
     return fedserver_segment_each(db->directory, tidy_segment, db, err);
 }
@@ -67,17 +70,19 @@ fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
 
 fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     fedserver_database *db = user;
-    fed_status status = fedserver_undone_report(&db->base.undone, err); /* S18 */
+    /* a transaction with a failed step fails (S18 in docs/durability.md) */
+    fed_status status = fedserver_undone_report(&db->base.undone, err);
     status = status == FED_OK ? fedserver_segment_sync(&db->segment, err) : status;
     if (status == FED_OK) {
-        assert(db->segment.fd < 0 || !db->segment.appended); /* S9: bodies before their rows */
+        /* S9 in docs/durability.md: bodies are on the disk before their rows. */
+        assert(db->segment.fd < 0 || !db->segment.appended);
         status = fedserver_database_commit(db, err);
     }
     if (status != FED_OK) {
         fedserver_sqlite_rollback(db);
         return status;
     }
-    /* if one of these fails, the next start does it */
+    /* If one of these two fails, the next start of the coordinator does the rest. */
     const fed_status tidied = db->cleared ? tidy_segments(db, NULL) : FED_OK;
     const fed_status swept = fedserver_sqlite_blobs_cleared(db, NULL);
     (void)tidied, (void)swept;
@@ -87,7 +92,8 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
 
 void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
-    fedserver_segment_close(&db->segment); /* the rows, now as before, say where the file ends */
+    /* when it is opened again, the committed rows say where it ends */
+    fedserver_segment_close(&db->segment);
     db->cleared = false;
     db->blobless_count = 0;
     fedserver_database_rollback(db);
@@ -95,19 +101,22 @@ void fedserver_sqlite_rollback(void *user) {
 
 /* -- updates -- */
 
-enum { ROW_LIMIT = 65536 }; /* the largest body that lies in its row */
+enum { ROW_LIMIT = 65536 }; /* bytes of the largest body that lies in its row */
 
-/* The database would write a large body twice, into its journal and then into itself. */
+/* Add an update. A large body goes to the segment file, because SQLite would write it twice: into
+ * its journal and into the database. */
 static fed_status add_update(fedserver_database *db, const fedserver_update_row *row,
                              const uint8_t *body, size_t len, fed_error *err) {
     bool large = len > ROW_LIMIT;
     uint64_t start = 0;
-    assert(row->lease != 0 && row->device != 0); /* S3: an update is a lease's */
+    /* S3 in docs/durability.md: an update belongs to a lease. */
+    assert(row->lease != 0 && row->device != 0);
     if (large) {
         FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
-        assert(db->segment.task == row->task && db->segment.round == row->round); /* S9 */
+        /* S9 in docs/durability.md: the open file is that of the row's round. */
+        assert(db->segment.task == row->task && db->segment.round == row->round);
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
-        /* S9: the commit syncs it */
+        /* The commit syncs the segment file (S9 in docs/durability.md). */
         assert(db->segment.appended && db->segment.end == start + len);
     }
     const fedserver_value nothing = BLOB(NULL, 0);
@@ -128,7 +137,8 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     return fedserver_database_note(user, add_update(user, row, body, len, &why), &why, err);
 }
 
-/* One update during a walk. It has its own copy of the bytes, so that no statement stays open. */
+/* An update as read from the store, and which updates to read. It has its own copy of the bytes,
+ * so that no statement stays open. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
@@ -136,9 +146,9 @@ typedef struct stored_update {
     uint64_t guard;
     bool guarded; /* releases before layout 4 stored no guard */
     bool in_row;
-    uint64_t start; /* else it lies in the segment file */
-    uint64_t task;  /* the task whose updates are walked over; 0: all */
-    uint32_t round; /* and the round; 0: all */
+    uint64_t start; /* offset of the body in the segment file, where in_row is false */
+    uint64_t task;  /* read the updates of this task; 0: of all tasks */
+    uint32_t round; /* read the updates of this round; 0: of all rounds */
     uint8_t *body;
 } stored_update;
 
@@ -178,14 +188,15 @@ static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) 
 static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
     if (!u->in_row) {
         FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
-        assert(db->segment.task == u->row.task && db->segment.round == u->row.round); /* S9 */
+        /* S9 in docs/durability.md: the open file is that of the row's round. */
+        assert(db->segment.task == u->row.task && db->segment.round == u->row.round);
         FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
     }
     FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);
     return FED_OK;
 }
 
-/* Report which device's update can't be read, and what to do. */
+/* Fail with a sentence that names the file, device, round and task of the damaged update. */
 static fed_status fail_damaged(fedserver_database *db, const stored_update *u, fed_error *err) {
     sqlite3_stmt *row;
     bool found;
@@ -204,7 +215,7 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
         db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* The first update after u->id, or none. */
+/* Read the update with the smallest id above u->id into *u. *more false: there is none. */
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;
@@ -215,7 +226,8 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     }
     fed_status status = take_row(row, u, err);
     sqlite3_reset(row);
-    assert(u->task == 0 || u->row.task == u->task); /* S4: another task's updates are not folded */
+    /* S4 in docs/durability.md: no other task's update is folded. */
+    assert(u->task == 0 || u->row.task == u->task);
     assert(u->round == 0 || u->row.round == u->round);
     if (status == FED_OK) {
         status = take_body(db, u, err);
@@ -259,7 +271,7 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) {
     fedserver_database *db = user;
-    assert(task != 0); /* S5: rounds of other tasks stay as they are */
+    assert(task != 0); /* S5 in docs/durability.md: other tasks' updates stay. */
     db->cleared = true;
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

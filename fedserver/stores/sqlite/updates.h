@@ -1,4 +1,5 @@
-/* The open round's updates in server.db: the store's functions of that name, as in store.h. */
+/* Updates of open rounds in the SQLite store, and the store's functions that span its files.
+ * store.h explains those without a comment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_UPDATES_H
 #define FEDSERVER_STORES_SQLITE_UPDATES_H
@@ -14,28 +15,31 @@ fed_status fedserver_sqlite_update_each(void *db, uint64_t task, uint32_t round,
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) FED_CHECKED;
 
-/** Where the round's last body ends; 0: it has none in a segment file. */
+/** Set *end to the offset at which the round's last body in its segment file ends; 0: it has no
+ * body there. */
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
                                         uint64_t *end, fed_error *err) FED_CHECKED;
 
-/** Open db->segment for that round; `make` it where it is missing (else FED_ENOTFOUND). */
+/** Open the round's file as db->segment. Where it is missing, create it if `make`, or fail with
+ * FED_ENOTFOUND. */
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
-/** The store's copy (copy.c) and check (verify.c). */
+/** The store's functions copy, of copy.c, and check, of verify.c. */
 fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
-/** Every body and its guard; each that is damaged is a finding. */
+/** Check every update's body against its checksum, report each damaged one, and add the number of
+ * bodies to *bodies. */
 fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
                                           size_t *bodies, fed_error *err) FED_CHECKED;
 
-/** Remove what a crash has left: bytes after the last committed body, files of rounds that are
- * over, and blobs that no row names. */
+/** Remove what a crash has left behind: bytes after the last committed body, files of rounds that
+ * are over, and blobs that no row names. */
 fed_status fedserver_sqlite_recover(void *user, fed_error *err) FED_CHECKED;
 
-/** The store's commit and rollback: bodies first, then their rows, then the files of a round that
- * ended with it. */
+/** The store's commit and rollback. A commit first syncs the appended bodies, then commits their
+ * rows, then deletes the files of rounds that ended. */
 fed_status fedserver_sqlite_commit(void *user, fed_error *err) FED_CHECKED;
 void fedserver_sqlite_rollback(void *user);
 

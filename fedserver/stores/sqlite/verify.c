@@ -1,5 +1,5 @@
-/* What the store can say of itself: sound pages, rows that refer to rows, files that rows refer to,
- * bodies that fit their guards. */
+/* The SQLite store's check: pages, rows that refer to other rows, files that rows name, and the
+ * checksums of bodies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
@@ -11,7 +11,7 @@ typedef struct checking {
     size_t files;
 } checking;
 
-/* Each row is a complaint. */
+/* Run a statement whose rows are sentences, and report each as a finding. */
 static fed_status check_rows(const checking *c, int sql, fed_error *err) {
     fedserver_database *db = c->db;
     sqlite3_stmt *row;
@@ -26,7 +26,8 @@ static fed_status check_rows(const checking *c, int sql, fed_error *err) {
     return FED_OK;
 }
 
-/* A file that is too short is found body by body. */
+/* Report a segment file that has no round, or more bytes than its rows name. A file that is too
+ * short is found when its bodies are read. */
 static fed_status check_file(void *user, const char *path, uint64_t task, uint32_t round,
                              uint64_t size, fed_error *err) {
     checking *c = user;
@@ -34,7 +35,7 @@ static fed_status check_file(void *user, const char *path, uint64_t task, uint32
     FED_TRY(fedserver_sqlite_segment_end(c->db, task, round, &end, err));
     if (end == 0) {
         fedserver_check_note(c->checker, FEDSERVER_NOTED,
-                             "S9: %s is of no open round; the next start removes it", path);
+                             "S9: %s belongs to no open round; the next start removes it", path);
     } else if (size > end) {
         fedserver_check_note(c->checker, FEDSERVER_NOTED,
                              "S9: %s has %" PRIu64 " bytes that were never acknowledged; the next "

@@ -1,4 +1,5 @@
-/* Clipping: no update is longer than a norm (McMahan et al. 2018, algorithm 1). */
+/* The addition clip: it shortens an update whose norm is larger than the limit (McMahan et al.
+ * 2018, algorithm 1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* FedAvgM, Hsu et al. 2019 (Measuring the Effects of Non-Identical Data Distribution for Federated
- * Visual Classification): v = m v + u, w += v. Departs: a rate, as in Reddi et al. 2021: w += lr v.
- */
+ * Visual Classification): v = m v + u, w += v. Departs: adds a learning rate, as in Reddi et al.
+ * 2021: w += lr v. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/strategy.h"
 

@@ -1,5 +1,5 @@
-/* FedYogi, Reddi et al. 2021, algorithm 2: v nears u^2 by a fraction of u^2, not of the
- * distance. See adaptive.h. */
+/* FedYogi, Reddi et al. 2021, algorithm 2: v moves toward u^2 by a fraction of u^2, not by a
+ * fraction of the distance. See adaptive.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/adaptive.h"
 #include "fedserver/strategies/strategy.h"

@@ -11,7 +11,7 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
     return fedserver_krum_mean(rows, (size_t)param[F], 1, u, err);
 }
 
-/* The paper demands 2f + 2 < n. */
+/* The paper demands 2f + 2 < n, where n is the number of updates. */
 static uint32_t least(const double *param) {
     return 2 * (uint32_t)param[F] + 3;
 }

@@ -1,6 +1,6 @@
-/* Multi-Krum, Blanchard et al. 2017 (Machine Learning with Adversaries: Byzantine Tolerant Gradient
- * Descent): the mean of the m updates that are best by Krum's score. Departs: m=0 follows the
- * round's size n, m = n - f - 2, as many as a score has neighbours. */
+/* Multi-Krum, Blanchard et al. 2017 (Machine Learning with Adversaries: Byzantine Tolerant
+ * Gradient Descent): the mean of the m updates that are best by Krum's score. Departs: with m=0, m
+ * is n - f - 2 in a round of n updates, which is the number of neighbours in a score. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/robust.h"
 #include "fedserver/strategies/strategy.h"
@@ -14,7 +14,8 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
     return fedserver_krum_mean(rows, f, m != 0 && m < rows->count ? m : neighbours, u, err);
 }
 
-/* The paper demands 2f + 2 < n. And m updates must exist without a hostile one among them. */
+/* The paper demands 2f + 2 < n, where n is the number of updates. Also, n - f must be at least m,
+ * so that the mean can be free of hostile updates. */
 static uint32_t least(const double *param) {
     uint32_t f = (uint32_t)param[F], m = (uint32_t)param[M];
     return m > f + 3 ? m + f : 2 * f + 3;

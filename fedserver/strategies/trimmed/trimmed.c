@@ -8,9 +8,10 @@
 
 enum { P };
 
-/* The cut is rounded up, so that a fraction above 0 always cuts; but at least one value is left.
- * In the paper, p times the number of updates is a whole number. The 1e-9 keeps the product whole
- * where 0.07 * 100 is 7.000000000000001. */
+/* The number of values cut at each end is rounded up, so that a fraction above 0 always cuts;
+ * but at least one value is left. In the paper, p times the number of updates is a whole number.
+ * Subtracting 1e-9 keeps such a product whole: 0.07 * 100 is 7.000000000000001 in floating
+ * point. */
 static fed_status combine(const double *param, const fedserver_rows *rows, float *u,
                           fed_error *err) {
     size_t cut = (size_t)ceil(param[P] * (double)rows->count - 1e-9);

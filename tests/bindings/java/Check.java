@@ -41,7 +41,8 @@ final class Check {
         throw new AssertionError("nothing was thrown; wanted " + kind.getName() + ": " + words);
     }
 
-    /** Run the codes side by side, and wait; throws what the first to fail has thrown. */
+    /** Run the codes side by side, and wait. If some fail, throws an Exception whose cause is the
+     * first one's. */
     static void sideBySide(Code... codes) throws Exception {
         List<Thread> threads = new ArrayList<>();
         List<Throwable> thrown = new ArrayList<>();
@@ -66,7 +67,7 @@ final class Check {
         }
     }
 
-    /** What a program of the build prints; it must succeed. */
+    /** Run a program of the build, which must succeed, and return what it prints. */
     static String command(String program, String... words) throws Exception {
         List<String> line = new ArrayList<>(Arrays.asList(BIN + "/" + program));
         line.addAll(Arrays.asList(words));
@@ -77,7 +78,7 @@ final class Check {
             that(status == 0, String.join(" ", line) + ": " + text);
             return text;
         } finally {
-            that(said.delete(), "a file is gone");
+            that(said.delete(), "the temporary file can't be deleted");
         }
     }
 

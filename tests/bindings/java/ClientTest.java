@@ -19,7 +19,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 final class ClientTest {
-    /** Adds to each value of layer.weight and layer.bias. */
+    /** A trainer that adds to each value of layer.weight and of layer.bias. */
     static Trainer adder(float weight, float bias) {
         return (model, round) -> {
             add(model.values("layer.weight"), weight);
@@ -64,7 +64,7 @@ final class ClientTest {
                 });
             }
             Check.equal(told.size(), 4);
-            Check.that(!told.get(0).equals(told.get(1)), "they take turns");
+            Check.that(!told.get(0).equals(told.get(1)), "the two tasks do not take turns");
             Check.equal(told.subList(0, 2), told.subList(2, 4));
         }
     }
@@ -78,18 +78,18 @@ final class ClientTest {
                 Check.equal(client.device().length(), 64);
                 client.run((model, round) -> {
                     Check.equal(model.names(), Arrays.asList("layer.weight", "layer.bias"));
-                    Check.that(Arrays.equals(model.shape("layer.weight"), new int[] {3, 4}), "the shape");
+                    Check.that(Arrays.equals(model.shape("layer.weight"), new int[] {3, 4}), "layer.weight has another shape");
                     Check.equal(model.values().remaining(), 17);
                     model.values("layer.bias").put(0, 8);
-                    Check.equal(model.values().get(12), 8f); // it is the same memory
+                    Check.equal(model.values().get(12), 8f); // values() and values(name) share their memory
                     Check.fails(IllegalArgumentException.class, "layer.bias", () -> model.values("other"));
                     Check.equal(round.number() + " " + round.version() + " " + round.localSteps() + " " + round.batch(), "1 0 7 3");
                     Check.equal(round.learningRate(), 0.25f);
                     Check.equal(round.app(), "{\"k\":[1,2]}");
                     Check.equal(round.model(), Coordinator.MODEL);
                     Check.equal(round.optimizer(), "sgd");
-                    Check.that(round.leftMs() > 0 && round.leftMs() < Long.MAX_VALUE, "left: " + round.leftMs());
-                    Check.that(round.wanted(), "wanted: " + round.reason());
+                    Check.that(round.leftMs() > 0 && round.leftMs() < Long.MAX_VALUE, "round.leftMs is wrong: " + round.leftMs());
+                    Check.that(round.wanted(), "the round is not wanted: " + round.reason());
                     round.progress(7, 7);
                     return new TrainResult(1, 0);
                 });
@@ -106,7 +106,7 @@ final class ClientTest {
                 Event event = client.step((model, round) -> {
                     Check.equal(round.number(), 0);
                     Check.equal(round.leftMs(), Long.MAX_VALUE);
-                    model.values("layer.weight").put(0, 5); // its own copy
+                    model.values("layer.weight").put(0, 5); // an evaluator's model is its own copy
                     return new TrainResult(10, 0.5f, 4);
                 });
                 Check.equal(event.outcome, Event.Outcome.EVALUATED);
@@ -122,7 +122,7 @@ final class ClientTest {
         try (Coordinator home = new Coordinator()) {
             ca = new String(Files.readAllBytes(home.ca().toPath()), StandardCharsets.UTF_8);
             try (Client client = new Client.Builder(home.url(), ca, home.state(name)).token(home.token()).name(name).open()) {
-                Check.that(client.enrolled() && home.state(name).isDirectory(), "enrolled");
+                Check.that(client.enrolled() && home.state(name).isDirectory(), "the client has not enrolled, or has no state folder");
             }
             Check.says(Check.command("fedserver", "devices", "--dir", home.home), name);
         }
@@ -160,7 +160,8 @@ final class ClientTest {
         }
     }
 
-    /** What is kept after the callback throws, or is stale; it crashes nothing and changes no later round. */
+    /** A model, round or buffer that is kept after its callback throws, or has old values. It
+     * crashes nothing, and changes no later round. */
     public void nothing_of_a_callback_is_of_use_after_it() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 5, \"cohort\": 1");
@@ -203,7 +204,7 @@ final class ClientTest {
             for (Round round : rounds) {
                 Check.fails(IllegalStateException.class, "has returned", round::wanted);
                 Check.fails(IllegalStateException.class, "has returned", round::leftMs);
-                Check.equal(round.model(), Coordinator.MODEL); // what the task said stays
+                Check.equal(round.model(), Coordinator.MODEL); // texts of the task can still be read
             }
         }
     }

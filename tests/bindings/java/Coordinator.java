@@ -31,7 +31,7 @@ final class Coordinator implements AutoCloseable {
                 .redirectError(new File(folder, "log")).start();
         String line = new BufferedReader(new InputStreamReader(server.getInputStream(), StandardCharsets.UTF_8)).readLine();
         Matcher ports = Pattern.compile(":(\\d+).*:(\\d+)").matcher(String.valueOf(line));
-        Check.that(ports.find(), "the coordinator did not say its ports: " + line);
+        Check.that(ports.find(), "the coordinator's first line does not name its ports: " + line);
         front = ports.group(1);
         devices = ports.group(2);
     }
@@ -81,7 +81,7 @@ final class Coordinator implements AutoCloseable {
         return new Client.Builder(url(), ca(), state(name)).token(token());
     }
 
-    /** The model's values now, from a file of safetensors. */
+    /** Export the model as it is now into a file of safetensors, and return its values. */
     float[] model() throws Exception {
         File file = new File(folder, "last.safetensors");
         Check.command("fedserver", "export", "--dir", home, file.getPath());

@@ -1,4 +1,4 @@
-// What callbacks throw comes out of the client as it was; what the library can't do is a sentence.
+// The client throws, unchanged, what its callbacks have thrown. What the library refuses becomes an exception with a sentence.
 // SPDX-License-Identifier: Apache-2.0
 import fed.Client;
 import fed.Decline;
@@ -21,11 +21,11 @@ final class FailureTest {
                     ClientTest.add(model.values(), 100);
                     throw FailureTest.<RuntimeException>unchecked(each);
                 }));
-                Check.that(found == each, "it is another object");
+                Check.that(found == each, "the client threw another object");
             }
             Check.fails(NullPointerException.class, "returned null", () -> client.run((model, round) -> null));
             Check.fails(FedException.class, "samples", () -> client.run((model, round) -> new TrainResult(1, Float.NaN)));
-            client.run(ClientTest.adder(1, 2)); // and then it trains
+            client.run(ClientTest.adder(1, 2)); // after all these failures the device still trains
             home.isModel(1, 2);
         }
     }

@@ -9,12 +9,12 @@ import java.util.regex.Pattern;
 
 final class GrowthTest {
     private static final int TIMES = 1000;
-    private static final long LIMIT_KIB = 4096; // 4 KiB a client would be as much
+    private static final long LIMIT_KIB = 4096; // as much as a leak of 4 KiB a client
 
     public void a_thousand_clients_leave_nothing() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.device("d").open().close();
-            openAndClose(home, TIMES / 2); // the Java machine and malloc have what they want
+            openAndClose(home, TIMES / 2); // let the Java machine and malloc take the memory that they need
             long before = residentKib(), files = openFiles();
             openAndClose(home, TIMES);
             long grown = residentKib() - before;

@@ -20,7 +20,7 @@ final class KilledTest {
         }
     }
 
-    /** Run a device in a process of its own, and kill it where it says so. */
+    /** Run a device in a process of its own, and kill it when it has printed the line "where". */
     private static void play(Coordinator home, String where) throws Exception {
         String java = new File(System.getProperty("java.home"), "bin/java").getPath();
         Process device = new ProcessBuilder(java, "-Xcheck:jni", "-Djava.library.path=" + System.getProperty("java.library.path"), "-cp",
@@ -49,7 +49,8 @@ final class KilledTest {
         say("end", arguments[4]);
     }
 
-    /** Print where this device is; where it is to be killed, it waits for that. */
+    /** Print the place that this device has come to. At the place where it is to be killed, wait
+     * for that. */
     private static void say(String place, String where) {
         System.out.println(place);
         System.out.flush();

@@ -1,4 +1,4 @@
-// A client ends when another thread says so, wherever it is; and is of no use after its end.
+// Another thread can end a client, whatever the client is doing. A closed client refuses all calls.
 // SPDX-License-Identifier: Apache-2.0
 import fed.Client;
 import fed.Event;
@@ -8,9 +8,9 @@ import java.util.concurrent.CountDownLatch;
 
 final class StopTest {
     public void a_step_that_waits_ends() throws Exception {
-        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // there is no task
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // no task: the step waits for one
             Check.sideBySide(() -> client.run(ClientTest.adder(1, 1)), () -> {
-                Thread.sleep(200); // the coordinator holds the answer by now, most likely; any time will do
+                Thread.sleep(200); // by now the coordinator most likely holds the answer back; the test passes at any time
                 client.stop();
             });
             FedException stopped = Check.fails(FedException.class, "told to stop", () -> client.step(ClientTest.adder(1, 1)));
@@ -69,7 +69,7 @@ final class StopTest {
                 running.await();
                 client.close();
             });
-            home.device("d").open().close(); // the folder is free
+            home.device("d").open().close(); // the closed client has freed the folder
         }
     }
 

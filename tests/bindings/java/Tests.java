@@ -1,4 +1,4 @@
-// Runs the tests: each public method of a class of tests is one. Exit status 1: one has failed.
+// Runs the tests: each public method of these classes is a test. Exit status 1: a test has failed.
 // SPDX-License-Identifier: Apache-2.0
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;

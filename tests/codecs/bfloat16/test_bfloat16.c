@@ -1,4 +1,4 @@
-/* bfloat16: rounding to the upper half of a float32, and both ends of the range. */
+/* bfloat16: rounding to the upper half of a float32's bits, and both ends of the range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* dgc: which values it sends, its bytes by hand, and the messages that it refuses. */
+/* dgc: which values it sends, its bytes worked out by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -29,7 +29,8 @@ FED_TEST(values_arrive_to_the_bit_at_their_places) {
         before[i] = x[i] = (float)((int)(i * 7919 % 601) - 300) * 1e-3f;
     }
     size_t len =
-        codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst); /* more than a block */
+        codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst); /* more than one block
+                                                                             of positions */
     assert_fed_ok(decode(dst, len, y, 600));
     size_t sent = 0;
     for (size_t i = 0; i < 600; i++) {
@@ -44,7 +45,7 @@ FED_TEST(narrow_values_follow_their_name) {
     float again[20];
     uint8_t dst[64];
     memcpy(again, x, sizeof x);
-    /* as above, with values that bfloat16 holds */
+    /* the same values, in bfloat16 */
     assert_int_equal(codec_case_encode("dgc:p=0.1,values=bfloat16", x, 20, dst, sizeof dst), 9);
     assert_memory_equal(dst, "\x02\x61\x03\x80\x40\x01\xc0\x2b\x7f", 9);
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[17] == 0.0f);
@@ -58,22 +59,28 @@ FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\xbf\x7f", 7, y, 1));
     assert_true(y[0] == -1.0f);
-    assert_refuses(DGC, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one value */
+    assert_refuses(DGC, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two positions, but
+                                                                               the tensor has one
+                                                                               value */
     assert_refuses(DGC, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);                 /* infinity */
     assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);                 /* NaN */
-    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1);                 /* no such code */
+    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1);                 /* an unknown code of
+                                                                               positions */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);                 /* position 1 of 1 */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1); /* cut within the value */
     assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",
-                   1);                  /* a count past all memory */
-    assert_refuses(DGC, "\x00\x00", 1); /* more than "nothing" */
+                   1);                  /* a count larger than memory */
+    assert_refuses(DGC, "\x00\x00", 1); /* bytes after an empty message */
     assert_accepts(DGC, "\x01\x61\x00\x80\x3f\x7f", 1);
     assert_refuses(DGC, "\x01\x61\x00\x00\x00\x7f", 1);         /* a value of 0 */
-    assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* two names */
-    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 has none */
-    assert_refuses(DGC, "\x01\x63\x00\x80\x3f\x7f", 1);         /* no such form */
+    assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* the form of values is named
+                                                                   twice */
+    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 is named, which has no
+                                                                   name in messages */
+    assert_refuses(DGC, "\x01\x63\x00\x80\x3f\x7f", 1);         /* an unknown form of values */
     assert_accepts(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x7f\x7f", 1);
-    assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* no level of 127 */
+    assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* int8 without a value of
+                                                                       level 127 */
     assert_refuses(DGC, "\x01\x62", 1);                             /* cut after the name */
 }

@@ -1,4 +1,5 @@
-/* eden: the error and the mean of what arrives, its widths, and the messages that it refuses. */
+/* eden: the error and the mean of the values that arrive, its numbers of bits, and the messages
+ * that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,7 +11,7 @@
 
 enum { EDEN = 18, MANY = 1 << 16 };
 
-/* Two rotations with their signs are the identity times the number of values. */
+/* A rotation with its signs, applied twice, is the identity times the number of values. */
 FED_TEST(a_rotation_is_its_own_inverse) {
     for (size_t n = EDEN_LANES; n <= 1024; n *= 2) {
         float v[1024];
@@ -27,7 +28,8 @@ FED_TEST(a_rotation_is_its_own_inverse) {
     }
 }
 
-/* Half of the signs are minus, and those of a later start are those of the same values. */
+/* Half of the signs are minus. Signs that are made from a later place on are those of the same
+ * values. */
 FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;
@@ -41,14 +43,15 @@ FED_TEST(signs_belong_to_places) {
     for (size_t i = 0; i < N; i++) {
         minus += all[i] < 0.0f;
     }
-    assert_true(minus > 496.0f - 80.0f && minus < 496.0f + 80.0f); /* five deviations */
+    assert_true(minus > 496.0f - 80.0f && minus < 496.0f + 80.0f); /* within five standard
+                                                                      deviations */
 }
 
 static double square(float v) {
     return (double)v * (double)v;
 }
 
-/* The error of one message, relative to the values' 2-norm, squared. */
+/* The squared 2-norm of one message's error, relative to that of the values. */
 static double error_of(const char *spec) {
     static float x[MANY], y[MANY];
     static uint8_t message[MANY];
@@ -56,7 +59,7 @@ static double error_of(const char *spec) {
     fed_rng_init(&rng, 1, 0, 0);
     for (size_t i = 0; i < MANY; i++) {
         float u = fed_rng_float(&rng) - 0.5f;
-        x[i] = y[i] = u * u * u; /* many small ones, few large ones */
+        x[i] = y[i] = u * u * u; /* many small values, few large ones */
     }
     size_t len = codec_case_encode(spec, y, MANY, message, sizeof message);
     assert_fed_ok(fedcodec_decode(fedcodec_by_id(EDEN), message, len, y, MANY));
@@ -68,7 +71,7 @@ static double error_of(const char *spec) {
     return error / whole;
 }
 
-/* What the papers say: 1 / (1 - D) - 1 for the distortion D of a normal distribution. */
+/* The papers' error is 1 / (1 - D) - 1, with D the distortion for a normal distribution. */
 FED_TEST(the_error_is_what_the_papers_say) {
     static const double distortion[4] = {0.3634, 0.1175, 0.03454, 0.009497};
     static const char *const specs[4] = {"eden", "eden:bits=2", "eden:bits=3", "eden:bits=4"};
@@ -78,7 +81,7 @@ FED_TEST(the_error_is_what_the_papers_say) {
     }
 }
 
-/* Over many draws the mean of what arrives is the value: the error falls with their number. */
+/* The mean of many draws comes near to the value: the error falls with their number. */
 FED_TEST(the_mean_of_what_arrives_is_the_value) {
     enum { N = 60, TIMES = 4000 };
     float x[N];
@@ -98,7 +101,8 @@ FED_TEST(the_mean_of_what_arrives_is_the_value) {
     for (size_t i = 0; i < N; i++) {
         error += (mean[i] - (double)x[i]) * (mean[i] - (double)x[i]);
     }
-    assert_true(error / whole < 0.002); /* one message alone: 0.57; the mean of 4,000: 0.00014 */
+    assert_true(error / whole < 0.002); /* one message alone has 0.57, the mean of 4,000 messages
+                                           0.00014 */
 }
 
 FED_TEST(a_value_alone_arrives_as_it_is) {
@@ -113,20 +117,27 @@ FED_TEST(a_value_alone_arrives_as_it_is) {
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8);
-    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9); /* 16 codes */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9); /* 9 values need 16
+                                                                                codes */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5\x00", 8);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1);
-    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* bits */
+    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* bits per value out of
+                                                                            range */
     assert_refuses(EDEN, "\x05\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\x01\x02\x03\x04\x05", 1);
-    assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1); /* the shift */
+    assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1); /* the number of
+                                                                                values in a block
+                                                                                out of range */
     assert_refuses(EDEN, "\x01\x0b\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\xbf\xa5", 1); /* a negative scale */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\xc0\x7f\xa5", 1); /* NaN */
-    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x40\x00\xa5", 1); /* a denormal */
-    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* 2^112 */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x40\x00\xa5", 1); /* a denormal scale */
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* the largest scale,
+                                                                                2^112 */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x01\x00\x80\x77\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x00", 1);
-    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x01", 1); /* a code of nothing */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x01", 1); /* a code other than
+                                                                                0 with a scale of
+                                                                                0 */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x80\x00", 1); /* -0 */
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04", 0);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03", 0);

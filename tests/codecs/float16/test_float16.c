@@ -1,4 +1,4 @@
-/* float16: every half there is, rounding, and both ends of the range. */
+/* float16: every value of 16 bits, rounding, and both ends of the range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,8 +12,8 @@ FED_TEST(bytes_are_halves) {
     assert_codec_message("float16", x, x, 4, "\x00\x3c\x00\xc0\xff\x7b\x00\x80", 8);
 }
 
-/* A half goes in, the same half comes out and nothing is left; so decode and encode agree on all.
- */
+/* Encoding the value of a half gives the same half and a residual of 0. So decode and encode agree
+ * on all halves. */
 FED_TEST(every_half_comes_back) {
     fedcodec codec;
     size_t len = 0;

@@ -1,4 +1,4 @@
-/* float32: exact to the bit, and finite. */
+/* The codec float32: values arrive to the bit, and must be finite. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

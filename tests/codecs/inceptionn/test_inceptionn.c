@@ -1,4 +1,4 @@
-/* inceptionn: classes at their boundaries, against the paper's algorithms bit by bit. */
+/* inceptionn: classes at their boundaries, compared bit by bit with the paper's algorithms. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -35,7 +35,7 @@ static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
     return len;
 }
 
-/* What one value becomes. */
+/* The value that arrives for x. */
 static float through(unsigned e, float x) {
     uint8_t dst[5];
     float y = 42.0f;
@@ -59,7 +59,7 @@ static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
     free(message);
 }
 
-/* Each exponent, with mantissas at both ends and between, of both signs. */
+/* All exponents, with mantissas at both ends and between, of both signs. */
 FED_TEST(every_exponent_is_coded_as_in_the_paper) {
     static const uint32_t mantissas[] = {0, 1, 0xff, 0x100, 0x3fffff, 0x400000, 0x5a5a5a, 0x7fffff};
     static float x[MOST];
@@ -82,7 +82,8 @@ FED_TEST(random_bits_of_every_length_are_coded_as_in_the_paper) {
     for (unsigned e = 1; e <= 15; e++) {
         for (size_t n = 0; n <= 200; n++) {
             for (size_t i = 0; i < n; i++) {
-                /* Half of them within 2^-20 to 2^2, the others anywhere but at infinity. */
+                /* Half of the values are within 2^-20 to 2^2, the others have any exponent but
+                 * infinity's. */
                 uint32_t exponent = fed_rng_below(&rng, 2) ? 107 + fed_rng_below(&rng, 22)
                                                            : fed_rng_below(&rng, 255);
                 x[i] = from_bits(fed_rng_below(&rng, 2) << 31 | exponent << 23 |
@@ -94,7 +95,8 @@ FED_TEST(random_bits_of_every_length_are_coded_as_in_the_paper) {
 }
 
 FED_TEST(tags_stand_before_all_payloads) {
-    /* e = 10: 32 bits from 1 on, 16 from 2^-5, 8 from 2^-10, else none. */
+    /* With e = 10, values take 32 bits from 1 on, 16 bits from 2^-5 on, 8 bits from 2^-10 on, and
+     * below that none. */
     const float x[5] = {-1.0f, 0.5f, -0.015625f, 0.0f, 0.03125f};
     uint8_t dst[22];
     assert_int_equal(encode(10, x, 5, dst), 2 + 4 + 2 + 1 + 0 + 2);
@@ -102,8 +104,8 @@ FED_TEST(tags_stand_before_all_payloads) {
 }
 
 FED_TEST(bits_past_the_class_are_cut_off) {
-    assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f); /* 15 bits */
-    assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);  /* 7 bits after the point */
+    assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f); /* 15 bits are kept */
+    assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);  /* 7 bits after the point are kept */
     assert_true(through(10, 1.2345678f) == 1.2345678f);
 }
 
@@ -133,7 +135,7 @@ FED_TEST(the_sixteen_bit_class_begins_half_way_rounded_up) {
     }
 }
 
-/* Messages of one value that have the right length. */
+/* Check that a message of the right length is refused, and y is untouched. */
 static void assert_refused(const char *message, size_t len, size_t n) {
     float y[4] = {42.0f};
     assert_fed_status(fedcodec_decode(fedcodec_by_id(13), (const uint8_t *)message, len, y, n),
@@ -142,22 +144,22 @@ static void assert_refused(const char *message, size_t len, size_t n) {
 }
 
 FED_TEST(a_value_in_another_class_than_its_own_is_refused) {
-    assert_refused("\x03\xff\xff\x7f\x3f", 5, 1); /* just under 1, in 32 bits */
+    assert_refused("\x03\xff\xff\x7f\x3f", 5, 1); /* just below 1, but in 32 bits */
     assert_refused("\x03\x00\x00\x00\x80", 5, 1); /* -0 */
     assert_refused("\x03\x00\x00\x80\x7f", 5, 1); /* infinity */
     assert_refused("\x03\x00\x00\xc0\xff", 5, 1); /* NaN */
-    assert_refused("\x02\xff\x00", 3, 1);         /* under 2^-7, in 16 bits: e would be 16 */
+    assert_refused("\x02\xff\x00", 3, 1);         /* below 2^-7, but in 16 bits: e would be 16 */
     assert_refused("\x02\x00\x80", 3, 1);
 }
 
 FED_TEST(values_that_no_one_e_explains_are_refused) {
     float y[2];
     const fedcodec_vtable *codec = fedcodec_by_id(13);
-    assert_refused("\x05\x40\x00", 3, 2);     /* in 8 bits: 1/2 is for e = 1, 0 for e >= 8 */
-    assert_refused("\x06\x00\x40\x40", 4, 2); /* 1/2 in 16 bits and in 8 */
+    assert_refused("\x05\x40\x00", 3, 2);     /* both in 8 bits: 1/2 needs e = 1, 0 needs e >= 8 */
+    assert_refused("\x06\x00\x40\x40", 4, 2); /* 1/2 in 16 bits, and 1/2 in 8 bits */
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x05\x40\x40", 3, y, 2));
     assert_true(y[0] == 0.5f && y[1] == 0.5f);
-    /* 2^-7 in 16 bits is e >= 14, 2^-8 in 8 bits e >= 8 */
+    /* 2^-7 in 16 bits needs e >= 14, 2^-8 in 8 bits needs e >= 8 */
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x06\x00\x01\x80", 4, y, 2));
 }
 
@@ -179,13 +181,13 @@ FED_TEST(only_whole_exponents_from_1_to_15) {
     assert_fed_status(fedcodec_parse("inceptionn:e=2.5", &codec, NULL), FED_EINVAL);
 }
 
-/* On each unit of vector instructions: k = 0 on, until NULL. */
+/* The codec for the k-th unit of vector instructions, from k = 0; NULL past the last. */
 static const fedcodec_vtable *on_unit(size_t k) {
     const fedcodec_unit *unit = fedcodec_unit_at(k);
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn];
 }
 
-/* What each unit's check says of a message in memory of just its length; they must agree. */
+/* Does the check accept a message, in memory of exactly its length? All units must agree. */
 static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_abs) {
     uint8_t *copy = malloc(len + (len == 0));
     assert_non_null(copy);
@@ -202,13 +204,13 @@ static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_ab
 
 enum { N = 150, N_TAGS = (N + 3) / 4 };
 
-/* N equal words, but for the one at i. */
+/* Check a message of N equal values, except for another one at i. */
 static bool accepted_with(uint8_t tag, const char *word, size_t i, const char *other) {
     uint8_t message[N_TAGS + 4 * N];
     size_t bytes = tag == 3 ? 4 : tag;
     float max_abs;
     memset(message, tag * 0x55, N_TAGS);
-    message[N_TAGS - 1] &= 0x0f; /* of two values */
+    message[N_TAGS - 1] &= 0x0f; /* clear the tags behind the last two values */
     for (size_t k = 0; k < N; k++) {
         memcpy(message + N_TAGS + bytes * k, k == i ? other : word, bytes);
     }
@@ -221,7 +223,7 @@ FED_TEST(one_word_in_the_wrong_class_is_found_anywhere) {
         assert_false(accepted_with(1, "\x40", i, "\x00"));
         assert_false(accepted_with(1, "\x40", i, "\x82"));
         assert_true(accepted_with(1, "\x08", i, "\x01"));  /* e = 7 */
-        assert_false(accepted_with(1, "\x08", i, "\x20")); /* 1/4 is for e <= 3 */
+        assert_false(accepted_with(1, "\x08", i, "\x20")); /* 1/4 in 8 bits needs e <= 3 */
         assert_true(accepted_with(2, "\x00\x40", i, "\x00\x81"));
         assert_false(accepted_with(2, "\x00\x40", i, "\xff\x80"));
         assert_false(accepted_with(2, "\x00\x40", i, "\x00\x00"));
@@ -262,7 +264,8 @@ FED_TEST(tags_that_call_for_more_than_there_is_are_refused) {
     }
 }
 
-/* All values of one class, or one class before another: the payload ends long before the tags. */
+/* All values are of one class, or one class follows another, so the payload ends long before the
+ * tags. */
 FED_TEST(blocks_of_nothing_come_back) {
     enum { MANY = 3000 };
     static const float kinds[] = {0.0f, 0x1p-6f, -0.5f, 3.0f};

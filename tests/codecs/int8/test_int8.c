@@ -21,7 +21,7 @@ FED_TEST(half_a_level_goes_to_the_even_one_and_stays_owed) {
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-/* In one binade, all maxima behave as all others do elsewhere. */
+/* Rounding depends only on a maximum's mantissa, so the maxima between 1 and 2 stand for all. */
 FED_TEST(the_largest_value_always_has_the_last_level) {
     for (uint32_t step = 0; step < 1u << 23; step += 97) {
         float x = 1.0f + (float)step * 0x1p-23f;
@@ -51,19 +51,19 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(6, "\x00\x00\x80\x3f\x7f", 1);
     assert_accepts(6, "\x00\x00\x80\x3f\x81", 1);
     assert_refuses(6, "\x00\x00\x80\x3f\x80", 1);     /* -128 */
-    assert_refuses(6, "\x00\x00\x80\x3f\x80\x7f", 2); /* the same beside a valid one */
-    assert_refuses(6, "\x00\x00\x80\x3f\x7e", 1);     /* nothing at the last level */
-    assert_refuses(6, "\x00\x00\x80\x3f", 0);         /* a scale of no values */
+    assert_refuses(6, "\x00\x00\x80\x3f\x80\x7f", 2); /* -128 beside a valid level */
+    assert_refuses(6, "\x00\x00\x80\x3f\x7e", 1);     /* no value has level 127 */
+    assert_refuses(6, "\x00\x00\x80\x3f", 0);         /* a scale, but no values */
     assert_refuses(6, "\x00\x00\x80\x3f\x7f\x00", 1); /* a trailing byte */
     assert_refuses(6, "\x00\x00\x80\xbf\x7f", 1);     /* a negative scale */
     assert_refuses(6, "\x00\x00\x80\x7f\x7f", 1);     /* infinity */
     assert_refuses(6, "\x00\x00\xc0\x7f\x7f", 1);     /* NaN */
-    assert_refuses(6, "\x04\x02\x01\x7c\x7f", 1);     /* 127 times this is infinite */
-    assert_accepts(6, "\x03\x02\x01\x7c\x7f", 1);     /* the largest scale */
+    assert_refuses(6, "\x04\x02\x01\x7c\x7f", 1);     /* 127 times this scale is infinite */
+    assert_accepts(6, "\x03\x02\x01\x7c\x7f", 1);     /* the largest scale that is allowed */
     assert_refuses(6, "\xff\xff\x7f\x00\x7f", 1);     /* a denormal scale */
     assert_accepts(6, "\x00\x00\x00\x00", 1);
     assert_refuses(6, "\x00\x00\x00\x80", 1);     /* -0 */
-    assert_refuses(6, "\x00\x00\x00\x00\x00", 1); /* a level of nothing */
+    assert_refuses(6, "\x00\x00\x00\x00\x00", 1); /* a scale of 0, followed by a level */
     assert_refuses(6, "\x00\x00\x80", 1);
     assert_refuses(6, "", 0);
 }

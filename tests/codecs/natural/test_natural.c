@@ -1,4 +1,5 @@
-/* natural: the mean of what it sends, its powers, and the messages that it refuses. */
+/* natural: the mean of the values that arrive, its powers of two, and the messages that it
+ * refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -20,8 +21,8 @@ FED_TEST(powers_of_two_arrive_as_they_are) {
     }
 }
 
-/* The mean of what arrives for x[1] of {1, x} over many tensors that differ elsewhere. Returns its
- * deviation from x in standard deviations, if the powers beside x are low and high. */
+/* Send {1, x} in many tensors that differ in a third value. Returns how far the mean of the
+ * arriving x is from x, in standard deviations, if x lies between the powers low and high. */
 static double deviation(const char *spec, float x, double low, double high) {
     double sum = 0.0, p = (fabs((double)x) - low) / (high - low);
     for (int i = 0; i < COUNT; i++) {
@@ -62,7 +63,7 @@ FED_TEST(denormals_become_zero_or_the_least_power) {
         assert_true(c.decoded[i] == 0.0f || c.decoded[i] == FLT_MIN);
         sent += c.decoded[i] > 0.0f;
     }
-    assert_in_range(sent, 15, 45); /* 30, and a standard deviation of 4 */
+    assert_in_range(sent, 15, 45); /* the mean is 30, the standard deviation 4 */
 }
 
 FED_TEST(the_seed_chooses_the_powers) {
@@ -80,22 +81,24 @@ FED_TEST(the_seed_chooses_the_powers) {
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(NATURAL, "\x04\x09\x7f\x70", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x90", 1);
-    assert_accepts(NATURAL, "\x04\x09\x7f\x60", 1);     /* the power below the highest */
-    assert_refuses(NATURAL, "\x04\x09\x7f\x50", 1);     /* no value is near the highest */
+    assert_accepts(NATURAL, "\x04\x09\x7f\x60", 1);     /* the power below the highest one */
+    assert_refuses(NATURAL, "\x04\x09\x7f\x50", 1);     /* no value has the highest power or the
+                                                           one below */
     assert_refuses(NATURAL, "\x04\x09\x7f\x80", 1);     /* -8 */
-    assert_refuses(NATURAL, "\x04\x09\x7f\x71", 1);     /* padding */
+    assert_refuses(NATURAL, "\x04\x09\x7f\x71", 1);     /* a one in the padding */
     assert_refuses(NATURAL, "\x04\x09\x7f\x70\x00", 1); /* a trailing byte */
     assert_refuses(NATURAL, "\x04\x09\x7f", 1);
-    assert_refuses(NATURAL, "\x01\x09\x7f\x80", 1); /* bits */
+    assert_refuses(NATURAL, "\x01\x09\x7f\x80", 1); /* bits per level out of range */
     assert_refuses(NATURAL, "\x09\x09\x7f\x7f\x80", 1);
-    assert_refuses(NATURAL, "\x04\x05\x7f\x70", 1); /* the shift */
+    assert_refuses(NATURAL, "\x04\x05\x7f\x70", 1); /* the size of a bucket out of range */
     assert_refuses(NATURAL, "\x04\x0e\x7f\x70", 1);
     assert_refuses(NATURAL, "\x04\x09\xff\x70", 1); /* infinity */
     assert_accepts(NATURAL, "\x04\x09\xfe\x70", 1);
     assert_accepts(NATURAL, "\x04\x09\x01\x10", 1);
     assert_refuses(NATURAL, "\x04\x09\x01\x20", 1); /* a level over the highest */
     assert_accepts(NATURAL, "\x04\x09\x00\x00", 1);
-    assert_refuses(NATURAL, "\x04\x09\x00\x10", 1); /* a level of nothing */
+    assert_refuses(NATURAL, "\x04\x09\x00\x10", 1); /* a level other than 0 with a highest power
+                                                       of 0 */
     assert_accepts(NATURAL, "\x04\x09", 0);
     assert_refuses(NATURAL, "\x04", 0);
 }

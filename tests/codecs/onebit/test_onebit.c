@@ -42,12 +42,15 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(8, UP DOWN "\x60", 2);                 /* a one in the padding */
     assert_refuses(8, UP DOWN "\x40\x00", 2);             /* a trailing byte */
     assert_refuses(8, UP DOWN, 2);                        /* no signs */
-    assert_refuses(8, UP DOWN "\x00", 2);                 /* a mean of no negative values */
-    assert_refuses(8, UP DOWN "\xc0", 2);                 /* a mean of no others */
-    assert_accepts(8, NONE DOWN "\x40", 2);               /* of zeros */
+    assert_refuses(8, UP DOWN "\x00", 2);                 /* a mean of negative values, of which
+                                                             there are none */
+    assert_refuses(8, UP DOWN "\xc0", 2);                 /* a mean of other values, of which
+                                                             there are none */
+    assert_accepts(8, NONE DOWN "\x40", 2);               /* the first mean is 0, of zeros */
     assert_refuses(8, UP NONE "\x40", 2);                 /* negative values of mean 0 */
     assert_refuses(8, UP UP "\x40", 2);                   /* negative values of positive mean */
-    assert_refuses(8, DOWN DOWN "\x40", 2);               /* the other way round */
+    assert_refuses(8, DOWN DOWN "\x40", 2);               /* a negative mean of values that are
+                                                             not negative */
     assert_refuses(8, "\x00\x00\x00\x80" DOWN "\x40", 2); /* -0 */
     assert_refuses(8, UP "\x00\x00\x00\x80\x00", 2);      /* -0 */
     assert_refuses(8, "\x00\x00\x80\x7f" DOWN "\x40", 2); /* infinity */

@@ -1,5 +1,5 @@
-/* powersgd: what a product can say, which tensors are sent as they are, and the messages that it
- * refuses. */
+/* powersgd: what a product of low rank can send, which tensors are sent as they are, and the
+ * messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -18,8 +18,8 @@ enum {
     AS_IT_IS = 255
 };
 
-/* A matrix that is the sum of `rank` products of a column and a row; entry k is 2^-k times as
- * large as the first one. */
+/* Fill x with a matrix that is the sum of `rank` products of a column and a row; product k is 2^-k
+ * times as large as the first one. */
 static void fill(float *x, unsigned rank, uint64_t seed) {
     fed_rng rng;
     fed_rng_init(&rng, seed, 0, 0);
@@ -46,7 +46,8 @@ static double norm(const float *x, size_t n) {
     return sqrt(sum);
 }
 
-/* Encode the matrix x into the message; residual = what is left. Returns the length. */
+/* Encode the matrix x into the message, and set residual to what is left out. Returns the length.
+ */
 static size_t encode(const char *params, const float *x, float *residual, uint8_t *message) {
     char spec[FEDCODEC_SPEC];
     snprintf(spec, sizeof spec, "powersgd:%s,rows=%d", params, ROWS);
@@ -74,7 +75,7 @@ FED_TEST(a_matrix_of_the_rank_arrives_whole) {
     }
 }
 
-/* The message says the rank of the matrix where that is less than the parameter. */
+/* If the matrix has a lower rank than the parameter, the message has that rank. */
 FED_TEST(columns_that_say_nothing_are_not_sent) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -84,8 +85,8 @@ FED_TEST(columns_that_say_nothing_are_not_sent) {
     assert_true(norm(residual, N) < 1e-5 * norm(x, N));
 }
 
-/* The best error of rank 2 is that of the singular values after the second one. A step more comes
- * nearer to it. */
+/* With rank 2, the least possible error is that of the singular values after the second one. More
+ * steps of iteration come nearer to it. */
 FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
     static float x[N];
     double one = 0.0, two = 0.0, four = 0.0;
@@ -99,7 +100,7 @@ FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
     assert_true(four > 0.2 && four < 0.3); /* singular values are near 1, 1/2, 1/4, ... */
 }
 
-/* P^T P is the identity, and Q is M^T P. So what is left is at right angles to P. */
+/* P^T P is the identity, and Q is M^T P. So the residual is orthogonal to each column of P. */
 FED_TEST(what_is_left_is_at_right_angles_to_p) {
     enum { RANK = 5 };
     static float x[N], residual[N];
@@ -107,7 +108,8 @@ FED_TEST(what_is_left_is_at_right_angles_to_p) {
     float p[RANK][ROWS];
     fill(x, 30, 4);
     (void)encode("rank=5", x, residual, message);
-    memcpy(p, message + 6, sizeof p); /* on a big-endian machine the decoder's test is enough */
+    memcpy(p, message + 6, sizeof p); /* P as on a little-endian machine; on others this check is
+                                         skipped */
     for (size_t k = 0; k < RANK && *(const uint8_t *)&(uint16_t){1} == 1; k++) {
         for (size_t j = 0; j <= k; j++) {
             double product = 0.0;
@@ -126,7 +128,7 @@ FED_TEST(what_is_left_is_at_right_angles_to_p) {
     }
 }
 
-/* Of a matrix of full rank all arrives in the end: each round draws another Q. */
+/* A matrix of full rank arrives completely over many rounds, since each round draws another Q. */
 FED_TEST(feedback_sends_the_rest) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -156,9 +158,12 @@ FED_TEST(without_a_shape_a_tensor_is_as_square_as_it_can_be) {
 FED_TEST(what_a_product_does_not_make_shorter_is_sent_as_it_is) {
     static float x[N];
     fill(x, 60, 7);
-    assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* a prime */
-    assert_int_equal(len_of("powersgd:rank=1,rows=400", x, 400), 1 + 4 * 400); /* a vector */
-    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400);   /* 7 is no divisor */
+    assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* 397 is a prime */
+    assert_int_equal(len_of("powersgd:rank=1,rows=400", x, 400), 1 + 4 * 400); /* 400 rows of 1: a
+                                                                                  vector */
+    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400);   /* 400 is no
+                                                                                  multiple of 7
+                                                                                  rows */
     assert_int_equal(len_of("powersgd:rank=9", x, 400), 6 + 9 * 4 * 40);
     assert_int_equal(len_of("powersgd:rank=10", x, 400), 1 + 4 * 400);
 }
@@ -173,7 +178,7 @@ FED_TEST(values_as_they_are_leave_nothing) {
     }
 }
 
-/* Of both only the byte for rank 0 is sent; of the matrix all stays. */
+/* Of both tensors only the byte for rank 0 is sent. The whole matrix stays in the residual. */
 FED_TEST(zeros_and_values_out_of_range_are_one_byte) {
     static const float zeros[7] = {0.0f, -0.0f};
     float matrix[36] = {0x1p90f, 1.0f};
@@ -219,23 +224,27 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(POWERSGD, "\xff" ROW, 1);
     assert_refuses(POWERSGD, "\xff" ROW, 2);
     assert_refuses(POWERSGD, "\xff", 0);
-    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* nothing but zeros */
+    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* values as they are, but
+                                                                        all 0 */
     assert_refuses(POWERSGD, "\xff\x00\x00\xc0\x7f", 1);             /* NaN */
     assert_accepts(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX, 9);     /* 3 rows of 3 */
-    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* not shorter */
+    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* the factors are not
+                                                                        shorter than the matrix */
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX ROW, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00", 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00", 9);
-    assert_refuses(POWERSGD, "\x01\x02\x03\x00\x00\x00" SIX, 9); /* the form */
-    assert_refuses(POWERSGD, "\x01\x00\x00\x00\x00\x00" SIX, 9); /* the rows */
+    assert_refuses(POWERSGD, "\x01\x02\x03\x00\x00\x00" SIX, 9); /* an unknown form of values */
+    assert_refuses(POWERSGD, "\x01\x00\x00\x00\x00\x00" SIX, 9); /* a wrong number of rows */
     assert_refuses(POWERSGD, "\x01\x00\x02\x00\x00\x00" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x01" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x01\x00\x00\x00" ROW, 0);
-    assert_refuses(POWERSGD, "\x21\x00\x03\x00\x00\x00" SIX, 9);         /* the rank */
-    assert_accepts(POWERSGD, "\x01\x01\x03\x00\x00\x00" ROW ROW ROW, 9); /* bfloat16 */
+    assert_refuses(POWERSGD, "\x21\x00\x03\x00\x00\x00" SIX, 9);         /* a rank above the
+                                                                            limit */
+    assert_accepts(POWERSGD, "\x01\x01\x03\x00\x00\x00" ROW ROW ROW, 9); /* the form bfloat16 */
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7f" ROW ROW ROW ROW ROW, 9);
     assert_refuses(POWERSGD,
-                   "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7e" ROW ROW /* 2^126 squared */
+                   "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7e" ROW ROW /* 2^126, whose square is
+                                                                         not finite */
                    "\x00\x00\x80\x7e" ROW ROW,
                    9);
 }

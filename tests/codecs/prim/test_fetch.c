@@ -1,4 +1,4 @@
-/* Clearing buffers: all of it, and nothing else. */
+/* Clearing buffers: all given values are cleared, and no others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,7 +6,7 @@
 
 enum { AROUND = 8 };
 
-/* The n values that begin `lead` values into the buffer. */
+/* Clear n values from place `lead` on, and check the values around them. */
 static void check_clear(float *buffer, size_t lead, size_t n) {
     for (size_t i = 0; i < n + 2 * AROUND; i++) {
         buffer[i] = 1.0f;

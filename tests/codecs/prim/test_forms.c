@@ -1,4 +1,5 @@
-/* Values of sparse codecs in each form: which are left out, what arrives, and what is refused. */
+/* The forms of values of sparse codecs: which values are left out, which arrive, and which bytes
+ * are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,7 +11,7 @@
 
 enum { N = 5 };
 
-/* Values at each other place of a residual, after those that would arrive as 0 are dropped. */
+/* Values at every other place of a residual, without those that would arrive as 0. */
 typedef struct sent {
     uint32_t index[N];
     float value[N], residual[2 * N];
@@ -51,7 +52,8 @@ FED_TEST(a_residual_keeps_what_does_not_arrive) {
 
 FED_TEST(what_would_arrive_as_0_is_left_out) {
     static const float x[N] = {254.0f, 1.0f, -1.001f, FLT_TRUE_MIN, -254.0f};
-    static const size_t left[FEDCODEC_FORM_COUNT] = {5, 4, 3}; /* half a level is 0 */
+    static const size_t left[FEDCODEC_FORM_COUNT] = {5, 4, 3}; /* in int8, half a level becomes
+                                                                  0 */
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
         sent s;
         send(form, x, &s);
@@ -61,7 +63,8 @@ FED_TEST(what_would_arrive_as_0_is_left_out) {
     }
 }
 
-/* 127 levels of a scale under FLT_MIN would be too coarse: nothing is sent. */
+/* For such small values the scale, 1/127 of the largest, would be a denormal and too coarse. So
+ * nothing is sent. */
 FED_TEST(int8_sends_no_denormals) {
     static const float x[N] = {1e-37f, -1e-38f, 1e-39f, 1e-40f, 1e-41f};
     sent s;
@@ -96,11 +99,11 @@ FED_TEST(what_no_put_writes_is_refused) {
 #define ONE "\x00\x00\x80\x3f"
     refuse(FEDCODEC_FORM_INT8, ONE "\x7f\x00", 2);            /* a level of 0 */
     refuse(FEDCODEC_FORM_INT8, ONE "\x7f\x80", 2);            /* -128 */
-    refuse(FEDCODEC_FORM_INT8, ONE "\x7e\x82", 2);            /* none of 127 */
+    refuse(FEDCODEC_FORM_INT8, ONE "\x7e\x82", 2);            /* no value has level 127 */
     refuse(FEDCODEC_FORM_INT8, "\x00\x00\x00\x00\x7f", 1);    /* a scale of 0 */
-    refuse(FEDCODEC_FORM_INT8, "\x00\x00\x80\xbf\x7f", 1);    /* a negative one */
-    refuse(FEDCODEC_FORM_INT8, "\x00\x00\x80\x7f\x7f", 1);    /* infinity */
-    refuse(FEDCODEC_FORM_INT8, "\xff\xff\x7f\x00\x7f", 1);    /* a denormal */
+    refuse(FEDCODEC_FORM_INT8, "\x00\x00\x80\xbf\x7f", 1);    /* a negative scale */
+    refuse(FEDCODEC_FORM_INT8, "\x00\x00\x80\x7f\x7f", 1);    /* an infinite scale */
+    refuse(FEDCODEC_FORM_INT8, "\xff\xff\x7f\x00\x7f", 1);    /* a denormal scale */
     refuse(FEDCODEC_FORM_FLOAT32, ONE "\x00\x00\x00\x00", 2); /* 0 */
 }
 

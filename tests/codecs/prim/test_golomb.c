@@ -1,4 +1,4 @@
-/* Golomb coding: its parameter, its bits, its limits, and how near it comes to the entropy. */
+/* Golomb coding: its parameter, its bits, its limits, and its size compared with the entropy. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -31,7 +31,7 @@ FED_TEST(bits_are_those_of_algorithm_3) {
     assert_int_equal(dst[1], 0xcf); /* 110 01, and three ones to fill the byte */
 }
 
-/* Ascending positions below n, and what they become and come back as. */
+/* Encode ascending positions below n, decode them, and compare. */
 static void assert_round_trip(const uint32_t *position, size_t k, size_t n, unsigned b) {
     size_t cap = fedcodec_golomb_bound(n, k, b), len = 0;
     uint8_t *dst = malloc(cap + 1);
@@ -70,7 +70,8 @@ FED_TEST(positions_up_to_the_largest_tensor) {
 }
 
 FED_TEST(a_position_past_the_end_is_refused_for_good) {
-    const uint8_t src[] = {0x50, 0x00}; /* b = 3: 0 101, position 5; then 0 000, position 6 */
+    const uint8_t src[] = {0x50, 0x00}; /* b = 3: the bits 0 101 are position 5, then 0 000 is
+                                           position 6 */
     fedcodec_golomb_reader r;
     fedcodec_golomb_start(&r, src, sizeof src, 7, 3);
     assert_int_equal(fedcodec_golomb_next(&r), 5);
@@ -95,7 +96,7 @@ FED_TEST(endless_ones_are_refused) {
     }
 }
 
-/* Bits a position on positions that are each taken with probability p. */
+/* Measure the bits of a position, if each position is taken with probability p. */
 static double measure_bits(double p) {
     enum { N = 4000000 };
     static uint8_t dst[1000000];
@@ -124,7 +125,9 @@ FED_TEST(within_one_percent_of_the_entropy) {
         double p = ps[i];
         double entropy = (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
         double bits = measure_bits(p);
-        if (!(bits < 1.01 * entropy && bits > 0.98 * entropy)) { /* fewer: the draw, not the code */
+        if (!(bits < 1.01 * entropy && bits > 0.98 * entropy)) { /* below 0.98, the random
+                                                                    positions would be wrong, not
+                                                                    the code */
             fail_msg("p=%g: %.4f bits a position, the entropy is %.4f", p, bits, entropy);
         }
     }

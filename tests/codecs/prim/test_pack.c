@@ -1,4 +1,4 @@
-/* Codes of a few bits: packed as a bit stream, and unpacked to the same codes. */
+/* Codes of a few bits: packed into a stream of bits, and unpacked to the same codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,5 @@
-/* Positions in every code: they come back, nothing malformed does, and no choice is a bad one. */
+/* Codes of positions: positions come back, malformed messages are refused, and the automatic
+ * choice is never a bad one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,7 +11,7 @@
 
 enum { MOST = 5000, CAP = 64 * 1024 };
 
-/* Positions to try. */
+/* Positions that a test sends. */
 typedef struct sample {
     uint32_t index[MOST];
     size_t k, n;
@@ -20,7 +21,7 @@ static fedcodec_chosen chosen(sample *s) {
     return (fedcodec_chosen){s->index, NULL, s->k};
 }
 
-/* One of each code's own messages, without a choice. */
+/* Encode positions in one given code. */
 static size_t put_as(fedcodec_pos pos, sample *s, uint8_t *dst, size_t cap, uint8_t *how) {
     size_t len = 0;
     if (pos == FEDCODEC_POS_RANS) {
@@ -36,7 +37,7 @@ static size_t put_as(fedcodec_pos pos, sample *s, uint8_t *dst, size_t cap, uint
     return len;
 }
 
-/* How many positions could be read; status: at the end. */
+/* Read a message. Returns how many positions could be read; *status: FED_OK, or why it ended. */
 static size_t read_all(uint8_t how, const uint8_t *src, size_t len, size_t count, size_t n,
                        uint32_t *index, fed_status *status) {
     fedcodec_positions r;
@@ -54,7 +55,8 @@ static size_t read_all(uint8_t how, const uint8_t *src, size_t len, size_t count
 
 static void assert_reads(sample *s, uint8_t how, const uint8_t *src, size_t len) {
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
-    uint8_t *exact = malloc(len + (len == 0)); /* so that a sanitizer sees a read past it */
+    uint8_t *exact = malloc(len + (len == 0)); /* memory of exactly len bytes, so that a sanitizer
+                                                  sees a read past it */
     memcpy(exact, src, len);
     fed_status status;
     assert_int_equal(read_all(how, exact, len, s->k, s->n, index, &status), s->k);
@@ -94,7 +96,7 @@ static void fill_random(sample *s, size_t n, double p, uint32_t seed) {
     }
 }
 
-/* Stretches that are full, or nearly, between others that are empty. */
+/* Fill s with stretches that are full, or nearly, between empty ones. */
 static void fill_clustered(sample *s, size_t n, double p, uint32_t seed) {
     fed_rng rng;
     fed_rng_init(&rng, 12, seed, 0);
@@ -174,7 +176,7 @@ FED_TEST(a_few_far_apart_in_the_largest_tensor_come_back) {
     assert_round_trip(&s);
 }
 
-/* ---- What is malformed ---- */
+/* ---- Malformed messages ---- */
 
 FED_TEST(a_message_cut_anywhere_is_refused) {
     static sample s;
@@ -216,7 +218,8 @@ FED_TEST(no_byte_may_follow) {
     }
 }
 
-/* What still decodes is other positions: ascending, below n, and coded in no other way. */
+/* A changed message must be refused, or decode to other positions: ascending, below n, and with
+ * this message as their only form. */
 static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_t len, sample *s) {
     static sample other;
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -234,7 +237,7 @@ static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_
     other.k = k;
     other.n = s->n;
     memcpy(other.index, index, k * sizeof *index);
-    if (how == 64) { /* rans takes any distribution, golomb any b */
+    if (how == 64) { /* only for the range coder: rans accepts any distribution, golomb any b */
         uint8_t same;
         assert_int_equal(put_as(FEDCODEC_POS_RANGE, &other, again, sizeof again, &same), len);
         assert_memory_equal(again, src, len);
@@ -267,7 +270,7 @@ FED_TEST(random_bytes_are_refused_or_mean_positions) {
         size_t len = fed_rng_below(&rng, sizeof src + 1);
         for (size_t k = 0; k < len; k++) {
             uint32_t bits = fed_rng_u32(&rng);
-            src[k] = (uint8_t)(bits & bits >> 8); /* mostly zeros */
+            src[k] = (uint8_t)(bits & bits >> 8); /* mostly zero bits */
         }
         s.k = 1 + fed_rng_below(&rng, 60);
         s.n = s.k + fed_rng_below(&rng, i % 2 == 0 ? 500 : 2000000000);
@@ -325,7 +328,7 @@ static size_t put_len(fedcodec_pos pos, double p, sample *s) {
     return len;
 }
 
-/* Whatever lies there: n is random, so is p, and the k that a codec would send of it. */
+/* Fill s with positions of random n and p, with the k that a codec would send. */
 static void fill_any(sample *s, uint32_t seed, double *p) {
     fed_rng rng;
     fed_rng_init(&rng, 21, seed, 0);
@@ -359,7 +362,7 @@ FED_TEST(auto_is_the_shortest_and_never_longer_than_golomb) {
     }
 }
 
-/* H(p)/p for k of n positions. */
+/* The entropy of a position in bits, H(p) / p, for k of n positions. */
 static double entropy(double k, double n) {
     double p = k / n;
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;

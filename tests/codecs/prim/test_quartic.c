@@ -1,4 +1,4 @@
-/* The table of base-3^5 bytes. */
+/* The table of bytes that hold five digits of base 3 each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* The range coder's limits: the highest position, and the bytes that end a message. */
+/* The limits of the range coder: the highest position, and the last bytes of a message. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,9 +6,11 @@
 #include "fedcodec/codec.h"
 
 FED_TEST(a_position_just_past_the_end_is_refused) {
-    /* sbc: 2 positions by the range coder, mean 1.5. The second position is 100 of 0 to 99. */
+    /* A message of sbc: 2 positions in the range coder's code, mean 1.5. The second position is
+     * 100, but the last one is 99. */
     static const uint8_t message[] = {0x02, 0x40, 0x00, 0x00, 0xc0, 0x3f, 0xec, 0xc8};
-    float *y = malloc(100 * sizeof *y); /* so that a sanitizer sees a write past it */
+    float *y = malloc(100 * sizeof *y); /* memory of exactly the values, so that a sanitizer sees
+                                           a write past them */
     assert_non_null(y);
     assert_fed_status(fedcodec_decode(fedcodec_by_id(3), message, sizeof message, y, 100),
                       FED_EFORMAT);
@@ -33,7 +35,8 @@ FED_TEST(the_last_position_there_is_comes_back) {
     assert_memory_equal(position, sent, sizeof sent);
 }
 
-/* After the last gap no byte was written yet, and two more would not hold the interval. */
+/* After the last gap no byte was written yet, and two bytes would not be enough to name the
+ * interval. */
 FED_TEST(an_end_may_take_three_bytes) {
     static const uint32_t sent[] = {7, 31, 43};
     static const uint8_t expected[] = {0x9c, 0xff, 0xb6};

@@ -1,4 +1,5 @@
-/* rANS at its limits: counts that are scaled down, the longest weight, the padding behind them. */
+/* The limits of rANS: counts that are scaled down, the longest weight, and the padding after the
+ * weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -25,14 +26,15 @@ static void assert_reads(const uint32_t *number, size_t k, unsigned detail, size
     assert_memory_equal(back, number, k * sizeof *number);
 }
 
-/* `zeros` zeros and one three: the weights that the encoder sends for these counts. */
+/* Encode `zeros` zeros and one three, which makes very unequal counts. */
 static size_t put_lopsided(uint32_t *number, size_t zeros, unsigned detail) {
     memset(number, 0, zeros * sizeof *number);
     number[zeros] = 3;
     return put(number, zeros + 1, detail);
 }
 
-/* The first length that is sent, behind the seven bits of the last symbol: 2L - 1 ones and a 0. */
+/* The first weight's length L in a message. It comes after the seven bits of the last symbol, as
+ * 2L - 1 ones and a 0. */
 static unsigned first_length(size_t len) {
     fed_bit_reader r;
     fed_bit_reader_init(&r, dst, len);
@@ -40,7 +42,7 @@ static unsigned first_length(size_t len) {
     return ((unsigned)fed_get_unary(&r, 64) + 1) / 2;
 }
 
-/* 8191 rounds to 2^13, which has 14 bits: the most that a decoder takes. */
+/* A count of 8191 is rounded to 2^13, which has 14 bits, the most that a decoder accepts. */
 FED_TEST(counts_above_8191_are_scaled) {
     static uint32_t number[MANY];
     static const size_t zeros[] = {8190, 8191, 8192, 8193, 16383, 16384, 20000, MANY - 1};
@@ -53,7 +55,7 @@ FED_TEST(counts_above_8191_are_scaled) {
     }
 }
 
-/* The reference counts, scales and rounds by docs/codec-formats.md alone. */
+/* Compare with a reference that counts, scales and rounds only by docs/codec-formats.md. */
 static void assert_as_the_reference(const uint32_t *position, size_t k) {
     const unsigned detail = fedcodec_rans_detail(k);
     size_t len = 0, expected_len;
@@ -67,7 +69,7 @@ static void assert_as_the_reference(const uint32_t *position, size_t k) {
     free(expected);
 }
 
-/* `zeros` gaps of 0, then `threes` gaps of 3. */
+/* Compare with the reference for `zeros` gaps of 0, followed by `threes` gaps of 3. */
 static void assert_two_gaps_as_the_reference(size_t zeros, size_t threes) {
     static uint32_t position[MANY];
     for (size_t i = 0; i < zeros + threes; i++) {
@@ -78,17 +80,18 @@ static void assert_two_gaps_as_the_reference(size_t zeros, size_t threes) {
 
 FED_TEST(scaled_weights_are_the_references) {
     static uint32_t position[MANY];
-    for (size_t i = 0; i < MANY; i++) { /* gaps 0, and a few of 5, 17 and 300 */
+    for (size_t i = 0; i < MANY; i++) { /* gaps of 0, and some of 5, 17 and 300 */
         uint32_t gap = i % 1000 == 7 ? 300 : i % 100 == 3 ? 17 : i % 20 == 0 ? 5 : 0;
         position[i] = i == 0 ? gap : position[i - 1] + 1 + gap;
     }
     assert_as_the_reference(position, MANY);
     assert_two_gaps_as_the_reference(8191, 2);
-    assert_two_gaps_as_the_reference(8192, 2);  /* 2 becomes 1 as soon as counts are scaled */
+    assert_two_gaps_as_the_reference(8192, 2);  /* a count of 2 becomes 1 as soon as counts are
+                                                   scaled */
     assert_two_gaps_as_the_reference(16384, 4); /* 4 * 8191 / 16384 is below 2 */
 }
 
-/* Weights of `length` bits for symbol 0, and what follows them. */
+/* Write a weight of `length` bits for symbol 0, and the bytes that follow it. */
 static size_t write_weights(unsigned length, bool padded) {
     fed_bit_writer w;
     size_t len = 0;
@@ -99,7 +102,7 @@ static size_t write_weights(unsigned length, bool padded) {
     if (!padded) {
         dst[len - 1] &= 0xfe;
     }
-    memcpy(dst + len, "\x00\x00\x01\x00", STATE_LEN); /* 2^16: nothing was coded */
+    memcpy(dst + len, "\x00\x00\x01\x00", STATE_LEN); /* the state 2^16: nothing was coded */
     return len + STATE_LEN;
 }
 
@@ -116,7 +119,7 @@ FED_TEST(a_length_above_14_is_refused) {
 
 FED_TEST(a_zero_in_the_padding_is_refused) {
     static fedcodec_rans_reader r;
-    /* 7 + 2 * 3 = 13 bits: three of padding */
+    /* 7 + 2 * 3 = 13 bits, so three bits of padding */
     assert_fed_ok(fedcodec_rans_start(&r, dst, write_weights(3, true), 0, 0));
     for (unsigned bit = 0; bit < 3; bit++) {
         size_t len = write_weights(3, true);

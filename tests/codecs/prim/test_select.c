@@ -1,4 +1,5 @@
-/* Selection must be exact wherever the sample leads: against a sort, on data made to mislead it. */
+/* Selection by a sample must be exact for any data. It is compared with a sort, on data made to
+ * mislead the sample. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -43,11 +44,11 @@ static const functions all_functions[] = {
 #endif
 };
 
-/* Those that are tried. */
+/* The functions that are being tested. */
 static const functions *use;
 
 typedef struct place {
-    float value; /* with the side's sign taken off, or both signs */
+    float value; /* the value with the sign of its side taken off, or the magnitude */
     uint32_t index;
 } place;
 
@@ -64,9 +65,9 @@ static int by_index(const void *a, const void *b) {
     return left->index < right->index ? -1 : 1;
 }
 
-enum { LARGE = 50021 }; /* values; three parts */
+enum { LARGE = 50021 }; /* number of values; they are selected in three parts */
 
-/* A sort's choice: of one sign, or (sign 0) by magnitude. */
+/* Compare with a sort's choice, among values of one sign or, with sign 0, by magnitude. */
 static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec_chosen chosen) {
     place *places = malloc((n + 1) * sizeof *places);
     assert_non_null(places);
@@ -92,14 +93,14 @@ static void assert_same_values(const float *x, fedcodec_chosen chosen) {
     }
 }
 
-/* Memory of just that size, so that overruns are seen; one byte where it is 0. */
+/* Allocate exactly size bytes, so that a sanitizer sees an access past them. */
 static void *exactly(size_t size) {
     void *memory = malloc(size + (size == 0));
     assert_non_null(memory);
     return memory;
 }
 
-/* Parts one after another, the last one first. */
+/* A pool that runs the parts one after another, the last one first. */
 static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                           void *job) {
     (void)self;
@@ -110,7 +111,8 @@ static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void 
 
 static const fed_pool backwards = {3, run_backwards};
 
-/* x as a residual alone, or halved, as what is added to the other half: the sum is x again. */
+/* Select from x as a residual alone, or from two halves of x as residual and added values, whose
+ * sum is x. */
 static void assert_selects_sum(const float *x, size_t n, size_t k, bool halved,
                                const fed_pool *pool) {
     fedcodec_chosen positive, negative, either;
@@ -192,7 +194,7 @@ static void many_equal_values_do_not_fit_the_candidates(void) {
     free(x);
 }
 
-/* Large values only where the sample does not look; and small ones only where it does. */
+/* Large values only where the sample does not look; then small values only where it looks. */
 static void values_hidden_from_the_sample(void) {
     float *x = random_values(LARGE, 3);
     for (size_t i = 0; i < 4000; i++) {
@@ -208,7 +210,7 @@ static void values_hidden_from_the_sample(void) {
     free(x);
 }
 
-/* Larger values at just the places that are sampled: the threshold comes out too high. */
+/* Larger values only at the places that are sampled, so that the threshold becomes too high. */
 static void a_sample_of_the_largest_values_only(void) {
     float *x = random_values(LARGE, 4);
     for (size_t i = 0; i < 2048; i++) {
@@ -261,7 +263,7 @@ static void extremes_of_the_float_range(void) {
     free(x);
 }
 
-/* Tensors near the length from which on there is a sample, and those that end within a vector. */
+/* Tensors near the least length that is sampled, and tensors that end within a vector. */
 static void lengths_around_the_first_sample(void) {
     float *x = random_values(LARGE, 8);
     for (size_t n = 4079; n <= 4114; n++) {
@@ -286,7 +288,7 @@ static void sorted_and_constant_values(void) {
     free(x);
 }
 
-/* A step of the search halves such a range again and again. */
+/* Each step of the search halves the range of values; here every power of two has values. */
 static void a_value_in_each_power_of_two(void) {
     float *x = exactly(LARGE * sizeof *x);
     for (size_t i = 0; i < LARGE; i++) {
@@ -317,7 +319,7 @@ static void a_residual_that_is_not_finite_is_refused(void) {
     }
 }
 
-/* Also where a double rounds each sum, and the order counts. */
+/* The mean must have the bits of a sum in order, even if a double rounds each addition. */
 static void the_mean_is_that_of_the_sum_in_order(void) {
     for (int spread = 0; spread <= 40; spread += 4) {
         for (size_t n = 0; n <= 3000; n = 3 * n + 1) {

@@ -1,4 +1,4 @@
-/* Zero-run encoding: bytes, lengths, and the one form that is accepted. */
+/* Zero-run encoding: its bytes, its lengths, and that only one form of a run is accepted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -13,7 +13,7 @@ static size_t pack(const uint8_t *src, size_t len, uint8_t *dst) {
     return (size_t)(fedcodec_zerorun_end(&z) - dst);
 }
 
-/* src of `zeros` bytes 121 between two others. */
+/* Pack `zeros` bytes of 121 between two other bytes. */
 static size_t pack_run(size_t zeros, uint8_t *dst) {
     uint8_t src[600];
     memset(src, 121, sizeof src);
@@ -82,7 +82,7 @@ FED_TEST(what_is_not_zero_is_found_where_it_is) {
     }
 }
 
-/* Bytes with runs about as long as `rarity`, but for stretches of zeros alone. */
+/* Fill src with runs of about `rarity` bytes of 121, and with one long stretch of 121. */
 static void fill(uint8_t *src, size_t len, uint32_t rarity, fed_rng *rng) {
     size_t from = fed_rng_below(rng, 800), to = from + fed_rng_below(rng, 400);
     for (size_t i = 0; i < len; i++) {
@@ -91,7 +91,7 @@ static void fill(uint8_t *src, size_t len, uint32_t rarity, fed_rng *rng) {
     }
 }
 
-/* Byte by byte, as the format says it. */
+/* Pack byte by byte, as docs/codec-formats.md says. */
 static size_t pack_slowly(const uint8_t *src, size_t len, uint8_t *dst) {
     size_t made = 0, run = 0;
     for (size_t i = 0; i <= len; i++) {
@@ -158,10 +158,10 @@ FED_TEST(joined_pieces_are_one_message) {
 
 FED_TEST(other_forms_of_a_run_are_refused) {
     assert_fed_ok(fedcodec_zerorun_check((const uint8_t *)"\x05\xff\x79", 3, 16));
-    assert_refused("\x05\x79\x79", 3);  /* two single zeros: f3 */
-    assert_refused("\x05\x79\xff", 16); /* the full run comes first */
-    assert_refused("\x05\xf3\xf3", 5);  /* f5 */
-    assert_refused("\x05\xf3\x79", 4);  /* f4 */
+    assert_refused("\x05\x79\x79", 3);  /* two single zeros; the right form is f3 */
+    assert_refused("\x05\x79\xff", 16); /* a rest before a full run, which must come first */
+    assert_refused("\x05\xf3\xf3", 5);  /* two runs; the right form is f5 */
+    assert_refused("\x05\xf3\x79", 4);  /* a run and a single zero; the right form is f4 */
 }
 
 FED_TEST(a_wrong_length_is_refused) {

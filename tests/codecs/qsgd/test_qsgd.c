@@ -1,4 +1,4 @@
-/* qsgd: the mean of what it sends, its buckets, and the messages that it refuses. */
+/* qsgd: the mean of the values that arrive, its buckets, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -19,8 +19,8 @@ FED_TEST(multiples_of_the_scale_arrive_as_they_are) {
     }
 }
 
-/* The mean of what arrives for x[1] of {1, x} over many tensors that differ elsewhere. Returns its
- * deviation from x in standard deviations, for levels 1 / s apart. */
+/* Send {1, x} in many tensors that differ in a third value. Returns how far the mean of the
+ * arriving x is from x, in standard deviations, for levels 1 / s apart. */
 static double deviation(const char *spec, float x, double s) {
     double sum = 0.0, a = fabs((double)x) * s, p = a - floor(a);
     for (int i = 0; i < COUNT; i++) {
@@ -94,21 +94,24 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x70", 1);
     assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x90", 1);     /* -7 */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x80", 1);     /* -8 */
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x60", 1);     /* no largest level */
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x71", 1);     /* padding */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x60", 1);     /* no value has the largest
+                                                                    level */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x71", 1);     /* a one in the padding */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x70\x00", 1); /* a trailing byte */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f", 1);
-    assert_refuses(QSGD, "\x01\x09\x00\x00\x80\x3f\x80", 1); /* bits */
+    assert_refuses(QSGD, "\x01\x09\x00\x00\x80\x3f\x80", 1); /* bits per level out of range */
     assert_refuses(QSGD, "\x09\x09\x00\x00\x80\x3f\x7f\x80", 1);
-    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* the shift */
+    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* the size of a bucket out of
+                                                                range */
     assert_refuses(QSGD, "\x04\x0e\x00\x00\x80\x3f\x70", 1);
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\xbf\x70", 1); /* a negative scale */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x7f\x70", 1); /* infinity */
     assert_refuses(QSGD, "\x04\x09\x00\x00\xc0\x7f\x70", 1); /* NaN */
-    assert_refuses(QSGD, "\x04\x09\xff\xff\x7f\x7f\x70", 1); /* 7 times that is infinite */
+    assert_refuses(QSGD, "\x04\x09\xff\xff\x7f\x7f\x70", 1); /* 7 times this scale is infinite */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x40\x00\x70", 1); /* a denormal scale */
     assert_accepts(QSGD, "\x04\x09\x00\x00\x00\x00\x00", 1);
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x00\x10", 1); /* a level of nothing */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x00\x10", 1); /* a level other than 0 with a scale
+                                                                of 0 */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x80\x00", 1); /* a scale of -0 */
     assert_accepts(QSGD, "\x04\x09", 0);
     assert_refuses(QSGD, "\x04", 0);

@@ -1,4 +1,5 @@
-/* randk: places that are new for each tensor, and that each value comes to as often as others. */
+/* randk: the places that it sends are new for each tensor, and it sends each value as often as
+ * others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,7 +10,7 @@
 
 enum { N = 103, CAP = 1024 };
 
-/* Encode the residual with this spec; y = what arrives. */
+/* Encode the residual with this spec, and set y to the values that arrive. */
 static void send(const char *spec, float *residual, size_t n, float *y) {
     uint8_t message[CAP];
     fedcodec codec;
@@ -47,8 +48,8 @@ FED_TEST(one_value_of_each_stretch_is_sent) {
     }
 }
 
-/* In 20,000 tensors a value of a stretch of ten is sent 2,000 times, one of nine 2,222 times, with
- * a standard deviation of 45. */
+/* In 20,000 tensors each value of a stretch of ten is sent about 2,000 times, of a stretch of nine
+ * 2,222 times. The standard deviation is 45. */
 FED_TEST(each_value_is_sent_as_often_as_others) {
     static unsigned sent[N];
     fed_rng rng;
@@ -82,7 +83,7 @@ FED_TEST(the_seed_and_the_values_choose_the_places) {
     assert_true(other_seed > 10 && other_values > 10);
 }
 
-/* Else a residual of one value could wait for ever. */
+/* Otherwise the only value of a residual might never be sent. */
 FED_TEST(the_only_value_is_always_found) {
     for (size_t i = 0; i < N; i++) {
         float x[N] = {0}, y[N];

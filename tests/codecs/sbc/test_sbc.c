@@ -1,4 +1,4 @@
-/* sbc: which values it sends, its bytes by hand, and the messages that it refuses. */
+/* sbc: which values it sends, its bytes worked out by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 #include "fed_cases.h"
@@ -15,7 +15,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(SBC), src, len, y, n);
 }
 
-/* Encode, decode, and compare with what should have been sent. */
+/* Encode and decode x, and compare with the values that should arrive. */
 static void assert_sends(const char *spec, const float *x, const float *sent, size_t n) {
     float residual[64], y[64];
     uint8_t dst[256];
@@ -78,7 +78,8 @@ FED_TEST(a_mean_of_the_largest_floats_is_finite) {
     assert_true(y[0] == -FLT_MAX && x[0] == 0.0f);
 }
 
-/* Header included, at the size of LeNet5-Caffe: what the paper's formula promises, and no more. */
+/* At the size of LeNet5-Caffe the message, with its head, takes what the paper's formula promises,
+ * plus at most one percent. */
 FED_TEST(size_is_near_the_papers_formula) {
     enum { N = 431080 };
     float *x = malloc(N * sizeof *x);
@@ -99,17 +100,20 @@ FED_TEST(size_is_near_the_papers_formula) {
 FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\x7f", 7, y, 1)); /* position 0, then ones */
-    assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two of one value */
-    assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* a count of two bytes for 1 */
+    assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two positions, but the
+                                                                       tensor has one value */
+    assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* the count 1 in a varint of
+                                                                       two bytes */
     assert_refuses(SBC, "\x01\x20\x00\x00\x80\x3f\x7f", 1);         /* b = 32 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x00\x00\x7f", 1);         /* a mean of 0 */
-    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);         /* -0 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);         /* a mean of -0 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);         /* infinity */
     assert_refuses(SBC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);         /* NaN */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);         /* position 1 of 1 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7e", 1);         /* a zero in the padding */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7f\xff", 1);     /* a whole byte of padding */
-    assert_refuses(SBC, "\x00\xff", 1);                             /* more than "nothing" */
+    assert_refuses(SBC, "\x00\xff", 1);                             /* bytes after an empty
+                                                                       message */
     assert_refuses(SBC, "", 1);
     assert_refuses(SBC, "\x01", 1);
 }

@@ -1,4 +1,4 @@
-/* stc: which values it sends, its bytes by hand, and the messages that it refuses. */
+/* stc: which values it sends, its bytes worked out by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 #include "fed_cases.h"
@@ -36,14 +36,16 @@ FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\xff\x7f", 8, y, 1));
     assert_true(y[0] == -1.0f);
-    assert_refuses(STC, "\x02\x00\x00\x00\x80\x3f\xff\x3f", 1); /* two of one value */
+    assert_refuses(STC, "\x02\x00\x00\x00\x80\x3f\xff\x3f", 1); /* two positions, but the tensor
+                                                                   has one value */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\xbf\xff\x7f", 1); /* a negative mean */
-    assert_refuses(STC, "\x01\x00\x00\x00\x00\x00\xff\x7f", 1); /* 0 */
+    assert_refuses(STC, "\x01\x00\x00\x00\x00\x00\xff\x7f", 1); /* a mean of 0 */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x7f\xff\x7f", 1); /* infinity */
     assert_refuses(STC, "\x01\x00\x00\x00\xc0\x7f\xff\x7f", 1); /* NaN */
-    assert_refuses(STC, "\x01\xe0\x00\x00\x80\x3f\xff\x7f", 1); /* no such code */
-    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\x80\x7f", 1); /* zeros behind the signs */
+    assert_refuses(STC, "\x01\xe0\x00\x00\x80\x3f\xff\x7f", 1); /* an unknown code of positions */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\x80\x7f", 1); /* zeros in the padding of the
+                                                                   signs */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 of 1 */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f", 1);         /* no signs */
-    assert_refuses(STC, "\x00\x00", 1);                         /* more than "nothing" */
+    assert_refuses(STC, "\x00\x00", 1);                         /* bytes after an empty message */
 }

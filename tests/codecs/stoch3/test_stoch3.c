@@ -1,4 +1,5 @@
-/* stoch3: the mean of what it sends, its random numbers, and the messages that it refuses. */
+/* stoch3: the mean of the values that arrive, its random numbers, and the messages that it
+ * refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +12,7 @@ FED_TEST(the_largest_values_are_always_sent_and_zeros_never) {
     const float x[7] = {2.0f, 0.0f, -2.0f, 2.0f, -0.0f, 0.0f, -2.0f}, left[7] = {0.0f};
     const float y[7] = {2.0f, 0.0f, -2.0f, 2.0f, 0.0f, 0.0f, -2.0f};
 
-    /* two bytes of digits: 2 0 1 0 1 and 1 2 1 1 1 */
+    /* two bytes of base-3 digits: 2 0 1 0 1 and 1 2 1 1 1 */
     assert_codec_message("stoch3", x, y, 7, "\x00\x00\x00\x40\xac\x94", 6);
     codec_case c = codec_case_of("stoch3", x, 7);
     assert_memory_equal(c.residual, left, sizeof left);
@@ -19,7 +20,7 @@ FED_TEST(the_largest_values_are_always_sent_and_zeros_never) {
 
 enum { COUNT = 20000 };
 
-/* How often x[1] of {1, x} is sent over many tensors that differ elsewhere, with its sign. */
+/* Send {1, x} in many tensors that differ in a third value. Returns the mean of the arriving x. */
 static double mean_sent(float x) {
     double sum = 0.0;
     for (int i = 0; i < COUNT; i++) {
@@ -65,17 +66,17 @@ FED_TEST(a_seed_is_a_whole_number) {
 
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(7, "\x00\x00\x80\x3f\x28", 1); /* -1: digits 0 1 1 1 1 */
-    assert_refuses(7, "\x00\x00\x80\x3f\x79", 1); /* nothing sent */
+    assert_refuses(7, "\x00\x00\x80\x3f\x79", 1); /* no value is sent */
     assert_refuses(7, "\x00\x00\x80\x3f\x29", 4); /* a digit 2 past the fourth value */
     assert_accepts(7, "\x00\x00\x80\x3f\x29", 5);
-    assert_refuses(7, "\x00\x00\x80\x3f\xf3", 5);     /* 243 */
+    assert_refuses(7, "\x00\x00\x80\x3f\xf3", 5);     /* the byte 243, which no five digits have */
     assert_refuses(7, "\x00\x00\x80\x3f\x28\x79", 1); /* a trailing byte */
     assert_refuses(7, "\x00\x00\x80\x3f", 1);
-    assert_refuses(7, "\x00\x00\x80\xbf\x28", 1); /* a negative m */
+    assert_refuses(7, "\x00\x00\x80\xbf\x28", 1); /* a negative magnitude */
     assert_refuses(7, "\x00\x00\x80\x7f\x28", 1); /* infinity */
     assert_refuses(7, "\x00\x00\xc0\x7f\x28", 1); /* NaN */
     assert_accepts(7, "\x00\x00\x00\x00", 1);
     assert_refuses(7, "\x00\x00\x00\x80", 1);     /* -0 */
-    assert_refuses(7, "\x00\x00\x00\x00\x79", 1); /* digits of nothing */
+    assert_refuses(7, "\x00\x00\x00\x00\x79", 1); /* digits with a magnitude of 0 */
     assert_refuses(7, "", 0);
 }

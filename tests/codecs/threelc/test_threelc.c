@@ -1,4 +1,4 @@
-/* 3lc: its bytes by hand, its rule at the edges, and the messages that it refuses. */
+/* 3lc: its bytes worked out by hand, its rule at the edges, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -22,7 +22,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
 }
 
 FED_TEST(five_partitions_the_first_most_significant) {
-    /* L = 2: the bytes hold values 0 2 4 6 8 and 1 3 5 7 9. */
+    /* Partitions have 2 values, so the bytes hold values 0 2 4 6 8 and 1 3 5 7 9. */
     float x[10] = {2.0f, 0.5f, -2.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.5f, -1.25f};
     uint8_t dst[16];
     assert_int_equal(encode("3lc", x, 10, dst, sizeof dst), 6);
@@ -73,7 +73,7 @@ FED_TEST(the_largest_value_is_sent_whatever_s_and_scale) {
     }
 }
 
-/* Stretches with many values that are sent, and with few or none, that begin anywhere. */
+/* Fill x with stretches of many, few or no large values, which begin at any place. */
 static void fill_stretches(float *x, size_t n, fed_rng *rng) {
     for (size_t i = 0, end; i < n; i = end) {
         uint32_t rarity = 1u << fed_rng_below(rng, 14);
@@ -86,7 +86,7 @@ static void fill_stretches(float *x, size_t n, fed_rng *rng) {
     }
 }
 
-/* With lengths of every remainder by five, and borders anywhere. */
+/* Lengths have every remainder by five, and stretches end at any place. */
 FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     enum { MOST = 60000 };
     static float x[MOST], e[MOST], y[MOST];
@@ -126,8 +126,8 @@ FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     }
 }
 
-/* With s = 1 an accepted message holds all that its values say: they encode to it again, with or
- * without shortened runs. */
+/* With s = 1 the values of an accepted message encode to the same message, with or without
+ * shortened runs. */
 FED_TEST(an_accepted_message_is_the_one_of_its_values) {
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);
@@ -164,9 +164,9 @@ FED_TEST(a_magnitude_that_no_tensor_has_is_refused) {
 }
 
 FED_TEST(zeros_and_magnitude_go_together) {
-    assert_refused("\x00\x00\x00\x00\xca", 1); /* m = 0, yet a value */
-    assert_refused("\x00\x00\x00\x00\x79", 1); /* m = 0 says it all */
-    assert_refused("\x00\x00\x80\x3f\x79", 1); /* m = 1, yet nothing has it */
+    assert_refused("\x00\x00\x00\x00\xca", 1); /* a magnitude of 0, but a value that is sent */
+    assert_refused("\x00\x00\x00\x00\x79", 1); /* a magnitude of 0, followed by digits */
+    assert_refused("\x00\x00\x80\x3f\x79", 1); /* a magnitude of 1, but no value that is sent */
 }
 
 FED_TEST(padding_other_than_zeros_is_refused) {

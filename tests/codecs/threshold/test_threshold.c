@@ -1,5 +1,5 @@
-/* threshold: which values it sends, its bytes by hand, its bound, and the messages that it
- * refuses. */
+/* threshold: which values it sends, its bytes worked out by hand, the bound of its length, and the
+ * messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 #include "fed_cases.h"
@@ -10,7 +10,8 @@ FED_TEST(values_of_at_least_t_are_sent) {
     const float x[6] = {0.5f, -0.49999997f, 0.25f, -4.0f, 0.0f, 0.5f};
     const float y[6] = {0.5f, [3] = -4.0f, [5] = 0.5f};
     const float left[6] = {[1] = -0.49999997f, [2] = 0.25f};
-    /* three, p = 1/2, so b = 0; gaps 0: 0, 2: 110, and 1: 10; ones to the byte's end */
+    /* three of six values, p = 1/2, so b = 0; gaps 0, 2 and 1 are the bits 0, 110 and 10; ones to
+     * the byte's end */
     assert_codec_message("threshold:t=0.5", x, y, 6,
                          "\x03\x00\x00\x00\x00\x3f\x00\x00\x80\xc0\x00\x00\x00\x3f\x6b", 15);
     assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
@@ -24,14 +25,16 @@ FED_TEST(nothing_large_is_one_byte) {
 FED_TEST(levels_of_0_are_not_sent) {
     const float x[4] = {127.0f, 0.25f, -1.0f, 0.75f}, y[4] = {127.0f, 0.0f, -1.0f, 1.0f};
     const float left[4] = {[1] = 0.25f, [3] = -0.25f};
-    /* three of four, so b = 0; scale 1; levels 127, -1 and 1; gaps 0, 1 and 0: 0 10 0 */
+    /* three of four values, so b = 0; scale 1; levels 127, -1 and 1; gaps 0, 1 and 0 are the bits
+     * 0 10 0 */
     assert_codec_message("threshold:t=0.125,values=int8", x, y, 4,
                          "\x03\x62\x00\x00\x00\x80\x3f\x7f\xff\x01\x4f", 11);
     codec_case c = codec_case_of("threshold:t=0.125,values=int8", x, 4);
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-/* The bound is met: all values, none of them small, in Golomb's code at its longest. */
+/* A message of all values, none of them small, is as long as the bound, less the room for longer
+ * gaps. */
 FED_TEST(all_values_take_no_more_than_the_bound) {
     enum { N = 64 };
     static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",
@@ -46,14 +49,21 @@ FED_TEST(all_values_take_no_more_than_the_bound) {
         fedcodec codec;
         assert_fed_ok(fedcodec_parse(specs[k], &codec, NULL));
         assert_int_equal(fedcodec_bound(&codec, N), most[k]);
-        assert_int_equal(codec_case_of(specs[k], x, N).len, most[k] - N / 8); /* gaps of 0 */
+        assert_int_equal(codec_case_of(specs[k], x, N).len, most[k] - N / 8); /* the gaps are all
+                                                                                 0 */
     }
 }
 
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(THRESHOLD, "\x01\x00\x00\x00\x80\xbf\x7f", 1);
-    assert_refuses(THRESHOLD, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one */
+    assert_refuses(THRESHOLD, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two
+                                                                                     positions,
+                                                                                     but the
+                                                                                     tensor has
+                                                                                     one value */
     assert_refuses(THRESHOLD, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
-    assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1);             /* no such form */
-    assert_refuses(THRESHOLD, "\x00\x61", 1); /* a form of nothing */
+    assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1);             /* an unknown
+                                                                                     form of
+                                                                                     values */
+    assert_refuses(THRESHOLD, "\x00\x61", 1); /* a form of values, but no values */
 }

@@ -1,4 +1,4 @@
-/* The fedcodec program, run as a user runs it. */
+/* The program fedcodec, run with command lines as a user would. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -31,7 +31,8 @@ static int set_up(void **state) {
     for (int i = 0; i < 1000; i++) {
         x[i] = sinf((float)i);
     }
-    write_file(&f, "x.f32", x, sizeof x); /* the tests run on little-endian machines */
+    write_file(&f, "x.f32", x, sizeof x); /* in the byte order of the tests' machines,
+                                             little-endian */
     *state = &f;
     return 0;
 }
@@ -124,7 +125,7 @@ FED_TEST_WITH(an_empty_file_is_an_empty_tensor, fed_program *f) {
     assert_runs(f, "decode e.fed e.f32", 0, "");
 }
 
-/* 13 bytes that are a valid message of 2^32 - 1 zeros. */
+/* The 13 bytes are a valid message of 2^32 - 1 zeros. */
 FED_TEST_WITH(a_file_that_declares_too_much_is_not_decoded, fed_program *f) {
     write_file(f, "big.fed", "\xfe\xdc\x02\x00\x01\x03\xff\xff\xff\xff\x0f\x01\x00", 13);
     assert_runs(f, "decode big.fed big.f32", 1,
@@ -150,7 +151,7 @@ FED_TEST_WITH(list_names_codecs_and_parameters, fed_program *f) {
     assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
-/* w (20 x 30) and b (30), into a safetensors file. */
+/* Write a model of w (20 x 30) and b (30) into a safetensors file. */
 static void write_model(const fed_program *f, const char *name) {
     char path[512];
     float values[630];
@@ -224,7 +225,7 @@ FED_TEST_WITH(compare_has_a_row_for_every_codec, fed_program *f) {
     assert_says(f, "\n\"3lc:s=1.75\",");
 }
 
-/* 6 bytes of head, a frame of 5, 4000 of values. */
+/* The file has 6 bytes of the envelope's head, 5 of a frame's head, and 4000 of values. */
 FED_TEST_WITH(compare_says_how_large_and_how_exact, fed_program *f) {
     assert_runs(f, "compare x.f32 --codecs float32 --format csv", 0,
                 "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
@@ -239,13 +240,14 @@ FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
     assert_runs(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6", 2,
-                "parameter \"s\" is given twice"); /* the comma did not end the spec */
+                "parameter \"s\" is given twice"); /* the comma before s=1.6 did not end the
+                                                      spec */
 }
 
 FED_TEST_WITH(compare_takes_an_update_or_one_tensor, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "compare m.safetensors --since m.safetensors --codecs 3lc", 0,
-                "3lc:s=1           14 "); /* zeros: the heads alone */
+                "3lc:s=1           14 "); /* all values are 0: only heads are sent */
     assert_runs(f, "compare m.safetensors --tensor b --codecs float32", 0,
                 "tensors: 1, values: 30, ");
     assert_runs(f, "compare m.safetensors --tensor c --codecs float32", 1,
@@ -299,7 +301,7 @@ FED_TEST_WITH(a_malformed_message_is_refused_with_its_reason, fed_program *f) {
     write_file(f, "cut.fed", data, len - 1);
     assert_runs(f, "decode cut.fed y", 1,
                 "cut.fed: frame 1: its head is malformed, or its data cut off");
-    data[13] = 0xff; /* of the magnitude, which becomes NaN */
+    data[13] = 0xff; /* a byte of the magnitude, which becomes NaN */
     write_file(f, "bad.fed", data, len);
     assert_runs(f, "info bad.fed", 1, "are not a valid 3lc message of 1000 values");
     free(data);

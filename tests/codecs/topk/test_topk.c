@@ -1,4 +1,4 @@
-/* topk: which values it sends, its bytes by hand, and the messages that it refuses. */
+/* topk: which values it sends, its bytes worked out by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -73,19 +73,23 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(9, "\x60" ONE, 3);             /* a value missing */
     assert_refuses(9, "\x20" ONE ONE, 3);         /* a value too many */
     assert_refuses(9, "\x20" ONE "\x00", 3);      /* a trailing byte */
-    assert_refuses(9, "\x20\x00\x00\x00\x00", 3); /* a zero */
-    assert_refuses(9, "\x20\x00\x00\x00\x80", 3); /* -0 */
+    assert_refuses(9, "\x20\x00\x00\x00\x00", 3); /* a value of 0 */
+    assert_refuses(9, "\x20\x00\x00\x00\x80", 3); /* a value of -0 */
     assert_refuses(9, "\x20\x00\x00\x80\x7f", 3); /* infinity */
     assert_refuses(9, "\x20\x00\x00\xc0\x7f", 3); /* NaN */
 #define BFLOAT16 "\x61\x00\xc0\x7f"
     assert_accepts(9, "\x20" BFLOAT16 "\x80\x3f", 3);
     assert_refuses(9, "\x20" BFLOAT16 "\x80", 3);            /* cut within the value */
     assert_refuses(9, "\x20" BFLOAT16 "\x80\x3f\x00", 3);    /* a trailing byte */
-    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* a value missing: a NaN */
+    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* a value missing: the next bytes
+                                                                are NaN */
     assert_refuses(9, "\x20" BFLOAT16 "\x00\x80", 3);        /* -0 */
-    assert_refuses(9, "\x00" BFLOAT16, 3);                   /* a name of nothing */
-    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 has no name */
-    assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* no level of 127 */
+    assert_refuses(9, "\x00" BFLOAT16, 3);                   /* values of bfloat16, but no
+                                                                position */
+    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 is named, which has no
+                                                                name in messages */
+    assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* int8 without a value of level
+                                                                127 */
     assert_accepts(9, "\x00", 3);
     assert_refuses(9, "", 3);
     assert_accepts(9, "", 0);

@@ -1,4 +1,4 @@
-/* trunc: which bits stay, how they are packed, and the messages that it refuses. */
+/* trunc: which bits it keeps, how they are packed, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -20,7 +20,7 @@ FED_TEST(bits_are_packed_without_gaps) {
     assert_codec_message("trunc:b=22", x, y, 2, "\x16\x3f\xb0\x00", 4);
 }
 
-/* The exponent's last bit goes: only every other power of two is left. */
+/* The exponent's lowest bit is cut, so only every other power of two is left. */
 FED_TEST(from_24_on_the_exponent_is_cut) {
     const float x[3] = {1.0f, -2.0f, 7.9f}, y[3] = {0.5f, -2.0f, 2.0f};
     assert_codec_message("trunc:b=24", x, y, 3, "\x18\x3f\xc0\x40", 4);
@@ -66,7 +66,7 @@ static void fill_random(float *x, size_t n, uint32_t stream) {
     }
 }
 
-/* The format's words, bit by bit: the message, and the values that are left. */
+/* Encode bit by bit, as docs/codec-formats.md says: the message, and the values that arrive. */
 static size_t by_bits(const float *x, size_t n, unsigned b, uint8_t *message, float *left) {
     size_t at = 8;
     memset(message, 0, CAP);
@@ -83,7 +83,7 @@ static size_t by_bits(const float *x, size_t n, unsigned b, uint8_t *message, fl
     return (at + 7) / 8;
 }
 
-/* With memory of just the sizes that are needed. */
+/* Encode and decode in memory of exactly the needed sizes. */
 static void assert_message_on_unit(const fedcodec *codec, const float *x, size_t n,
                                    const uint8_t *message, size_t len, const float *left) {
     float *values = malloc(n * sizeof *values), max_abs = -1.0f, largest = 0.0f;

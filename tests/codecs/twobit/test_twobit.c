@@ -9,7 +9,7 @@
 FED_TEST(bytes_are_the_threshold_and_four_codes_each) {
     const float x[6] = {1.5f, -1.0f, 0.5f, -0.25f, 0.0f, 7.0f};
     const float y[6] = {1.0f, -1.0f, 0.0f, 0.0f, 0.0f, 1.0f};
-    /* 11 10 00 00, 00 11 and padding */
+    /* the codes 11 10 00 00, then 00 11 and padding */
     assert_codec_message("twobit:t=1", x, y, 6, "\x00\x00\x80\x3f\xe0\x30", 6);
 }
 
@@ -29,13 +29,13 @@ FED_TEST(what_is_more_or_less_than_the_threshold_stays_owed) {
 FED_TEST(malformed_messages_are_refused) {
 #define T "\x00\x00\x00\x3f"
     assert_accepts(12, T "\xb0", 2);
-    assert_refuses(12, T "\x70", 2);     /* 01 */
-    assert_refuses(12, T "\xb1", 4);     /* 01 as the last code */
+    assert_refuses(12, T "\x70", 2);     /* code 01, which is not used */
+    assert_refuses(12, T "\xb1", 4);     /* code 01 as the last one */
     assert_refuses(12, T "\xb8", 2);     /* a one in the padding */
     assert_refuses(12, T "\xb0\x00", 2); /* a trailing byte */
     assert_refuses(12, T, 2);
     assert_refuses(12, "\x00\x00\x00\x00\x00", 2); /* t = 0 */
-    assert_refuses(12, "\x00\x00\x00\xbf\xb0", 2); /* negative */
+    assert_refuses(12, "\x00\x00\x00\xbf\xb0", 2); /* a negative threshold */
     assert_refuses(12, "\x00\x00\x80\x7f\xb0", 2); /* infinity */
     assert_refuses(12, "\x00\x00\xc0\x7f\xb0", 2); /* NaN */
     assert_accepts(12, T, 0);

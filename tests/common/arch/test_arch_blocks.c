@@ -1,10 +1,10 @@
-/* Blocks and names in a model's text: what they expand to, and what bounds them. */
+/* Blocks and names in a model's text: which tensors they give, and the limits of their number. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 #include "arch_case.h"
 
-/* The names of all tensors, with a blank between them. */
+/* The text's tensors must have the names in "wanted", which are separated by blanks. */
 static void check_tensors(const char *text, const char *wanted) {
     fed_arch arch = arch_case_parse(text);
     char names[1000] = "";
@@ -154,7 +154,7 @@ FED_TEST(test_wrong_blocks_and_names_are_refused) {
 }
 
 FED_TEST(test_what_blocks_expand_to_is_bounded) {
-    /* Without a layer, so that only the number of uses can end it. */
+    /* These blocks have no layer, so only the limit on uses of blocks can refuse them. */
     arch_case_refused("let a = from in; input 9 | 4294967295 a | dense 2", "at most 4,096 layers");
     arch_case_refused(
         "let a = from in; let b = 99 a; let c = 99 b; let d = 99 c; input 9 | d | dense 2",
@@ -172,7 +172,7 @@ FED_TEST(test_32_blocks_are_the_most_and_may_lie_in_each_other) {
     size_t len = strlen(text);
     snprintf(use, sizeof use, "input 9 | b31 | dense 2");
     strcat(text, use);
-    /* The innermost name would be over 63 characters long. */
+    /* Of 32 nested blocks the innermost tensor's name would have more than 63 characters. */
     arch_case_refused(text, "expected a shorter name");
     text[len] = '\0';
     strcat(text, "let c = relu; input 9 | c | dense 2");

@@ -1,4 +1,4 @@
-/* Initial weights: their range, the same bits for ever, and none that depends on another tensor. */
+/* Initial weights: their range, their bits for a seed, and that no tensor depends on another. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -34,8 +34,8 @@ FED_TEST(test_initial_weights_fill_their_range_and_biases_are_zero) {
     fed_arch_free(&arch);
 }
 
-/* Golden bits, worked out by a second implementation: a seed must start the same experiment in
- * every release. */
+/* The expected bits come from a second implementation: a seed must give the same initial weights
+ * in every release. */
 FED_TEST(test_a_seed_gives_the_same_bits_for_ever) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);

@@ -6,7 +6,7 @@
 
 FED_TEST(test_windows_give_as_many_places_as_fit) {
     static const struct {
-        const char *layer, *shape; /* of 3x9x12 */
+        const char *layer, *shape; /* shape: the output for an input of 3x9x12 */
     } known[] = {
         {"conv 4 2x3", "4x8x10"},
         {"conv 4 3", "4x7x10"},
@@ -16,7 +16,7 @@ FED_TEST(test_windows_give_as_many_places_as_fit) {
         {"conv 6 1 groups 3 nobias", "6x9x12"},
         {"conv 4 9x12", "4x1x1"},
         {"conv 1 10 pad 1 stride 100", "1x1x1"},
-        {"maxpool 2", "3x4x6"}, /* an odd last row is dropped */
+        {"maxpool 2", "3x4x6"}, /* a last row that does not fill a window is dropped */
         {"maxpool 3 stride 2 pad 1", "3x5x6"},
         {"maxpool 3 stride 1 pad 1", "3x9x12"},
         {"maxpool 2x3 stride 2", "3x4x5"},
@@ -51,7 +51,7 @@ FED_TEST(test_sequences_go_through_embedding_and_lstm) {
     arch_case_gives("input tokens 7 of 50 | embedding 9 | dense 3", 0, "9x7x1");
     arch_case_gives("input tokens 7 of 50 | embedding 9 | lstm 4 | dense 3", 1, "4x7x1");
     arch_case_gives("input 5x6x1 | lstm 4 | dense 3 each", 1, "3x6x1");
-    arch_case_gives("input 5 | lstm 4 | dense 3", 0, "4x1x1"); /* a sequence of one */
+    arch_case_gives("input 5 | lstm 4 | dense 3", 0, "4x1x1"); /* a sequence of one position */
 }
 
 FED_TEST(test_numbers_have_their_presets) {
@@ -64,7 +64,7 @@ FED_TEST(test_numbers_have_their_presets) {
     assert_true(l[0].has_bias);
     assert_int_equal(l[1].stride, 2);
     assert_true(l[2].alpha == 1e-4f && l[2].beta == 0.75f && l[2].k == 1.0f && l[2].span == 3);
-    assert_int_equal(l[3].kh, 3); /* the whole picture */
+    assert_int_equal(l[3].kh, 3); /* without a size, the window is the whole picture */
     assert_int_equal(l[3].kw, 3);
     assert_int_equal(l[3].stride, 1);
     assert_false(l[4].each);
@@ -183,9 +183,9 @@ FED_TEST(test_layers_read_the_values_they_name) {
                         "| add add1 | dense 2");
     assert_int_equal(arch.layer_count, 9);
     const fed_layer *l = arch.layers;
-    assert_int_equal(l[2].input[0], 1); /* c reads a */
-    assert_int_equal(l[3].input[0], 0); /* d reads the sample */
-    assert_int_equal(l[4].inputs, 4);   /* concat, in the order of its channels */
+    assert_int_equal(l[2].input[0], 1); /* layer c reads layer a */
+    assert_int_equal(l[3].input[0], 0); /* layer d reads the input */
+    assert_int_equal(l[4].inputs, 4);   /* concat's inputs, in the order of channels */
     static const uint32_t inputs[] = {2, 3, 1, 4};
     assert_memory_equal(l[4].input, inputs, sizeof inputs);
     assert_int_equal(l[4].in.c, 2);
@@ -206,21 +206,21 @@ static const struct {
     {"input 5 | dense 99999999999999999999", "column 17"},
     {"input 5 | dense 3 twice", "column 19, \"twice\": expected \"|\", each, tied, nobias"},
     {"input 5 | dense 3 each each", "column 24, \"each\": expected \"|\", tied, nobias"},
-    {"input 5 | a: relu | dense 5 tied a", "column 21, \"dense\": expected each before tied"},
-    {"input 5 | a: relu | dense 5 each tied a", "expected an embedding after tied"},
-    {"input 5 | dense 5 each tied in", "expected an embedding after tied"},
+    {"input 5 | a: relu | dense 5 tied a", "column 21, \"dense\": expected \"each\" together with"},
+    {"input 5 | a: relu | dense 5 each tied a", "expected the name of an embedding after \"tied\""},
+    {"input 5 | dense 5 each tied in", "expected the name of an embedding after \"tied\""},
     {"input 5 | dense 5 each tied b", "column 29, \"b\": expected the name of a layer before"},
     {"input tokens 4 of 6 | e: embedding 3 | dense 5 each tied e",
-     "expected 6 outputs of 3 values, as the embedding has; not 5 of 3"},
+     "expected 6 outputs of 3 values each, as the embedding has; not 5 outputs of 3 values"},
     {"input tokens 4 of 6 | e: embedding 3 | lstm 2 | dense 6 each tied e",
-     "expected 6 outputs of 3 values, as the embedding has; not 6 of 2"},
+     "expected 6 outputs of 3 values each, as the embedding has; not 6 outputs of 2 values"},
     {"input 1x9x9 | conv 3 | dense 3", "column 22, \"|\": expected the kernel"},
     {"input 1x9x9 | conv 3 5x | dense 3", "column 22, \"5x\": expected the kernel"},
     {"input 1x9x9 | conv 3 0x5 | dense 3", "column 22, \"0x5\": expected the kernel"},
     {"input 1x9x9 | conv 3 5x0 | dense 3", "column 22, \"5x0\": expected the kernel"},
     {"input 1x9x9 | conv 3 5x5x5 | dense 3", "column 22, \"5x5x5\""},
     {"input 1x9x9 | conv 3 10x3 | dense 3", "column 22, \"10x3\": expected a window no larger "
-                                            "than what comes in, 9x9 with a pad of 0"},
+                                            "than its input, 9x9 with a pad of 0"},
     {"input 1x9x9 | conv 3 3x10 | dense 3", "column 22, \"3x10\": expected a window no larger"},
     {"input 1x9x9 | conv 3 3 pad 2 | dense 3",
      "column 22, \"3\": expected a pad of at most half the window, not 2"},
@@ -233,7 +233,7 @@ static const struct {
     {"input 4x9x9 | conv 4 3 groups 0", "a number after groups, 1 or more"},
     {"input 1x9x8 | maxpool | dense 3", "column 23, \"|\": expected the window of a pool"},
     {"input 1x9x8 | maxpool 9 | dense 3", "column 23, \"9\": expected a window no larger"},
-    {"input 1x9x8 | maxpool 2x3 | dense 3", "column 23, \"2x3\": expected a stride after"},
+    {"input 1x9x8 | maxpool 2x3 | dense 3", "column 23, \"2x3\": expected \"stride\" after"},
     {"input 1x9x8 | avgpool 2 nobias", "column 25, \"nobias\": expected \"|\", stride, pad"},
     {"input 5 | relu 5 | dense 3", "column 16, \"5\": expected \"|\" between layers"},
     {"input 5 | dropout | dense 3", "column 19, \"|\": expected the fraction of dropout"},
@@ -243,7 +243,7 @@ static const struct {
     {"input 5 | lrn 4 | dense 3", "column 15, \"4\": expected an odd number"},
     {"input 5 | lrn 5 k 0 | dense 3", "expected a k above 0"},
     {"input 5 | lrn 5 alpha x", "column 23, \"x\": expected a number after alpha"},
-    {"input 5 | embedding 3", "expected an embedding only of \"input tokens\""},
+    {"input 5 | embedding 3", "expected an embedding directly after \"input"},
     {"input tokens 5 of 9 | embedding 3 | embedding 3", "column 37, \"embedding\": expected"},
     {"input tokens 5 of 9 | dense 3", "column 23, \"dense\": expected an embedding: only it"},
     {"input tokens 5 of 9 | embedding 3 | concat in | dense 2",
@@ -252,7 +252,7 @@ static const struct {
     {"input 3x4x1 | lstm", "ends at column 19: expected the size of lstm"},
     {"input 3x4x1 | lstm 3 layers 0", "column 29, \"0\": expected a number after layers, 1"},
     {"input 3x4x1 | lstm 3 dropout 1.5", "expected a fraction of dropout below 1"},
-    {"input 5 | widen 4 | dense 3", "column 17, \"4\": expected a number from 5 on"},
+    {"input 5 | widen 4 | dense 3", "column 17, \"4\": expected at least 5, the number"},
     {"input 5 | add | dense 3", "column 15, \"|\": expected the name of a layer before"},
     {"input 5 | add b | b: dense 3", "column 15, \"b\": expected the name of a layer before"},
     {"input 5 | relu | add relu1 in", "column 28, \"in\": expected \"|\" between layers"},

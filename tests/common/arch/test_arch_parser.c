@@ -127,9 +127,9 @@ FED_TEST(test_a_wrong_input_or_output_is_refused) {
         {"input 3x8x8 | conv 4 3", "ends at column 23: expected a last layer that gives scores, as "
                                    "in \"dense 10\", not 4x6x6 values"},
         {"input 5 | a: dense 3 | from in | dense 2",
-         "column 14, \"dense\": expected a layer after it that reads what it gives"},
+         "column 14, \"dense\": expected a later layer that reads this layer's output"},
         {"input 5 | a: dense 3 | b: relu | from a",
-         "column 27, \"relu\": expected a layer after it that reads what it gives"},
+         "column 27, \"relu\": expected a later layer that reads this layer's output"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         arch_case_refused(bad[i].text, bad[i].words);

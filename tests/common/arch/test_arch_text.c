@@ -1,4 +1,5 @@
-/* A model's text: what separates words, what is made canonical, where an error says it is. */
+/* A model's text: what separates words, its canonical form, and the position that an error names.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -64,7 +65,7 @@ FED_TEST(test_4095_canonical_characters_are_the_most) {
         characters += strlen(" | relu");
     }
     size_t len = strlen(text);
-    /* up to exactly the limit with the digits of a number */
+    /* leading zeros make the text exactly as long as the limit */
     snprintf(text + len, sizeof text - len, "|dense %0*d",
              (int)(FED_ARCH_TEXT - 1 - characters - strlen(" | dense ")), 3);
     fed_arch arch = arch_case_parse(text);

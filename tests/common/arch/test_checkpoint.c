@@ -1,4 +1,5 @@
-/* Checkpoints: the exact bytes of a file, the way back, and files that lie. */
+/* Checkpoints: the exact bytes of a written file, reading it back, and files with wrong contents.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -38,7 +39,9 @@ static const char golden[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
                              "\x00\x00\x20\xc0"
                              "\x01\x00\x00";
 
-enum { GOLDEN_SIZE = sizeof golden }; /* the literal's NUL is the last byte of the last value */
+enum {
+    GOLDEN_SIZE = sizeof golden
+}; /* with the literal's closing NUL, the last byte of the last value */
 
 FED_TEST(test_a_saved_file_has_exactly_these_bytes) {
     fed_error err = {0};
@@ -159,7 +162,7 @@ FED_TEST(test_a_model_without_tensors_round_trips) {
 
 /* ---- Files of other programs ---- */
 
-/* A file of this header, padded as the format wants, and data. */
+/* Write a file: this header, padded to a multiple of 8 bytes as the format demands, then data. */
 static void put_file(const char *header, const void *data, size_t len) {
     uint8_t file[2000];
     fed_writer w;
@@ -184,8 +187,8 @@ static fed_status read_by_name(float *back, fed_error *err) {
     "]}"
 
 FED_TEST(test_tensors_are_read_by_name_in_any_order_and_type) {
-    /* 2^-24 and -1.5 as halves, 3 as bfloat16; then a counter as PyTorch's batch normalization has.
-     */
+    /* The values 2^-24 and -1.5 as float16, 3 as bfloat16, and an int64 counter like that of
+     * PyTorch's batch normalization. */
     put_file("{\"__metadata__\":{\"format\":\"pt\"}," T("b", "BF16", "1", "4", "6") "," T(
                  "w", "F16", "1,2", "0", "4") "," T("bn1.num_batches_tracked", "I64", "", "6",
                                                     "14") "," T("optimizer.state", "F32", "1", "14",

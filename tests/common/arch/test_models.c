@@ -1,4 +1,4 @@
-/* The models of models.def: as many parameters as published, and named as there. */
+/* The models of models.def have as many parameters, and the same tensor names, as published. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     size_t parameters, layers;
     uint32_t classes;
-    const char *source; /* of the count */
+    const char *source; /* where the number of parameters is published */
 } known[] = {
     {"lr", 7850, 1, 10, "784 * 10 + 10"},
     {"mlp", 199210, 5, 10, "McMahan et al. 2017, section 3: 199,210"},
@@ -57,7 +57,7 @@ FED_TEST(test_every_model_is_in_this_table_and_canonical) {
     assert_null(fed_arch_text(k));
 }
 
-/* 1234567 as "1,234,567" */
+/* Write a number with commas: 1234567 becomes "1,234,567". */
 static void group_digits(size_t number, char *text, size_t cap) {
     char digits[24];
     snprintf(digits, sizeof digits, "%zu", number);
@@ -102,7 +102,8 @@ FED_TEST(test_the_manual_lists_every_model) {
     free(page);
 }
 
-/* As state_dict() lists them, less the running statistics, which come behind. */
+/* The model's tensors must begin with these names, in the order of PyTorch's state_dict(). Running
+ * statistics are left out, since here they follow after all weights. */
 static void check_begins(const char *model, const char *const *names, size_t count) {
     fed_arch arch = arch_case_parse(model);
     assert_in_range(count, 0, arch.layout.count);

@@ -1,4 +1,4 @@
-/* Optimizer specs: what they say, and what is wrong with others. */
+/* Optimizer specs: the settings that valid ones give, and the errors of invalid ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* The safetensors header: what is written, what is read, and everything that is refused. */
+/* The safetensors header: writing it, reading it, and the headers that are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -52,7 +52,8 @@ FED_TEST(test_a_written_header_has_its_golden_text) {
 FED_TEST(test_any_legal_spelling_is_read) {
     static const char *const good[] = {
         "{" W("a", "0", "8") "," W("b", "8", "16") "}",
-        "{" W("b", "8", "16") "," W("a", "0", "8") "}", /* any order: the data's counts */
+        "{" W("b", "8", "16") "," W("a", "0",
+                                    "8") "}", /* any order: tensors are sorted by their data */
         "{\"__metadata__\":{}," W("a", "0", "8") "," W("b", "8", "16") "}",
         "{" W("a", "0", "8") ",\"__metadata__\":{\"k\":\"\\u00fc\\\\\\u0000\xc3\xbc\"}," W(
             "b", "8", "16") "}      ",
@@ -112,7 +113,7 @@ FED_TEST(test_metadata_that_can_be_shown_is_kept) {
     assert_null(fed_safetensors_note(&header, "bell"));
     assert_null(fed_safetensors_note(&header, "no"));
     assert_null(fed_safetensors_note(&header, "umlaut"));
-    assert_null(fed_safetensors_note(&header, "1 \"2\"")); /* a value is no key */
+    assert_null(fed_safetensors_note(&header, "1 \"2\"")); /* this text is a value, not a key */
     fed_safetensors_free(&header);
 }
 
@@ -124,7 +125,7 @@ static void check_refused(const char *text, uint64_t data_bytes, const char *wor
         fail_msg("%.100s: %s (%s), not \"%s\"", text, fed_status_name(status), err.text, words);
     }
     assert_memory_equal(err.text, "x.st: ", 6);
-    assert_int_equal(header.layout.size, 77); /* untouched */
+    assert_int_equal(header.layout.size, 77); /* unchanged after an error */
 }
 
 FED_TEST(test_what_is_not_the_json_of_a_header_is_refused) {
@@ -132,7 +133,7 @@ FED_TEST(test_what_is_not_the_json_of_a_header_is_refused) {
         const char *text, *words;
     } bad[] = {
         {"", "byte 0 of the header: expected '{'"},
-        {" {}", "byte 0 of the header: expected '{'"}, /* the format wants it first */
+        {" {}", "byte 0 of the header: expected '{'"}, /* the '{' must be the first byte */
         {"[]", "expected '{'"},
         {"{", "expected a string"},
         {"{}{}", "more text"},

@@ -1,4 +1,4 @@
-/* Bit readers and writers: golden bytes, long runs, every end and every truncation. */
+/* Bit readers and writers: known bytes, long runs, and reads at and past the end of the data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -31,7 +31,7 @@ FED_TEST(test_an_empty_stream_has_no_bytes) {
     assert_fed_ok(fed_bit_reader_end(&r));
 }
 
-/* A stream of runs and words as the seed tells, written or checked: the same calls either way. */
+/* Random runs and words from a seed are written, or read and checked, by the same calls. */
 enum { FIELDS = 2000 };
 
 static uint64_t run_length(fed_rng *rng) {

@@ -1,4 +1,4 @@
-/* Readers and writers of bytes: layout, bounds, stickiness. */
+/* Readers and writers of bytes: their layout, their limits, and that a failure stays. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -82,7 +82,7 @@ FED_TEST(test_a_varint_that_is_not_the_shortest_is_refused) {
         {2, {0x80, 0x00}},                                                       /* 0 */
         {3, {0xff, 0x80, 0x00}},                                                 /* 127 */
         {10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02}},      /* 2^64 */
-        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},      /* more */
+        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},      /* above 2^64 */
         {11, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x81, 0x1}}, /* 11 bytes */
         {1, {0x80}},                                                             /* cut off */
         {0, {0}},
@@ -159,9 +159,9 @@ FED_TEST(test_strings_that_do_not_fit_or_hold_a_nul_are_refused) {
         uint8_t bytes[10];
     } bad[] = {
         {5, {4, 'a', 'b', 'c', 'd'}},                                       /* no room */
-        {4, {3, 'a', 0, 'c'}},                                              /* a NUL */
+        {4, {3, 'a', 0, 'c'}},                                              /* a NUL in the text */
         {3, {3, 'a', 'b'}},                                                 /* cut off */
-        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}}, /* a lie */
+        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}}, /* a false length */
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         fed_reader r;
@@ -180,7 +180,7 @@ FED_TEST(test_a_full_writer_writes_nothing_more) {
     fed_write_u32(&w, 1);
     fed_write_u16(&w, 2);
     assert_fed_status(w.status, FED_ENOSPC);
-    fed_write_u8(&w, 3); /* there would be room for this one */
+    fed_write_u8(&w, 3); /* fits, but the writer has failed before */
     assert_int_equal(w.len, 4);
     assert_int_equal(bytes[4], 0);
     assert_int_equal(bytes[5], 0xee);
@@ -214,7 +214,7 @@ FED_TEST(test_a_growing_writer_grows) {
     fed_writer_free(&w);
     assert_null(w.data);
     assert_int_equal(w.len, 0);
-    fed_write_u8(&w, 1); /* usable again */
+    fed_write_u8(&w, 1); /* usable again after fed_writer_free */
     assert_fed_ok(w.status);
     fed_writer_free(&w);
 }

@@ -1,4 +1,4 @@
-/* Errors with a sentence. */
+/* fed_error: its status and its sentence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

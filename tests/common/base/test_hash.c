@@ -1,4 +1,4 @@
-/* Known answers of the hashes, and hex in both directions. */
+/* Hash functions with published results, and conversion to hex and back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 #include "fed_cases.h"
@@ -60,7 +60,7 @@ FED_TEST(hmac_agrees_with_rfc_4231) {
                 "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
     assert_hmac("Jefe", 4, "what do ya want for nothing?", 28,
                 "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-    memset(key, 0xaa, sizeof key); /* longer than a block: its digest is the key */
+    memset(key, 0xaa, sizeof key); /* a key longer than a block is hashed first */
     assert_hmac(key, sizeof key, "Test Using Larger Than Block-Size Key - Hash Key First", 54,
                 "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     assert_hmac(NULL, 0, NULL, 0,

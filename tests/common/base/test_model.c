@@ -51,7 +51,7 @@ FED_TEST(test_sizes_past_the_limit_are_refused_without_overflow) {
     for (uint32_t rank = 2; rank <= FED_TENSOR_RANK; rank++) {
         assert_fed_status(fed_layout_add(&layout, "x", rank, huge), FED_ERANGE);
     }
-    /* 2^40 in all is the limit. */
+    /* A layout can have at most 2^40 values. */
     assert_fed_ok(fed_layout_add(&layout, "half", 2, (uint32_t[]){1u << 20, 1u << 19}));
     assert_fed_ok(fed_layout_add(&layout, "other half", 2, (uint32_t[]){1u << 20, 1u << 19}));
     assert_fed_status(fed_layout_add(&layout, "one more", 0, NULL), FED_ERANGE);
@@ -67,7 +67,7 @@ static void check_mismatch(const fed_layout *a, const fed_layout *b, const char 
     fed_error err = {0};
     assert_fed_status(fed_layout_match(a, b, &err), FED_EINVAL);
     if (strstr(err.text, words) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+        fail_msg("the error \"%s\" does not contain \"%s\"", err.text, words);
     }
 }
 
@@ -118,5 +118,5 @@ FED_TEST(test_free_leaves_an_empty_model) {
     fed_model_free(&model);
     assert_null(model.values);
     assert_int_equal(model.layout.size, 0);
-    fed_model_free(&model); /* twice is fine */
+    fed_model_free(&model); /* a second call is allowed */
 }

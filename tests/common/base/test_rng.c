@@ -1,4 +1,4 @@
-/* The random number generator: known answers, streams, fairness. */
+/* The random number generator: published outputs, separate streams, and uniform numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -32,10 +32,10 @@ FED_TEST(test_a_stream_is_named_by_seed_a_and_b) {
     fed_rng_init(&rng, 0x299f31d0a4093822, 0x13198a2e, 0x03707344);
     assert_int_equal(rng.key[0], 0xa4093822);
     assert_int_equal(rng.key[1], 0x299f31d0);
-    rng.counter[0] = 0x243f6a88; /* that block, whose answer is known */
+    rng.counter[0] = 0x243f6a88; /* the counter of the test above with known output */
     rng.counter[1] = 0x85a308d3;
     assert_int_equal(fed_rng_u32(&rng), 0xd16cfe09);
-    assert_true(fed_rng_u64(&rng) == 0x5001e42094fdcceb); /* low half first */
+    assert_true(fed_rng_u64(&rng) == 0x5001e42094fdcceb); /* the first 32 bits are the low half */
 }
 
 FED_TEST(test_the_block_counter_carries) {
@@ -75,7 +75,7 @@ FED_TEST(test_below_stays_below_and_favours_nobody) {
         assert_in_range(count[i], 9500, 10500); /* 5.5 standard deviations; the seed is fixed */
     }
     assert_int_equal(fed_rng_below(&rng, 1), 0);
-    /* The worst case of rejection: just over half of all numbers. */
+    /* A limit just above 2^31: nearly half of all 32-bit numbers are rejected, the worst case. */
     for (int i = 0; i < 1000; i++) {
         assert_in_range(fed_rng_below(&rng, 0x80000001), 0, 0x80000000);
     }
@@ -119,7 +119,7 @@ FED_TEST(test_shuffle_permutes_and_repeats_itself) {
 
 FED_TEST(many_at_once_are_the_same_numbers) {
     static const size_t lengths[] = {0, 1, 3, 4, 31, 32, 33, 64, 100, 1000};
-    /* Whole blocks and parts of them; and where the block counter carries. */
+    /* Lengths of whole blocks and of parts, also where the block counter carries. */
     for (unsigned first = 0; first < 12; first++) {
         for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
             uint32_t filled[1000];

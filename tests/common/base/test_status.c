@@ -1,4 +1,4 @@
-/* Status codes: pinned values, names and words. */
+/* Status codes: their numbers, which must never change, their names and their texts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* Text from outside: what is for people stays, everything else becomes a question mark. */
+/* Text from outside: printable characters stay, all other bytes become question marks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -13,7 +13,7 @@ static void assert_clean(const char *text, const char *wanted) {
 
 FED_TEST(test_readable_text_stays_as_it_is) {
     assert_clean("", "");
-    assert_clean("samples are 784 values, the model takes 3072", /* as it is */
+    assert_clean("samples are 784 values, the model takes 3072", /* stays unchanged */
                  "samples are 784 values, the model takes 3072");
     assert_clean("Gr\xc3\xb6\xc3\x9f"
                  "e, \xe2\x82\xac, \xf0\x9f\x99\x82",
@@ -26,14 +26,14 @@ FED_TEST(test_control_characters_are_replaced) {
     assert_clean("a\xc2\x85"
                  "b\xe2\x80\xa8"
                  "c",
-                 "a?b?c"); /* next line, line separator */
+                 "a?b?c"); /* U+0085 next line, U+2028 line separator */
     assert_clean("a\xe2\x80\xae"
                  "b\xe2\x81\xa6"
                  "c",
-                 "a?b?c"); /* right to left, isolate */
+                 "a?b?c"); /* right-to-left override, isolate */
     assert_clean("\xef\xbb\xbf"
                  "a\xef\xbf\xbf",
-                 "?a?"); /* byte order mark, no character */
+                 "?a?"); /* a byte order mark, a noncharacter */
 }
 
 FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
@@ -41,11 +41,11 @@ FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
                  "b\x80",
                  "a?b?");
     assert_clean("\xc3", "?");                /* cut off */
-    assert_clean("\xe2\x82", "??");           /* ... */
-    assert_clean("\xc0\x80", "??");           /* longer than need be */
-    assert_clean("\xe0\x9f\xbf", "???");      /* ... */
-    assert_clean("\xed\xa0\x80", "???");      /* half of a pair */
-    assert_clean("\xf4\x90\x80\x80", "????"); /* beyond the last character */
+    assert_clean("\xe2\x82", "??");           /* cut off after two bytes */
+    assert_clean("\xc0\x80", "??");           /* overlong form, 2 bytes */
+    assert_clean("\xe0\x9f\xbf", "???");      /* overlong form, 3 bytes */
+    assert_clean("\xed\xa0\x80", "???");      /* half of a surrogate pair */
+    assert_clean("\xf4\x90\x80\x80", "????"); /* above U+10FFFF, the last character */
     assert_clean("\xf8\x88\x80\x80\x80", "?????");
 }
 

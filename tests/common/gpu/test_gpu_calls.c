@@ -1,4 +1,4 @@
-/* Devices: names, memory, kernels, streams, graphs, and what each refuses. */
+/* GPU devices: names, memory, kernels, streams and graphs, and the errors of each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu_case.h"
 
@@ -53,11 +53,11 @@ static void unknown_devices_are_refused(void) {
     fed_gpu *none = NULL;
     fed_error err = {0};
     assert_fed_status(fed_gpu_open("card", NULL, &none, &err), FED_EINVAL);
-    assert_fed_says(err, "\"card\" is no device");
+    assert_fed_says(err, "\"card\" is not a device's name");
     assert_fed_status(fed_gpu_open("cuda:63", NULL, &none, &err), FED_ENOTFOUND);
     assert_fed_says(err, "cuda");
     assert_fed_status(fed_gpu_open("opencl:63", NULL, &none, &err), FED_ENOTFOUND);
-    assert_fed_says(err, "opencl"); /* also in a build without OpenCL, which says what to do */
+    assert_fed_says(err, "opencl"); /* also in a build without OpenCL */
     assert_fed_status(fed_gpu_open_native("gpu", NULL, NULL, &none, &err), FED_EINVAL);
     assert_fed_says(err, "say opencl or cuda");
     assert_null(none);
@@ -115,7 +115,7 @@ static void kernels_copies_and_fills(void) {
     add_to(stream, y, x, N);
     check_linear(stream, y, N, 1, 5 + ones);
     assert_fed_ok(fed_gpu_copy(stream, y, x, N * sizeof *y, FED_GPU_ACROSS));
-    add_to(stream, y, NULL, N); /* NULL is an address */
+    add_to(stream, y, NULL, N); /* NULL is allowed as an address */
     check_linear(stream, y, N, 1, 12);
     fed_gpu_free(gpu, x);
     fed_gpu_free(gpu, y);
@@ -148,7 +148,7 @@ static void groups_scan_and_find_the_largest(void) {
     assert_fed_ok(fed_gpu_copy(stream, back, sum, sizeof back, FED_GPU_DOWN));
     assert_fed_ok(fed_gpu_sync(stream));
     assert_int_equal(back[0], N * (N - 1) / 2);
-    assert_int_equal(back[1], (768 + 999) * 232 / 2); /* group 3, behind its last value */
+    assert_int_equal(back[1], (768 + 999) * 232 / 2); /* the sum in group 3, after its last value */
     fed_gpu_free(gpu, x);
     fed_gpu_free(gpu, sum);
 }
@@ -210,7 +210,7 @@ static void a_graph_runs_again(void) {
     add_to(stream, y, NULL, N);
     assert_fed_ok(fed_gpu_copy(stream, host, y, N * sizeof *y, FED_GPU_DOWN));
     assert_fed_ok(fed_gpu_kept(stream, &graph));
-    check_linear(stream, y, N, 0, 0); /* nothing ran */
+    check_linear(stream, y, N, 0, 0); /* recording a graph runs nothing */
     for (uint32_t round = 1; round <= 3; round++) {
         assert_fed_ok(fed_gpu_replay(stream, graph));
         assert_fed_ok(fed_gpu_sync(stream));
@@ -237,7 +237,7 @@ static void a_graph_reads_the_host_when_it_runs(void) {
     assert_fed_ok(fed_gpu_kept(stream, &graph));
     for (uint32_t round = 0; round < 3; round++) {
         *host = 100 * round;
-        assert_fed_ok(fed_gpu_replay(other, graph)); /* any stream of the GPU */
+        assert_fed_ok(fed_gpu_replay(other, graph)); /* a graph runs on any stream of its GPU */
         check_linear(other, y, 1, 0, 100 * round + 7);
     }
     fed_gpu_graph_free(graph);
@@ -328,7 +328,7 @@ static void failures_say_which_nic_and_what(void) {
 
 /* ---- Cache ---- */
 
-/* The one file of the fed_test_dir; its name goes to path. */
+/* The number of files in fed_test_dir; path: the name of one of them. */
 static size_t count_cached(char path[600]) {
     size_t count = 0;
     DIR *d = opendir(fed_test_dir);
@@ -354,7 +354,7 @@ static long file_size(const char *path) {
     return size;
 }
 
-/* A GPU of its own, opened with the fed_test_dir. */
+/* Open another GPU object with fed_test_dir as its cache, compile a kernel and run it. */
 static void build_and_run_with_cache(void) {
     fed_gpu *first = gpu;
     fed_gpu_stream *first_stream = stream;
@@ -383,7 +383,8 @@ static void compiled_kernels_are_cached(void) {
     build_and_run_with_cache();
     assert_int_equal(count_cached(again), 1);
     assert_string_equal(again, path);
-    assert_int_equal(truncate(path, size - 1), 0); /* torn: compiled anew, and whole again */
+    assert_int_equal(truncate(path, size - 1),
+                     0); /* a damaged file: the kernel is compiled and stored again */
     build_and_run_with_cache();
     assert_true(file_size(path) > size - 1);
 }

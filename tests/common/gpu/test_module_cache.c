@@ -1,4 +1,5 @@
-/* Compiled kernels in a folder: found by all that they depend on; damaged files count as none. */
+/* A cache of compiled kernels in a folder. A kernel is found only if all that it depends on is the
+ * same. A damaged file counts as missing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -40,7 +41,7 @@ static void check_found(const char *const *of) {
     free(found);
 }
 
-/* The one file of the folder. */
+/* path = the only file in the cache's folder. */
 static void path_of_file(char path[600]) {
     size_t count = 0;
     DIR *d = opendir(folder);
@@ -85,11 +86,11 @@ FED_TEST(damaged_files_count_as_none_and_are_replaced) {
     const size_t len = fread(whole, 1, sizeof whole, f);
     fclose(f);
     assert_true(len > sizeof bytes && len < sizeof whole);
-    for (size_t cut = 0; cut < len; cut++) { /* torn anywhere */
+    for (size_t cut = 0; cut < len; cut++) { /* a file cut at any length */
         fed_test_put(folder, strrchr(path, '/') + 1, whole, cut);
         check_none(parts);
     }
-    for (size_t k = 0; k < len; k++) { /* any byte changed */
+    for (size_t k = 0; k < len; k++) { /* a file with any byte changed */
         whole[k] ^= 1;
         fed_test_put(folder, strrchr(path, '/') + 1, whole, len);
         check_none(parts);

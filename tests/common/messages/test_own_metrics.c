@@ -1,4 +1,5 @@
-/* Lists of metrics of a device's own: what is allowed, their bytes, and lists that are refused. */
+/* Lists of custom metrics: the names and values that are allowed, their bytes, and lists that are
+ * refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,7 +7,7 @@
 
 #include "fed/own_metrics.h"
 
-/* "f1" is 0.75, "val/auc" is -2. */
+/* The bytes of a list of two metrics: "f1" is 0.75, "val/auc" is -2. */
 static const char golden[] = "\x02"
                              "\x02"
                              "f1"
@@ -111,7 +112,7 @@ FED_TEST(no_list_has_no_bytes) {
     assert_fed_ok(read_bytes("", 0, &read));
     assert_int_equal(read.count, 0);
     read = sample();
-    assert_fed_ok(read_bytes("\xfe\xdc", 2, &read)); /* an envelope */
+    assert_fed_ok(read_bytes("\xfe\xdc", 2, &read)); /* no list: an envelope follows at once */
     assert_int_equal(read.count, 0);
 }
 

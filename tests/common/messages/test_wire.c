@@ -1,4 +1,5 @@
-/* The wire messages: golden bytes, truncation at every byte, and values that are not allowed. */
+/* The wire messages: their exact bytes, messages cut at every byte, and values that are not
+ * allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -32,7 +33,7 @@ static const fed_task sample_task = {
     "\x00\x00\x00\x3f"                                                                             \
     "\x07\x00\x00\x00\x00\x00\x00\x00"
 
-/* Those of protocol 1 stay as they were: devices in the field speak it. */
+/* Messages of protocol 1 must keep their bytes, because devices in use still speak it. */
 static const fed_checkin sample_checkin = {
     .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .held = {{5, 258}}};
 
@@ -51,7 +52,7 @@ static const char checkin_2_bytes[] = "\x02\x00"
                                       "\x02\x00\x00\x00"
                                       "\x58\x02\x00";
 
-/* Three tasks in four slots. */
+/* A device with three tasks in four slots. */
 static const fed_checkin sample_checkin_slots = {
     .held = {{5, 258}, {9, 3}, {7, 0}}, .capabilities = FED_CAN_TASKS, .samples = 600, .slots = 4};
 
@@ -170,7 +171,7 @@ static const char train_slots_bytes[] = "\x01"
 
 static const char task_bytes[] = TASK_BYTES;
 
-/* ---- One row a message: how to write the sample, and how to read it ---- */
+/* ---- A table with one row for each message: its sample's writer, and its reader ---- */
 
 static void write_task(fed_writer *w) {
     fed_task_write(w, &sample_task);
@@ -234,7 +235,7 @@ static void write_metric(fed_writer *w) {
     fed_metric_write(w, &sample_metric);
 }
 
-/* Room for any message, and a way to read it without its type. */
+/* Room for any message. */
 typedef union any_message {
     uint8_t bytes[sizeof(fed_assignment)];
     fed_task task;
@@ -296,7 +297,7 @@ static const struct {
     fed_status (*read)(fed_reader *r, any_message *m);
 } messages[] = {
     {"task", task_bytes, sizeof task_bytes - 1, write_task, read_task},
-    /* These literals lend their closing NUL to the message's last byte. */
+    /* The closing NUL of each literal is the message's last byte. */
     {"checkin", checkin_bytes, sizeof checkin_bytes, write_checkin, read_checkin},
     {"checkin 2", checkin_2_bytes, sizeof checkin_2_bytes, write_checkin_2, read_checkin},
     {"checkin slots", checkin_slots_bytes, sizeof checkin_slots_bytes - 1, write_checkin_slots,
@@ -344,7 +345,7 @@ FED_TEST(test_each_message_is_read_back_and_leaves_what_follows) {
 FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
     for (size_t i = 0; i < MESSAGES; i++) {
         for (size_t len = 0; len < messages[i].len; len++) {
-            /* A copy of that length, so that a sanitizer sees a read past its end. */
+            /* A copy of exactly that length, so that a sanitizer finds a read past its end. */
             uint8_t *bytes = malloc(len + 1);
             memcpy(bytes, messages[i].golden, len);
             uint8_t *exact = realloc(bytes, len > 0 ? len : 1);
@@ -382,7 +383,7 @@ FED_TEST(test_a_task_comes_back_as_it_was) {
     assert_true(task.seed == 7);
 }
 
-/* A peer without the capability gets the bytes of before. */
+/* A peer without the capability gets the same bytes as from releases without the field. */
 FED_TEST(test_fields_that_need_a_capability_travel_only_with_it) {
     static const uint32_t named[] = {0, FED_CAN_APP, FED_CAN_URL, FED_CAN_APP | FED_CAN_URL};
     size_t before = 0;
@@ -453,7 +454,7 @@ FED_TEST(test_the_smaller_messages_come_back_as_they_were) {
     assert_int_equal(part.kind, FED_PART_DELTA);
     assert_int_equal(part.from, 3);
     assert_int_equal(part.to, 4);
-    assert_ptr_equal(part.envelope, part_bytes + 10); /* in place */
+    assert_ptr_equal(part.envelope, part_bytes + 10); /* points into the message, no copy */
     assert_true(part.envelope_len == 4);
 
     fed_update update;
@@ -480,7 +481,7 @@ FED_TEST(test_the_smaller_messages_come_back_as_they_were) {
     assert_true(metric.loss == 0.25f);
 }
 
-/* What reading says of sample `which` after its bytes at offset were replaced by patch. */
+/* The status of reading the sample `which` after its bytes at offset were replaced by patch. */
 static fed_status read_patched(const char *which, size_t offset, const void *patch, size_t size) {
     for (size_t i = 0; i < MESSAGES; i++) {
         if (strcmp(messages[i].name, which) == 0) {
@@ -491,7 +492,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
             fed_reader_init(&r, bytes, messages[i].len);
             any_message m;
             fed_status status = messages[i].read(&r, &m);
-            assert_fed_status(r.status, status); /* the reader has failed too */
+            assert_fed_status(r.status, status); /* the reader has the same status */
             return status;
         }
     }
@@ -529,7 +530,8 @@ FED_TEST(test_a_list_of_tasks_comes_back_as_it_was) {
     free(work);
 }
 
-/* Bytes 26 and 27 have the slots and the number of further tasks; these follow. */
+/* Byte 26 of the sample is the number of slots, byte 27 the number of further tasks, which follow
+ * from byte 28 on. */
 FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);
@@ -538,9 +540,9 @@ FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x02", 1), FED_EFORMAT); /* 3 tasks in 2 */
     assert_fed_status(read_patched("checkin slots", 27, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("checkin slots", 28, "\x00", 1), FED_EFORMAT); /* no task */
-    assert_fed_status(read_patched("checkin slots", 28, "\x05", 1), FED_EFORMAT); /* twice */
+    assert_fed_status(read_patched("checkin slots", 28, "\x05", 1), FED_EFORMAT); /* a task twice */
     assert_fed_status(read_patched("checkin slots", 40, "\x09", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("checkin slots", 6, "\x00", 1), FED_EFORMAT); /* no first */
+    assert_fed_status(read_patched("checkin slots", 6, "\x00", 1), FED_EFORMAT); /* no first task */
 }
 
 FED_TEST(test_another_protocol_version_is_told_apart_from_garbage) {
@@ -548,7 +550,7 @@ FED_TEST(test_another_protocol_version_is_told_apart_from_garbage) {
     assert_fed_status(read_patched("checkin", 0, "\x00", 1), FED_EVERSION);
     static const uint8_t longer[] = {3};
     fed_reader r;
-    fed_reader_init(&r, longer, sizeof longer); /* even where its layout is another */
+    fed_reader_init(&r, longer, sizeof longer); /* a later protocol, whose layout may differ */
     fed_checkin m;
     assert_fed_status(fed_checkin_read(&r, &m), FED_EVERSION);
 }
@@ -561,8 +563,8 @@ FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK);          /* elsewhere */
-    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* 5 to 4, elsewhere */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* a cache's address, 3 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* a cache's, 5 to 4 */
     static const char no_bytes[8] = "";
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);
 }
@@ -582,10 +584,11 @@ FED_TEST(test_numbers_out_of_their_range_are_refused) {
     assert_fed_status(read_patched("update", samples, "\0\0\0\0", 4), FED_EFORMAT);
     assert_fed_status(read_patched("update", loss, nan_bits, 4), FED_EFORMAT);
     assert_fed_status(read_patched("update", loss, inf_bits, 4), FED_EFORMAT);
-    assert_fed_status(read_patched("piece", 36, "\xc1\xc6\x2d", 3), FED_EFORMAT); /* past its end */
+    assert_fed_status(read_patched("piece", 36, "\xc1\xc6\x2d", 3), FED_EFORMAT); /* past the end */
     assert_fed_status(read_patched("piece", 36, "\xc0\xc6\x2d", 3), FED_OK);
     assert_fed_status(read_patched("metric", 12, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);
-    assert_fed_status(read_patched("metric", 16, "\x11\x27", 2), FED_EFORMAT); /* 10001 right */
+    assert_fed_status(read_patched("metric", 16, "\x11\x27", 2),
+                      FED_EFORMAT); /* 10001 correct of 10000 */
     assert_fed_status(read_patched("metric", 16, "\x10\x27", 2), FED_OK);
     assert_fed_status(read_patched("metric", 20, nan_bits, 4), FED_EFORMAT);
     assert_fed_status(read_patched("task", 0, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);

@@ -1,5 +1,5 @@
-/* What a device says of its worker group: golden bytes, truncation at every byte, values not
- * allowed. */
+/* The message with the state of a device's worker group: its exact bytes, messages cut at every
+ * byte, and values that are not allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -74,7 +74,7 @@ static const char golden[] = HEAD "\x00\x00\x00\x00"
                                   "\x00\x00\x00\x00\x00\x00\x00\x00"
                                   "\x00\x00\x00\x00\x00\x00\x00";
 
-/* The literal lends its closing NUL to the message's last byte. */
+/* The literal's closing NUL is the message's last byte. */
 enum { GOLDEN = sizeof golden, WORKERS_AT = sizeof HEAD - 1 };
 
 FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
@@ -86,14 +86,15 @@ FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     assert_int_equal(w.len, GOLDEN);
     assert_memory_equal(bytes, golden, GOLDEN);
     fed_reader r;
-    fed_reader_init(&r, bytes, w.len + 3); /* and leaves what follows */
+    fed_reader_init(&r, bytes, w.len + 3); /* 3 bytes after the message are left */
     fed_worker_group back;
     assert_fed_ok(fed_worker_group_read(&r, &back));
     assert_int_equal(fed_reader_left(&r), 3);
     assert_memory_equal(&back, &sample, sizeof back);
 }
 
-/* The second worker names what it computes on: another layout, so that an older reader says so. */
+/* If a worker names what it computes on, the message has another layout number, so that an older
+ * reader refuses it. */
 FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_worker_group named = sample, back;
@@ -115,14 +116,14 @@ FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
         assert_fed_status(fed_worker_group_read(&r, &back), len < w.len ? FED_EFORMAT : FED_OK);
     }
     assert_memory_equal(&back, &named, sizeof back);
-    bytes[GOLDEN + 1] = 0; /* nobody names one: that would be a second form of the same message */
+    bytes[GOLDEN + 1] = 0; /* a list of empty names: not the only form of the message */
     fed_reader_init(&r, bytes, w.len - 11);
     assert_fed_status(fed_worker_group_read(&r, &back), FED_EFORMAT);
 }
 
 FED_TEST(test_cut_anywhere_it_is_refused_and_changes_nothing) {
     for (size_t len = 0; len < GOLDEN; len++) {
-        uint8_t *exact = malloc(len > 0 ? len : 1); /* so that a sanitizer sees a read past it */
+        uint8_t *exact = malloc(len > 0 ? len : 1); /* exact: a sanitizer finds reads past it */
         memcpy(exact, golden, len);
         fed_reader r;
         fed_reader_init(&r, exact, len);
@@ -135,7 +136,7 @@ FED_TEST(test_cut_anywhere_it_is_refused_and_changes_nothing) {
     }
 }
 
-/* What reading says after the bytes at offset were replaced. */
+/* The status of reading the sample after its bytes at offset were replaced. */
 static fed_status read_patched(size_t offset, const void *patch, size_t size) {
     uint8_t bytes[GOLDEN];
     memcpy(bytes, golden, GOLDEN);
@@ -150,7 +151,7 @@ FED_TEST(test_values_that_are_not_allowed_are_refused) {
     enum { SIZE = 13, EXPOSED = 17, COUNT = WORKERS_AT - 1, RANK = WORKERS_AT, STATE = RANK + 4 };
     enum { WAITS = STATE + 5, COMPUTE = WAITS + 12, SECOND = GOLDEN - 51 };
     static const char nan_bits[] = "\x00\x00\xc0\x7f";
-    assert_fed_status(read_patched(SIZE, "\x00", 1), FED_EFORMAT);         /* nobody */
+    assert_fed_status(read_patched(SIZE, "\x00", 1), FED_EFORMAT);         /* no worker */
     assert_fed_status(read_patched(SIZE, "\x01", 1), FED_EFORMAT);         /* fewer than listed */
     assert_fed_status(read_patched(SIZE, "\x03", 1), FED_EFORMAT);         /* rank 3 of 3 */
     assert_fed_status(read_patched(SIZE, "\x01\x00\x01", 3), FED_EFORMAT); /* 65,537 workers */
@@ -172,14 +173,14 @@ FED_TEST(test_values_that_are_not_allowed_are_refused) {
 FED_TEST(test_another_layout_is_told_apart_from_garbage) {
     assert_fed_status(read_patched(0, "\x03", 1), FED_EVERSION);
     fed_reader r;
-    fed_reader_init(&r, "\x03", 1); /* even where it is shorter */
+    fed_reader_init(&r, "\x03", 1); /* layout 3 is unknown, also in a short message */
     fed_worker_group m;
     assert_fed_status(fed_worker_group_read(&r, &m), FED_EVERSION);
 }
 
 FED_TEST(test_a_string_with_a_nul_or_without_room_is_refused) {
-    assert_fed_status(read_patched(22, "\0", 1), FED_EFORMAT);   /* of the link */
-    assert_fed_status(read_patched(21, "\x10", 1), FED_EFORMAT); /* 16 bytes */
+    assert_fed_status(read_patched(22, "\0", 1), FED_EFORMAT);   /* the link has no name */
+    assert_fed_status(read_patched(21, "\x10", 1), FED_EFORMAT); /* the link's name has 16 bytes */
 }
 
 FED_TEST(test_the_largest_worker_group_fits) {

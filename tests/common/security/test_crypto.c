@@ -1,10 +1,10 @@
-/* Certificates as others see them: every claim is checked with the openssl program too. */
+/* Keys, requests and certificates that this library makes, checked with the openssl program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fed_cases.h"
 
-static const int64_t NOW = 1800000000; /* January 2027; openssl is told so with -attime */
+static const int64_t NOW = 1800000000; /* January 2027, the time that openssl gets with -attime */
 static const int64_t YEAR = 365 * 86400;
 
 static fed_error err;
@@ -16,7 +16,7 @@ static int have_openssl(void) {
     return system("openssl version >/dev/null 2>&1") == 0;
 }
 
-/* Run a shell command in the tests' fed_test_dir; its exit status. */
+/* Run a shell command in fed_test_dir and return its exit status. Its output goes to out.txt. */
 static int shell(const char *command) {
     char line[2000];
     snprintf(line, sizeof line, "cd '%s' && { %s; } >out.txt 2>&1", fed_test_dir, command);
@@ -45,7 +45,7 @@ static void get(const char *name, fed_pem *pem) {
     free(data);
 }
 
-/* openssl must have printed that text. */
+/* The last command must have printed this text. */
 static void assert_printed(const char *text) {
     fed_pem out;
     get("out.txt", &out);
@@ -195,7 +195,8 @@ FED_TEST(a_server_certificate_needs_hosts_and_has_room_for_some) {
 FED_TEST(a_tampered_request_is_refused) {
     fed_pem cert, tampered;
     fed_cert_options options = client_options();
-    /* Another name of the same length in the DER; the signature is still that of the old one. */
+    /* Replace the name in the request by one of equal length. The signature is still that of the
+     * old name, so it is wrong. */
     assert_shell("openssl req -in csr.pem -outform der | sed 's/whatever/Whatever/' >t.der && "
                  "openssl req -inform der -in t.der -out t.pem");
     get("t.pem", &tampered);
@@ -234,7 +235,7 @@ FED_TEST(keys_other_than_p256_are_refused) {
     assert_refused("openssl req -new -newkey rsa:2048 -nodes -subj /CN=x -keyout k -out other.pem",
                    FED_EAUTH);
     assert_refused("openssl req -new -newkey ed25519 -nodes -subj /CN=x -keyout k -out other.pem",
-                   FED_EFORMAT); /* mbedTLS can't even read it */
+                   FED_EFORMAT); /* mbedTLS can't read an ed25519 key */
 }
 
 FED_TEST(a_request_signed_with_sha1_is_refused) {
@@ -361,7 +362,7 @@ FED_TEST(a_broken_private_key_is_refused) {
 FED_TEST(serial_numbers_differ_and_are_positive) {
     fed_cert_options options = client_options();
     fed_pem cert, other;
-    for (int i = 0; i < 16; i++) { /* the top bit would be set in half of them */
+    for (int i = 0; i < 16; i++) { /* with random bytes half of them would begin with a 1 bit */
         assert_fed_ok_err(issue(csr.text, &options, &cert));
         put("client.pem", &cert);
         assert_shell("openssl x509 -in client.pem -noout -serial");
@@ -376,7 +377,8 @@ FED_TEST(serial_numbers_differ_and_are_positive) {
 FED_TEST(random_bytes_fill_all_of_any_length) {
     enum { LEN = 1000 };
     uint8_t bytes[LEN + 1], seen[LEN] = {0};
-    for (int round = 0; round < 8; round++) { /* a byte is 0 in all rounds once in 2^64 */
+    for (int round = 0; round < 8;
+         round++) { /* 8 rounds: a random byte is 0 in all of them with chance 2^-64 */
         bytes[LEN] = 0xA5;
         assert_fed_ok(fed_random(bytes, LEN));
         assert_int_equal(bytes[LEN], 0xA5);

@@ -1,4 +1,5 @@
-/* Sealed bytes: they never change, open with their key only, and any other byte is noticed. */
+/* Sealed (encrypted) bytes: the same input always gives the same bytes, they open with their key
+ * only, and any changed byte is found. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -18,8 +19,9 @@ static void seal(uint8_t data[LEN], uint8_t key[FED_SEALED_KEY]) {
     assert_fed_ok(fed_sealed_crypt(key, 0, data, LEN));
 }
 
-/* `python3 -c "print(bytes(3*k&255 for k in range(100)).hex())" | xxd -r -p` into `openssl dgst
- * -sha256`, and into `openssl enc -aes-256-ctr -K DIGEST -iv 0...0`. */
+/* The expected bytes were made with other programs. Pipe the output of
+ *     python3 -c "print(bytes(3*k&255 for k in range(100)).hex())" | xxd -r -p
+ * into openssl dgst -sha256, and into openssl enc -aes-256-ctr -K DIGEST -iv 0...0 */
 FED_TEST(other_programs_make_the_same_bytes) {
     static const char key_hex[] = "2a1b9357d39f48b66d8f3e2a1b952e646bc69a5e655a6dadb944bbe3ca05"
                                   "fb3c";
@@ -61,7 +63,7 @@ FED_TEST(pieces_are_sealed_as_the_whole) {
     }
 }
 
-/* Block 256 and block 65536: the counter's carry. */
+/* At blocks 256 and 65536 the block counter carries into its next byte. */
 FED_TEST(far_blocks_have_streams_of_their_own) {
     const uint8_t key[FED_SEALED_KEY] = {7};
     const uint64_t blocks[] = {0, 1, 255, 256, 65535, 65536, UINT64_C(1) << 40};

@@ -1,4 +1,4 @@
-/* Clocks: their units and that they run; never how fast. */
+/* Clocks: their units, and that time advances. No test measures how fast. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

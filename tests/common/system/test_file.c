@@ -1,4 +1,4 @@
-/* Files: whole reads, atomic replacement, directories. */
+/* Files: reading whole files, replacing files atomically, making directories. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -28,7 +28,7 @@ static void check_content(const char *name, const char *text) {
     size_t len = 0;
     assert_fed_ok_err(fed_file_read(in_dir(name), 1000, &data, &len, &err));
     assert_int_equal(len, strlen(text));
-    assert_string_equal((const char *)data, text); /* a NUL stands behind the last byte */
+    assert_string_equal((const char *)data, text); /* a NUL follows the last byte */
     free(data);
 }
 
@@ -40,12 +40,12 @@ static int count_entries(void) {
         count++;
     }
     closedir(d);
-    return count - 2; /* . and .. */
+    return count - 2; /* without . and .. */
 }
 
 static void check_says(const fed_error *err, const char *words) {
     if (strstr(err->text, words) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+        fail_msg("the error \"%s\" does not contain \"%s\"", err->text, words);
     }
 }
 
@@ -66,7 +66,7 @@ FED_TEST(test_an_empty_file_can_be_written_and_read) {
     check_content("f", "");
 }
 
-/* A file size limit stands for a disk that fills up in the middle of the write. */
+/* A limit on the file size makes a write fail in the middle, like a full disk. */
 FED_TEST(test_a_write_that_fails_keeps_the_old_file) {
     put("f", "old");
     struct rlimit kept;
@@ -92,7 +92,7 @@ FED_TEST(test_a_file_put_in_pieces_appears_when_it_is_committed) {
     put("f", "old");
     assert_fed_ok_err(fed_file_create(in_dir("f"), 0600, &file, &err));
     assert_fed_ok_err(fed_file_put(&file, "new ", 4, &err));
-    assert_fed_ok_err(fed_file_sync(&file, &err)); /* on the disk, but not by that name */
+    assert_fed_ok_err(fed_file_sync(&file, &err)); /* on the disk, but not yet under its name */
     assert_fed_ok_err(fed_file_put_floats(&file, x, 2, &err));
     check_content("f", "old");
     assert_fed_ok_err(fed_file_commit(&file, &err));
@@ -161,7 +161,7 @@ FED_TEST(test_reading_stops_at_the_limit) {
     assert_fed_ok_err(fed_file_read(in_dir("f"), 5, &data, &len, &err));
     assert_int_equal(len, 5);
     free(data);
-    /* Endless, and of no size that could be asked for. */
+    /* A file without an end, whose size stat does not tell. */
     assert_fed_status(fed_file_read("/dev/zero", 100000, &data, &len, &err), FED_ERANGE);
 }
 
@@ -225,7 +225,7 @@ FED_TEST(test_what_cannot_be_mapped_is_named) {
 FED_TEST(test_directories_are_made_with_their_parents) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("a/b//c/"), 0700, &err));
-    assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* there already */
+    assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* it exists already */
     struct stat info;
     assert_int_equal(stat(in_dir("a/b/c"), &info), 0);
     assert_true(S_ISDIR(info.st_mode));

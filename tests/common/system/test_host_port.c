@@ -1,4 +1,4 @@
-/* Addresses as text: host and port, with and without brackets, and what is none. */
+/* Addresses as text: host and port, with and without brackets, and texts that are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/host_port.h"
 #include "fed_cases.h"

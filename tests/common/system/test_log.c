@@ -1,4 +1,4 @@
-/* Logging through a callback. */
+/* Log lines: what the program's callback gets, and what fed_log_stderr writes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -58,7 +58,7 @@ FED_TEST(test_too_long_a_line_is_cut) {
     assert_in_range(strlen(c.line), 500, 1499);
 }
 
-/* What the ready-made sink puts on stderr, read back through a file. */
+/* fed_log_stderr writes to standard error, which is a file here, so that it can be read back. */
 FED_TEST(test_the_stderr_sink_writes_time_level_and_text) {
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -81,7 +81,7 @@ FED_TEST(test_the_stderr_sink_writes_time_level_and_text) {
     assert_string_equal(rest, "WARN disk 97% full");
 }
 
-/* systemd's journal has a clock of its own, and reads the level from a number. */
+/* systemd's journal adds the time itself, and takes the level from a number such as <6>. */
 FED_TEST(test_in_the_journal_a_line_has_a_priority_and_no_time) {
     FILE *file = tmpfile();
     struct stat st;
@@ -97,7 +97,7 @@ FED_TEST(test_in_the_journal_a_line_has_a_priority_and_no_time) {
     fed_log log = {fed_log_stderr, NULL, FED_LOG_INFO};
     fed_logf(&log, FED_LOG_INFO, "all is well");
     fed_logf(&log, FED_LOG_ERROR, "all is lost");
-    setenv("JOURNAL_STREAM", "1:1", 1); /* another program's */
+    setenv("JOURNAL_STREAM", "1:1", 1); /* the journal's stream of another program */
     fed_logf(&log, FED_LOG_WARN, "who knows");
     unsetenv("JOURNAL_STREAM");
     fflush(stderr);

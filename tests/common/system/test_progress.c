@@ -1,4 +1,4 @@
-/* The progress line: a bar at a terminal, nothing elsewhere. */
+/* The progress line: a bar if standard error is a terminal, else nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* posix_openpt */
 #include "fed_cases.h"
@@ -9,7 +9,7 @@
 
 #include "fed/progress.h"
 
-/* Let standard error be this file while a bar goes through its life. */
+/* Show and wipe progress lines while standard error is this file. */
 static void show_to(int fd) {
     int kept = dup(STDERR_FILENO);
     assert_true(kept >= 0);
@@ -34,7 +34,8 @@ FED_TEST(a_file_gets_nothing) {
     fclose(file);
 }
 
-/* The other end of a new terminal, which stands in for a person's; -1: none here. */
+/* Open a pseudo-terminal: returns the terminal, *end its controlling side; -1: the system has
+ * none. */
 static int open_terminal(int *end) {
     *end = posix_openpt(O_RDWR | O_NOCTTY);
     if (*end < 0 || grantpt(*end) != 0 || unlockpt(*end) != 0) {
@@ -43,7 +44,7 @@ static int open_terminal(int *end) {
     return open(ptsname(*end), O_RDWR | O_NOCTTY);
 }
 
-/* What comes until the last wipe, or for two seconds nothing. */
+/* Read the output until the last wipe, or until nothing has come for two seconds. */
 static size_t read_all(int end, char *seen, size_t cap) {
     static const char last[] = "a wipe, 0 s left\r\033[K";
     struct pollfd ready = {.fd = end, .events = POLLIN};
@@ -69,7 +70,7 @@ FED_TEST(a_terminal_gets_a_bar_that_is_rewritten) {
     assert_memory_equal(seen, "\r\033[K[##########          ] 50 %  step 7", 38);
     assert_null(strstr(seen, "too soon"));
     assert_non_null(strstr(seen, "[####################] 100 %  at once after a wipe, 0 s left"));
-    assert_string_equal(seen + len - 8, "left\r\033[K"); /* and nothing is wiped twice */
+    assert_string_equal(seen + len - 8, "left\r\033[K"); /* a second wipe writes nothing */
     close(terminal);
     close(end);
 }

@@ -1,4 +1,5 @@
-/* A pool of threads does each part once, and is done when it says so. A thread takes no signals. */
+/* A pool of threads does each part of a job once, and returns when all are done. Its threads take
+ * no signals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -32,7 +33,7 @@ FED_TEST(each_part_is_done_once) {
     }
 }
 
-/* Part 0 ends only when part 1 has begun: with one thread for both it would wait in vain. */
+/* Part 0 ends only when part 1 has begun, so the test passes only if two threads run. */
 static void meet(void *job, size_t k) {
     atomic_int *begun = job;
     atomic_fetch_add(begun, 1);

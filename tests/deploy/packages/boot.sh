@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Boot a Debian that lies in a folder: a real systemd, in namespaces and a cgroup of its own, with no network but loopback.
 #   boot.sh ROOT CGROUP     needs root; CGROUP is a folder of cgroup 2 in which nothing runs. Ends when systemd ends
-# Who starts it enters by `nsenter --all --target PID`, PID being the child of the unshare that this becomes.
+# This script becomes unshare. Enter the system with nsenter --all --target PID, where PID is unshare's child.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 

@@ -2,10 +2,10 @@
 
 version   debian/changelog is of CMake's version
 listing   each file that `cmake --install` installs is in just one package or named in not-installed, and each line of a listing names
-          a file; each unit is handed to debhelper
+          a file; debian/rules moves each systemd unit to where debhelper finds it
 scripts   sh reads the maintainer scripts, and systemd-sysusers, where it is installed, the users
 lintian   finds nothing in the source package, where lintian and dpkg-dev are installed
-The long form, which builds and runs them, is deploy/packages-test.sh.
+deploy/packages-test.sh builds the packages and runs them, which takes much longer.
 """
 # SPDX-License-Identifier: Apache-2.0
 import fnmatch
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-SECONDS = 240  # for any one command; a guard, not a measure
+SECONDS = 240  # limit of any one command, so that the test can't hang
 
 
 def fail(text):
@@ -40,11 +40,11 @@ def check_version(root, debian):
     project = re.search(r"project\(fed VERSION (\S+)", read(root, "CMakeLists.txt"))[1]
     packaged = re.match(r"fed \((.+)-[^-]+\)", read(debian, "changelog"))[1]
     if packaged != project:
-        fail(f"deploy/debian/changelog is of {packaged}, and CMakeLists.txt of {project}: add an entry with `dch -v {project}-1`")
+        fail(f"deploy/debian/changelog has version {packaged}, and CMakeLists.txt has {project}: add an entry with `dch -v {project}-1`")
 
 
 def installed(build, below):
-    """Paths below the root, as Debian has them: a folder of the machine's kind for libraries, and its own one for zsh."""
+    """Yield the installed paths as Debian names them. MACHINE stands for the libraries' folder of an architecture; zsh has a folder of Debian's."""
     say("cmake", "--install", build, "--prefix", "/usr", env={**os.environ, "DESTDIR": below})
     for at, _, names in os.walk(below):
         for name in names:
@@ -54,7 +54,7 @@ def installed(build, below):
 
 
 def listings(debian):
-    """(file, pattern) of each line of what debhelper is told."""
+    """Yield (file, pattern) for each line of debhelper's lists."""
     for path in sorted(glob.glob(os.path.join(debian, "*.install")) + [os.path.join(debian, "not-installed")]):
         for line in read(path).splitlines():
             if line.strip() and not line.startswith("#"):

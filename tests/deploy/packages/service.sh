@@ -7,7 +7,7 @@ set -Eeuo pipefail
 trap 'echo "service.sh: failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 
 state=/var/lib/fed
-notes=/srv/notes # what a later stage compares with
+notes=/srv/notes # values that a later stage compares with
 server=https://localhost:8443
 
 fail() {
@@ -16,11 +16,11 @@ fail() {
     exit 1
 }
 
-ask() { # a number of the coordinator's status: number (of the round), received (updates in it), version
+ask() { # KEY: print a number of the coordinator's status: number of the round, received updates in it, or version
     runuser -u fed -- fedserver status --dir $state --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | head -n 1
 }
 
-wait_until() { # at most 10 minutes, for a command that succeeds
+wait_until() { # COMMAND: repeat it until it succeeds, for at most 10 minutes
     for _ in $(seq 600); do
         if "$@"; then
             return
@@ -38,11 +38,11 @@ user_of() { # the user that a service's process runs as
     stat -c %U "/proc/$(systemctl show -P MainPID "$1")"
 }
 
-expect() { # WHAT IT IS, WANTED: or fail
+expect() { # FOUND WANTED: fail unless they are equal
     [ "$1" = "$2" ] || fail "line ${BASH_LINENO[0]}: \"$1\" where \"$2\" is right"
 }
 
-# --- start: nothing runs before it is told to; then a coordinator and two devices do ---
+# --- start: the packages start nothing by themselves; then a coordinator and two devices run ---
 
 nothing_runs_yet() {
     ! serves || fail "a port is open before anybody made a coordinator"
@@ -54,7 +54,7 @@ nothing_runs_yet() {
     expect "$(stat -c '%U:%G %a' /etc/fed/devices)" "root:fedclient 2750"
 }
 
-python_finds_programs() { # of other packages
+python_finds_programs() { # Python's package finds the programs of other packages
     expect "$(python3 -c 'from fed._programs import find; print(find("fedserver"), find("fedsim"))')" "/usr/bin/fedserver /usr/bin/fedsim"
 }
 
@@ -62,9 +62,9 @@ make_coordinator() {
     fedserver-init --host localhost
     expect "$(stat -c '%U %a' $state/ca.key)" "fed-front 400"
     expect "$(fedserver-init)" "$state holds a coordinator already: owners and modes of its files are set"
-    # A change of the operator's, which an upgrade keeps.
+    # The operator changes the options. An upgrade must keep the change.
     sed -i 's/^RUN_OPTIONS=.*/RUN_OPTIONS="--bind 127.0.0.1 --devices-port 8444 --requests 200"/' /etc/fed/fedserver.conf
-    # README's task; but a round waits for both devices, however long the upgrade takes.
+    # README's task, changed so that a round waits for both devices, however long the upgrade takes.
     sed 's/"minimum": 1/"minimum": 2/; s/"deadline_s": 60/"deadline_s": 3600/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/task.json
     runuser -u fed -- fedserver task --dir $state /srv/task.json
     systemctl enable --now fedserver fedserver-front
@@ -80,11 +80,11 @@ make_device() { # NAME SHARD
     ! runuser -u nobody -- cat "/etc/fed/devices/$1.token" 2>/dev/null || fail "everybody may read the token"
 }
 
-a_waits() { # a's update of the open round is counted
+a_waits() { # whether device a's update of the open round is counted
     journalctl -u fedclientd@a -o cat --no-pager | grep -q "^round $(ask number): update counted"
 }
 
-hold_round_open() { # b is away, so the round stays open with a's update in it
+hold_round_open() { # stop device b, so that the round stays open with device a's update in it
     systemctl stop fedclientd@b
     wait_until a_waits
     expect "$(ask received)" 1
@@ -129,7 +129,7 @@ upgraded() {
     echo "upgraded: round $(cat $notes/round) is still open with that update; $(fedserver --version)"
 }
 
-# --- finish: the rest of the task, by services alone ---
+# --- finish: the services do the rest of the task ---
 
 finished() {
     runuser -u fed -- fedserver tasks --dir $state --json | grep -q '"state": "finished"'
@@ -138,12 +138,12 @@ finished() {
 finish() {
     systemctl start fedclientd@b
     wait_until finished
-    fedserver export --dir $state /srv/model.safetensors # as root
+    fedserver export --dir $state /srv/model.safetensors # root may export, too
     systemctl stop fedserver fedserver-front
     runuser -u fed -- fedserver check --dir $state | grep -F ": 0 rules broken"
     expect "$(find $state -user root | wc -l)" 0
     systemctl start fedserver
-    wait_until serves # fedserver wants the front, so both are back
+    wait_until serves # fedserver.service starts the front, too, so both serve again
     expect "$(journalctl -u fedserver -u fedserver-front -p err --no-pager -q | wc -l)" 0
     sha256sum $state/ca.key /srv/model.safetensors >$notes/kept
     echo "finish: 30 rounds, $(stat -c %s /srv/model.safetensors) bytes of model"
@@ -164,7 +164,7 @@ purged() {
     [ ! -e /etc/fed/fedserver.conf ] || fail "the purge left the conffile"
     sha256sum --quiet -c $notes/kept || fail "the purge touched the coordinator's state"
     [ -e /etc/fed/devices/a.conf ] && [ -d /var/lib/fedclient/a ] || fail "the purge deleted a device"
-    # Of these two packages: fed-tools stays, and so do its programs.
+    # Look only for files of the purged packages, as fed-tools stays installed.
     expect "$(find /etc/systemd/system /lib/systemd/system /usr/bin -name 'fedserver*' -o -name 'fedclient*' | wc -l)" 0
     echo "purged: conffile, units and programs are gone; what the operator made stays"
 }

@@ -377,8 +377,8 @@ FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
     snprintf(ca.text, sizeof ca.text, "%s", w->coordinator.ca);
     CURL *curl = fed_curl_new(&ca, NULL, w->coordinator.front, "/v1/status");
     pid_t pid = 0;
-    while (pid == 0 || !(clientd_says(w, "enrolling is tried again") ||
-                         clientd_says(w, "enrolled as device"))) {
+    while (pid == 0 ||
+           !(clientd_says(w, "this device tries again") || clientd_says(w, "enrolled as device"))) {
         fed_reply reply = fed_curl_ask(curl);
         if (reply.status == 429 && pid == 0) {
             const char *const args[] = {"--token", w->token, NULL};
@@ -394,18 +394,18 @@ FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
 FED_TEST_WITH(wrong_usage_is_told, clientd_world *w) {
     static const struct {
         const char *args[4], *text;
-    } cases[] = {{{"--shard", "2/2"}, "--shard wants K/N"},
-                 {{"--shard", "x"}, "--shard wants K/N"},
+    } cases[] = {{{"--shard", "2/2"}, "--shard is K/N"},
+                 {{"--shard", "x"}, "--shard is K/N"},
                  {{"--split", "odd"}, "write iid, classes:k=2"},
-                 {{"--hold", "-1"}, "--hold wants"},
-                 {{"--slots", "0"}, "--slots wants 1 to 8 tasks, not 0"},
-                 {{"--slots", "9"}, "--slots wants 1 to 8 tasks, not 9"},
-                 {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
+                 {{"--hold", "-1"}, "--hold takes"},
+                 {{"--slots", "0"}, "--slots takes 1 to 8 tasks, not 0"},
+                 {{"--slots", "9"}, "--slots takes 1 to 8 tasks, not 9"},
+                 {{"--transport", "pigeon"}, "this build has no transport \"pigeon\""},
                  {{"--downloads-ca"}, "--downloads-ca"},
                  {{"--when", "sunny"}, "write charging, unmetered, idle"},
-                 {{"--backend", "fast", "--device", "gpu"}, "give one of them"},
+                 {{"--backend", "fast", "--device", "gpu"}, "give only one of them"},
                  {{"--nonsense"}, "--help tells more"},
-                 {{"stray"}, "not an option: stray"}};
+                 {{"stray"}, "\"stray\" is not an option"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const char *args[5] = {NULL};
         memcpy(args, cases[k].args, sizeof cases[k].args);

@@ -72,7 +72,7 @@ FED_TEST(what_is_wrong) {
                  {"--prometheus --wire eth0", "give both"},
                  {"--wire", "a value is missing after --wire"},
                  {"--wire eth0 --speed 3", "unknown option --speed"},
-                 {"--wire eth0 more", "\"more\" is one word too many"}};
+                 {"--wire eth0 more", "\"more\" is not expected here"}};
     fednic_words w;
     fed_error err;
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {

@@ -89,7 +89,7 @@ FED_TEST_WITH(weights_from_elsewhere_are_measured_on_normalised_samples, fed_pro
     snprintf(path, sizeof path, "%s/bare", f->directory);
     assert_fed_ok_err(fed_checkpoint_save(path, &model.layout, model.values, NULL, &err));
     fed_model_free(&model);
-    assert_runs(f, "evaluate --weights bare --data .", 1, "does not say which model it is of");
+    assert_runs(f, "evaluate --weights bare --data .", 1, "does not name its model");
     assert_runs(f, "evaluate --weights bare --data . --model lr", 0, "");
     assert_string_not_equal(f->out, same);
     assert_runs(f, "evaluate --weights bare --data . --model lr --normalise", 0, "");
@@ -128,7 +128,7 @@ FED_TEST_WITH(training_that_goes_on_is_as_if_it_had_never_stopped, fed_program *
     assert_runs(f, args, 0, "");
     snprintf(args, sizeof args, "train %s --epochs 1 --checkpoint part --resume --csv curve.csv",
              net);
-    assert_runs(f, args, 0, "no checkpoint yet: beginning anew");
+    assert_runs(f, args, 0, "--resume found no checkpoint");
     snprintf(args, sizeof args, "train %s --steps 22 --checkpoint part --resume", net);
     assert_runs(f, args, 0, "going on after step 15"); /* step 15 is within an epoch */
     snprintf(args, sizeof args, "train %s --epochs 3 --checkpoint part --resume --csv curve.csv",
@@ -144,7 +144,7 @@ FED_TEST_WITH(training_that_goes_on_is_as_if_it_had_never_stopped, fed_program *
 FED_TEST_WITH(another_training_does_not_overwrite_or_go_on_with_a_checkpoint, fed_program *f) {
     assert_runs(f, "train --model lr --data . --checkpoint c", 0, "");
     assert_runs(f, "train --model lr --data . --checkpoint c", 1,
-                "c is there already: --resume goes on with it");
+                "c exists already: give --resume");
     assert_runs(f, "train --model lr --data . --checkpoint c --resume --batch 8", 1,
                 "another batch, \"32\" and not \"8\"");
     assert_runs(f, "train --model mlp --data . --checkpoint c --resume", 1, "another model");
@@ -236,7 +236,7 @@ FED_TEST_WITH(a_language_model_is_measured_by_its_perplexity, fed_program *f) {
     assert_runs(f, "train --model @model.txt --dataset words --data . --augment flip=1", 1,
                 "--augment is for pictures");
     assert_runs(f, "train --model @model.txt --dataset words --data . --normalise", 1,
-                "a text has none");
+                "--normalise is for numbers, which a text");
 }
 
 /* Write a table with y = 3 a - 2 b + 0.5. */
@@ -290,14 +290,14 @@ FED_TEST_WITH(what_is_wrong_on_the_command_line_is_named, fed_program *f) {
         {"trian", "unknown command trian", 2},
         {"train --wrong", "unknown option --wrong", 2},
         {"train --device abacus --data .", "--device abacus: a device is called gpu", 2},
-        {"train --device gpu --backend fast --data .", "give one of them", 2},
+        {"train --device gpu --backend fast --data .", "give only one of them", 2},
         {"train --model", "a value is missing after --model", 2},
         {"train --model lr --data . --batch 0",
          "--batch is a whole number from 1 to 4294967295, not 0", 2},
         {"train --model lr --data . --batch 3x", "not 3x", 2},
-        {"train --model lr --data . --epochs 1 --steps 1", "give one of them", 2},
+        {"train --model lr --data . --epochs 1 --steps 1", "give only one of them", 2},
         {"train --model lr --data . --resume", "--resume needs --checkpoint", 2},
-        {"train --model lr --data . more", "\"more\" is one word too many", 2},
+        {"train --model lr --data . more", "\"more\" is one argument too many", 2},
         {"evaluate --csv x", "evaluate has no option --csv", 2},
         {"train --data .", "--model is missing", 1},
         {"train --model lr", "--data DIR is missing", 1},

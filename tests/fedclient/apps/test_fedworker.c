@@ -154,7 +154,7 @@ FED_TEST(training_goes_on_from_a_checkpoint) {
     digest_of(rule, a);
     snprintf(args, sizeof args, TRAIN "--steps 25 %s --checkpoint c.safetensors --every 10", rule);
     assert_runs(&worker, args, 0, "");
-    assert_runs(&worker, args, 1, "--resume goes on with it");
+    assert_runs(&worker, args, 1, "exists already: give --resume");
     snprintf(args, sizeof args,
              TRAIN "--steps 60 %s --checkpoint c.safetensors --resume --summary out.json", rule);
     assert_runs(&worker, args, 0, "");
@@ -285,8 +285,8 @@ FED_TEST(a_mistake_is_told_in_a_sentence) {
         {"--link tcp --join 127.0.0.1:1 --secret-file nowhere", "nowhere"},
         {"--workers 0", "--workers"},
         {"--device toaster", "fedworker devices"},
-        {"--device gpu --backend fast", "--backend and --device: give one of them"},
-        {"--epochs 1 --steps 1", "give one"}};
+        {"--device gpu --backend fast", "give only one of them"},
+        {"--epochs 1 --steps 1", "give only one"}};
     for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         char args[400];
         snprintf(args, sizeof args, TRAIN "%s", mistakes[k][0]);

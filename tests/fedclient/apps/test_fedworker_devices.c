@@ -57,7 +57,7 @@ FED_TEST(a_machine_without_drivers) {
 }
 
 FED_TEST(further_words_are_refused) {
-    assert_runs(&worker, "devices all", 2, "\"all\" is one word too many");
+    assert_runs(&worker, "devices all", 2, "\"all\" is not expected here");
 }
 
 int main(void) {

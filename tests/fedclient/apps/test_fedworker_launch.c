@@ -178,7 +178,7 @@ FED_TEST(a_wrong_command_line_is_refused) {
     assert_fed_says(err, "--min 5 is more than the 4 ranks");
     char *absent[] = {"launch", "--", "/no/such/program", "-n", "4", "x", NULL};
     assert_fed_status(launch_words(absent, &code, &err), FED_EINVAL);
-    assert_fed_says(err, "cannot be started");
+    assert_fed_says(err, "can't be started");
 }
 
 FED_TEST(who_was_not_launched_has_no_detector) {

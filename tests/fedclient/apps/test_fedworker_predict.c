@@ -47,7 +47,7 @@ FED_TEST(wrong_words_are_refused_with_what_would_be_right) {
     assert_refused("--model lr --nic-gbit 4", "--nic-gbit needs --codec");
     assert_refused("--model lr --rate 0", "--rate is a whole number");
     assert_refused("--model lr --codec nosuch", "nosuch");
-    assert_refused("--model lr more", "\"more\" is one word too many");
+    assert_refused("--model lr more", "\"more\" is not expected here");
 }
 
 /* Return the output for a correct command line. The caller frees it. */

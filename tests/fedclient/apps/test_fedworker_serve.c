@@ -18,7 +18,7 @@ FED_TEST(wrong_words_are_named) {
     assert_runs(&worker, DEVICE "--codec 3lcc", 2, "3lcc");
     assert_runs(&worker, DEVICE "--collective square", 2, "square");
     assert_runs(&worker, DEVICE "--model lr", 2, "model");
-    assert_runs(&worker, DEVICE "--device gpu --backend fast", 2, "give one of them");
+    assert_runs(&worker, DEVICE "--device gpu --backend fast", 2, "give only one of them");
     assert_runs(&worker, DEVICE "--evaluate", 2, "fedclientd --evaluate");
 }
 

@@ -227,7 +227,7 @@ FED_TEST(a_codec_that_the_gpu_lacks_is_named) {
     feddc_coder *coder = NULL;
     assert_fed_ok_err(feddc_values_open(gpu, NULL, plan.n, &values, &err));
     assert_fed_status(feddc_coder_new("onebit", &plan, &values, &coder, &err), FED_ENOTFOUND);
-    assert_fed_says(err, "onebit runs on the processor only; on GPUs run");
+    assert_fed_says(err, "onebit runs on the processor only; these codecs run on GPUs");
     assert_fed_says(err, "twobit");
     feddc_values_close(&values);
 }

@@ -67,7 +67,8 @@ FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device_restart(&device);
     device.fake.claims_all = true;
     fed_device_fail(&device, FED_EFORMAT);
-    assert_non_null(strstr(device.err.text, "the coordinator's answer to a piece makes no sense"));
+    assert_non_null(
+        strstr(device.err.text, "answer to a piece of the update names an impossible number"));
     device.fake.claims_all = false;
     fed_device_finish(&device, 8);
     fed_device_check(&device, 0);
@@ -85,7 +86,7 @@ FED_TEST(a_task_whose_model_changed_its_size_is_refused) {
     device.fake.task.id--;
     device.fake.lease--;
     fed_device_fail(&device, FED_EFORMAT);
-    assert_non_null(strstr(device.err.text, "has 36 parameters where it had 27 before: the "
+    assert_non_null(strstr(device.err.text, "has 36 parameters, but it had 27 before: the "
                                             "coordinator changed a running task"));
     fed_device_close(&device);
 }

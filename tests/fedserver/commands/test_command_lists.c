@@ -170,7 +170,7 @@ static void the_audit_log_says_who_did_what(void **state) {
     static const char *const wrong[] = {"2026-13-01", "2026-01-01T", "yesterday", "2026-01-32"};
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         snprintf(words, sizeof words, "--since %s", wrong[k]);
-        refuses(w, "audit", words, "--since is a day, 2026-01-31, or a time");
+        refuses(w, "audit", words, "--since takes a day, 2026-01-31, or a time");
     }
     json_t *lines = list(w, "audit");
     assert_true(json_array_size(lines) >= 3);

@@ -95,10 +95,10 @@ static const damage damages[] = {
     {"UPDATE models SET residual = NULL", "residual of task 1 is damaged"},
     {"UPDATE deltas SET part = x'00' WHERE version = 2", "D5: delta 2 of task 1 is damaged"},
     {"DELETE FROM deltas WHERE version = 2", "D5: task 1 has no delta between 1 and 3"},
-    {"UPDATE keyframes SET digest = digest + 1", "D5: task 1: version 0, which is kept whole, is"},
+    {"UPDATE keyframes SET digest = digest + 1", "D5: task 1: the stored keyframe of version 0 is"},
     {"UPDATE models SET digest = digest + 1", "deltas after version 0 do not lead to version 3"},
     {"UPDATE keyframes SET weights = x'00000000'",
-     "D5: task 1: version 0, which is kept whole, is"},
+     "D5: task 1: the stored keyframe of version 0 is"},
     {"UPDATE rounds SET committed_ms = 0 WHERE number = 2",
      "S5: round 2 of task 1 is open; its model is version 3"},
     {"UPDATE rounds SET number = 9 WHERE number = 2", "S5: task 1 has no round between"},
@@ -109,7 +109,7 @@ static const damage damages[] = {
      " residual_guard, state_guard, kept FROM models",
      "S5: task 2 is running; of its rounds"},
     {"UPDATE tasks SET text = json_set(text, '$.model', 'nonsense')",
-     "task 1 makes no sense to this release"},
+     "this release can't read task 1"},
     {"UPDATE devices SET counted_lease = 5 WHERE id = 1", "D2, S3: device "},
     {"UPDATE updates SET lease = lease + 1 WHERE device = 2", "is not of the open round"},
     {"UPDATE updates SET guard = guard + 1 WHERE device = 2", "S9: "},
@@ -192,7 +192,7 @@ static void what_a_crash_leaves_is_noted_only(void **state) {
     assert_int_equal(r.findings, 0);
     assert_int_equal(r.notes, 2);
     assert_non_null(strstr(r.text, "updates-1-4.seg has 1 bytes that were never acknowledged"));
-    assert_non_null(strstr(r.text, "updates-1-3.seg is of no open round"));
+    assert_non_null(strstr(r.text, "updates-1-3.seg belongs to no open round"));
 }
 
 static void keys_that_others_can_read_are_noted(void **state) {

@@ -71,7 +71,7 @@ static void an_operators_name_is_taken_as_it_is_or_refused(void **state) {
     assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err),
                       FED_EINVAL);
     assert_fed_fails(fedserver_device_rename(c->server, c->now_ms, hex, "a\nb", &entry, &err),
-                     FED_EINVAL, "the name \"a?b\" is not at most 63 bytes");
+                     FED_EINVAL, "the name \"a?b\" is not valid: give at most 63 bytes");
     wide[63] = '\0';
     assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err));
     assert_string_equal(entry.name, wide);

@@ -94,10 +94,10 @@ FED_TEST_WITH(values_and_losses_that_no_sum_can_hold_are_out_of_range, fixture *
     fedserver_update update;
     encode(f, 1, "3lc:s=1", 16.5f, 2);
     assert_fed_status(open_update(f, &update, &err), FED_ERANGE);
-    assert_fed_says(err, "a value of magnitude 16.5; the sum can hold 16");
+    assert_fed_says(err, "a value of magnitude 16.5; the sum takes up to 16");
     encode(f, 1, "3lc:s=1", 0.5f, -3e38f);
     assert_fed_status(open_update(f, &update, &err), FED_ERANGE);
-    assert_fed_says(err, "Has the training diverged?");
+    assert_fed_says(err, "has its training diverged?");
 }
 
 FED_TEST_WITH(a_cut_body_is_refused, fixture *f) {

@@ -376,7 +376,7 @@ static void a_task_that_does_not_fit_waits_and_says_why(void **state) {
     const char *why = NULL;
     assert_int_equal(waiting_task(tasks, &why), 2);
     assert_non_null(strstr(why, "MB of memory, and of the "));
-    assert_non_null(strstr(why, "starts when one of them ends"));
+    assert_non_null(strstr(why, "starts when a running task ends"));
     assert_non_null(strstr(why, "--task-memory"));
     json_decref(tasks);
     fed_writer_free(&w);

@@ -64,10 +64,10 @@ FED_TEST(mistakes_are_explained) {
         {"krum:f=2", ", \"minimum\": 6", {"needs 7 updates", "minimum is 6"}},
         {"multikrum:f=1,m=7", ", \"minimum\": 7", {"needs 8 updates"}},
         {"krum:f=0.5", ", \"minimum\": 9", {"whole number"}},
-        {"median", "", {"median looks at each value", "codec_up", "int8"}},
-        {"trimmed", ", \"codec_up\": \"3lc:s=1\"", {"trimmed looks at each value"}},
-        {"median", ", \"codec_up\": \"threshold\"", {"median looks at each value"}},
-        {"median", ", \"codec_up\": \"topk:p=0.2,values=int8\"", {"median looks at each value"}},
+        {"median", "", {"median combines each value", "codec_up", "int8"}},
+        {"trimmed", ", \"codec_up\": \"3lc:s=1\"", {"trimmed combines each value"}},
+        {"median", ", \"codec_up\": \"threshold\"", {"median combines each value"}},
+        {"median", ", \"codec_up\": \"topk:p=0.2,values=int8\"", {"median combines each value"}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fed_error err = {0};

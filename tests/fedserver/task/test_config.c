@@ -266,7 +266,7 @@ static const struct {
      {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
      "\"codec_up\": \"int8\"}",
-     {":2: key \"optimizer\": +mask sets", "none would be left"}},
+     {":2: key \"optimizer\": +mask sets", "no momentum would be left"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
      "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
      {":2: key \"phases[0].optimizer\": +mask sets"}},
@@ -274,7 +274,7 @@ static const struct {
      {":2: key \"optimizer\"", "sgd has no momentum"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
      "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
-     {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
+     {":2: key \"phases[0].codec_up\": median combines each value separately"}},
 };
 
 FED_TEST(mistakes_are_named_with_file_line_and_key) {

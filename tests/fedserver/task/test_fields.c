@@ -126,7 +126,7 @@ FED_TEST(a_stored_value_must_only_fit) {
     assert_string_equal(take("learning_rate", "1e300", false, &rate), "1e+300");
     assert_string_equal(take("tag", "\"\"", false, text), "");
     assert_string_equal(take("tag", "\"an address of more than 31 bytes!\"", false, text),
-                        "too long, or holds a NUL");
+                        "too long, or has a NUL character");
 }
 
 FED_TEST(each_choice_is_its_number) {

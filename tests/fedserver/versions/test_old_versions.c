@@ -248,7 +248,7 @@ FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w
     fedserver_archive archive = fedserver_rounds_archive(
         &w->home.server->rounds, fedserver_rounds_front(&w->home.server->rounds));
     assert_fed_fails(fedserver_old_versions_values(&archive, w->version + 1, &values, &err),
-                     FED_ENOTFOUND, "delta 4 is missing");
+                     FED_ENOTFOUND, "the stored delta to version 4 is missing");
     assert_null(values);
 }
 

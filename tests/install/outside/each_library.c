@@ -1,4 +1,5 @@
-/* One call or two of each library but the client: each_library DIR makes a coordinator in DIR. */
+/* Calls one or two functions of each library except the client's: each_library DIR makes a
+ * coordinator in DIR. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -21,23 +22,26 @@ static fed_status call_codecs(fed_error *err) {
     fedcodec codec;
     FED_TRY(fedcodec_parse("float32", &codec, err));
     if (fedcodec_bound(&codec, N) > sizeof message || fedcodec_work_size(&codec, N) > sizeof work) {
-        return fed_fail(err, FED_ENOSPC, "float32 wants more room than it has");
+        return fed_fail(err, FED_ENOSPC,
+                        "the codec float32 needs more room than this program's buffers have");
     }
     FED_TRY(fedcodec_encode(&codec, NULL, values, N, work, message, sizeof message, &len));
     FED_TRY(fedcodec_decode(codec.vtable, message, len, back, N));
     return memcmp(values, back, sizeof back) == 0
                ? FED_OK
-               : fed_fail(err, FED_EFORMAT, "float32 does not give back what it was given");
+               : fed_fail(err, FED_EFORMAT,
+                          "the codec float32 decodes other values than it encoded");
 }
 
-/* With a GPU or without one. */
+/* Call the libraries for GPUs. That works without a GPU, too. */
 static fed_status call_gpu(fed_error *err) {
     fed_gpu_info info;
     fed_gpu *gpu = NULL;
     fedcodec codec;
     FED_TRY(fedcodec_parse("twobit", &codec, err));
     if (!fedcodec_gpu_has(codec.vtable) || !fed_gpu_is_name("gpu")) {
-        return fed_fail(err, FED_ESTATE, "no codec runs on GPUs");
+        return fed_fail(err, FED_ESTATE,
+                        "the codec twobit can't run on GPUs, or \"gpu\" is not a device's name");
     }
     if (fed_gpu_list(0, &info) == FED_OK && info.lacks[0] == '\0') {
         FED_TRY(fed_gpu_open(info.name, NULL, &gpu, err));

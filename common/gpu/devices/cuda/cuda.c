@@ -1,4 +1,4 @@
-/* CUDA devices: memory, streams, launches and graphs, by the driver's own interface. */
+/* CUDA devices: memory, streams, launches and graphs, by the CUDA driver API. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ static cuda_address address(const void *at) {
 
 /* ---- Contexts and errors ---- */
 
-/* A call of the driver, in the GPU's context. */
+/* Call a function of the driver while the GPU's context is current. result gets the status, with a
+ * sentence in the GPU. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
         const bool entered_ = fed_cuda_enter(g);                                                   \
@@ -75,11 +76,12 @@ static fed_status find(const cuda_calls *cuda, uint32_t ordinal, cuda_device *de
                        fed_gpu_info *info, fed_error *err) {
     int count = 0;
     if (cuda->device_count(&count) != CUDA_OK || ordinal >= (uint32_t)count) {
-        return fed_fail(err, FED_ENOTFOUND, "cuda:%u: this machine has %d CUDA devices", ordinal,
-                        count);
+        return fed_fail(err, FED_ENOTFOUND, "cuda:%u is not here: this machine has %d CUDA devices",
+                        ordinal, count);
     }
     if (cuda->device_get(device, (int)ordinal) != CUDA_OK) {
-        return fed_fail(err, FED_EIO, "cuda:%u: cuDeviceGet failed", ordinal);
+        return fed_fail(err, FED_EIO, "cuda:%u: cuDeviceGet failed; see whether nvidia-smi works",
+                        ordinal);
     }
     describe(cuda, *device, ordinal, info);
     say_lacks(cuda, info);
@@ -113,7 +115,7 @@ static void cuda_close(fed_gpu *gpu) {
 
 extern const fed_gpu_device fed_gpu_device_cuda;
 
-/* With the driver, without a device. */
+/* Make a cuda_gpu with the driver loaded, but without a device. */
 static fed_status make_gpu(cuda_gpu **made, fed_error *err) {
     cuda_gpu *g = calloc(1, sizeof *g);
     FED_REQUIRE(g != NULL, FED_ENOMEM);
@@ -152,7 +154,8 @@ static fed_status take_primary(cuda_gpu *g, uint32_t ordinal, fed_error *err) {
     return fed_gpu_explain(&g->base, fed_cuda_checked(g, result, "cuDevicePrimaryCtxRetain"), err);
 }
 
-/* The context of the stream, or the current one, and its device. */
+/* Use the context of the program's stream, or the current context if stream is NULL, and find its
+ * device. */
 static fed_status take_context(cuda_gpu *g, cuda_stream stream, fed_error *err) {
     cuda_device device = 0, other = 0;
     cuda_context context = NULL;
@@ -201,7 +204,7 @@ static fed_status cuda_alloc(fed_gpu *gpu, size_t size, void **at) {
     cuda_gpu *g = (cuda_gpu *)gpu;
     cuda_address got = 0;
     fed_status status;
-    CALL(g, status, "cuMemAlloc", alloc(&got, size)); /* at a multiple of 256 */
+    CALL(g, status, "cuMemAlloc", alloc(&got, size)); /* the driver gives a multiple of 256 */
     if (status == FED_OK) {
         *at = (void *)(uintptr_t)got; /* NOLINT(performance-no-int-to-ptr) */
     }
@@ -298,7 +301,7 @@ static fed_status cuda_launch(fed_gpu_stream *stream, const fed_gpu_module *modu
         return fed_gpu_fail(&g->base, FED_EINVAL, "kernel %s takes %zu arguments, the most is %d",
                             name, count, ARGS);
     }
-    for (size_t k = 0; k < count; k++) { /* the driver reads a value there, or the address itself */
+    for (size_t k = 0; k < count; k++) { /* the driver reads a value, or the address, from there */
         values[k] = args[k].size > 0 ? (void *)args[k].at : (void *)&args[k].at;
     }
     const bool entered = fed_cuda_enter(g);
@@ -312,7 +315,7 @@ static fed_status cuda_launch(fed_gpu_stream *stream, const fed_gpu_module *modu
     return status;
 }
 
-/* With the context. */
+/* Make stream wait for other. The GPU's context is current. */
 static fed_status wait_for(cuda_gpu *g, cuda_stream stream, cuda_stream other) {
     cuda_event event = NULL;
     FED_TRY(
@@ -321,7 +324,7 @@ static fed_status wait_for(cuda_gpu *g, cuda_stream stream, cuda_stream other) {
     if (status == FED_OK) {
         status = fed_cuda_checked(g, g->cuda.stream_wait(stream, event, 0), "cuStreamWaitEvent");
     }
-    (void)g->cuda.event_destroy(event); /* the driver frees it when it has happened */
+    (void)g->cuda.event_destroy(event); /* the driver frees it once it has happened */
     return status;
 }
 
@@ -363,7 +366,7 @@ static fed_status cuda_call(fed_gpu_stream *stream, fed_status (*call)(void *use
 static fed_status cuda_keep(fed_gpu_stream *stream) {
     cuda_gpu *g = of(stream);
     fed_status status;
-    /* relaxed: other threads, and this one, may allocate meanwhile */
+    /* Relaxed: this thread and others may allocate memory meanwhile. */
     CALL(g, status, "cuStreamBeginCapture", capture_begin(native(stream), CUDA_CAPTURE_RELAXED));
     return status;
 }

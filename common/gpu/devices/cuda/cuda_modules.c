@@ -1,4 +1,4 @@
-/* Kernels for CUDA: NVRTC compiles them for the card, or they come out of the cache. */
+/* Compile kernels for CUDA with NVRTC, or read them from the cache. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +19,19 @@ struct fed_gpu_module {
     } kernel[KERNELS];
 };
 
-/* What NVRTC is asked for, and what it makes: a cubin, or PTX for cards that are newer than it. */
+/* A compilation: what NVRTC is asked for. The result is a cubin, or PTX for a card that is newer
+ * than NVRTC. */
 typedef struct order {
     bool ptx;
     char arch[40];
     const char *option[OPTIONS];
-    const char *parts[8]; /* all that the bytes depend on */
+    const char *parts[8]; /* all strings that the result depends on */
     char compiler[60];
 } order;
 
 /* ---- What to compile for ---- */
 
-/* The newest that NVRTC knows and the card runs; 0: none. */
+/* Return the newest architecture that NVRTC knows and the card runs, or 0. */
 static int best_arch(const nvrtc_calls *nvrtc, int capability) {
     int archs[ARCHS] = {0}, count = 0, best = 0;
     if (nvrtc->arch_count(&count) != CUDA_OK || count > ARCHS || nvrtc->archs(archs) != CUDA_OK) {
@@ -87,7 +88,7 @@ static fed_status say_log(const cuda_gpu *g, nvrtc_program program, cuda_result 
     return status;
 }
 
-/* *image is the caller's to free. */
+/* Get the compiled kernels. The caller frees *image. */
 static fed_status take_image(const cuda_gpu *g, nvrtc_program program, bool ptx, uint8_t **image,
                              size_t *len, fed_error *err) {
     size_t size = 0;
@@ -101,7 +102,7 @@ static fed_status take_image(const cuda_gpu *g, nvrtc_program program, bool ptx,
     }
     if (result != CUDA_OK || size == 0) {
         free(bytes);
-        return fed_fail(err, FED_EIO, "%s (%.60s): NVRTC gave no kernels, it failed with %u",
+        return fed_fail(err, FED_EIO, "%s (%.60s): NVRTC failed with %u and gave no kernels",
                         g->base.info.name, g->base.info.card, result);
     }
     *image = bytes;
@@ -163,7 +164,7 @@ static fed_status load(cuda_gpu *g, const uint8_t *image, const fed_gpu_module *
     return FED_OK;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static fed_status build(cuda_gpu *g, const char *source, const fed_gpu_module **module,
                         fed_error *err) {
     order o;
@@ -205,7 +206,7 @@ void fed_cuda_free_modules(cuda_gpu *g) {
 
 /* ---- Kernels of a module ---- */
 
-/* With the lock. */
+/* Find a kernel of a module by its name. The caller holds the lock. */
 static fed_status look_up(cuda_gpu *g, fed_gpu_module *m, const char *name,
                           cuda_function *function) {
     for (size_t k = 0; k < m->kernels; k++) {

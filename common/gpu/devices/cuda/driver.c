@@ -1,4 +1,4 @@
-/* libcuda.so.1 and libnvrtc: found, loaded, and what is wrong with them in a sentence. */
+/* Find and load libcuda.so.1 and libnvrtc. If that fails, say what is wrong with them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/devices/cuda/driver.h"
 
@@ -7,10 +7,10 @@
 
 typedef struct symbol {
     const char *name;
-    size_t at; /* of the member */
+    size_t at; /* offset of the member in the struct of calls */
 } symbol;
 
-/* The first that the library lacks, or NULL. */
+/* Look up all symbols. Returns the first that the library lacks, or NULL. */
 static const char *resolve(void *library, void *calls, const symbol *symbols, size_t count) {
     for (size_t k = 0; k < count; k++) {
         void *found = dlsym(library, symbols[k].name);
@@ -79,7 +79,7 @@ static fed_status start(cuda_calls *cuda, fed_error *err) {
 
 fed_status fed_cuda_load(cuda_calls *cuda, fed_error *err) {
     *cuda = (cuda_calls){.version = 0};
-    /* The driver keeps threads of its own: its code stays. */
+    /* The driver runs threads of its own, so its code must stay loaded. */
     cuda->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (cuda->library == NULL) {
         return fed_fail(err, FED_ENOTFOUND,
@@ -102,7 +102,7 @@ void fed_cuda_unload(cuda_calls *cuda) {
 
 /* ---- NVRTC ---- */
 
-/* By name, then where NVIDIA's installer puts it. */
+/* Open libnvrtc by its name, then in the folder of NVIDIA's installer. */
 static void *open_nvrtc(const char *version) {
     static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
     for (size_t k = 0; k < sizeof folders / sizeof folders[0]; k++) {
@@ -120,7 +120,8 @@ fed_status fed_nvrtc_load(nvrtc_calls *nvrtc, int driver_version, fed_error *err
     static const char *const versions[] = {"13", "12", "11.2"};
     enum { VERSIONS = sizeof versions / sizeof versions[0] };
     const int major = driver_version / 1000;
-    /* A driver takes kernels of its own CUDA and of older ones; newer ones come last. */
+    /* The order of versions to try. A driver accepts kernels of its own CUDA version and of older
+     * ones, so newer versions come last. */
     const size_t own = major >= 13 ? 0 : major == 12 ? 1 : 2;
     *nvrtc = (nvrtc_calls){.library = NULL};
     for (size_t k = 0; k < VERSIONS && nvrtc->library == NULL; k++) {
@@ -150,7 +151,7 @@ void fed_nvrtc_unload(nvrtc_calls *nvrtc) {
     }
 }
 
-/* ---- A call ---- */
+/* ---- Context and errors of a call ---- */
 
 bool fed_cuda_enter(cuda_gpu *g) {
     cuda_context current = NULL;

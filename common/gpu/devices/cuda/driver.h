@@ -1,5 +1,5 @@
-/* The functions of the CUDA driver and of NVRTC that are used, declared here: no header of CUDA is
- * needed. */
+/* Declarations of the functions of the CUDA driver and of NVRTC that are used. No header of CUDA
+ * is needed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_CUDA_DRIVER_H
 #define FED_GPU_CUDA_DRIVER_H
@@ -9,11 +9,11 @@
 #include "common/gpu/device_vtable.h"
 
 /*
- * Types are those of cuda.h and nvrtc.h, under names of our own: a CUdeviceptr is 64 bits, results
- * and other enums are unsigned. tests/common/gpu/devices/cuda/declared.c compares them with CUDA's
- * headers, where these are installed.
+ * Types are those of cuda.h and nvrtc.h, under names of this project: a CUdeviceptr is 64 bits,
+ * results and other enums are unsigned. tests/common/gpu/devices/cuda/declared.c compares them
+ * with CUDA's headers, where these are installed.
  */
-typedef unsigned cuda_result; /* CUresult, nvrtcResult */
+typedef unsigned cuda_result; /* CUresult and nvrtcResult */
 typedef int cuda_device;
 typedef unsigned long long cuda_address; /* CUdeviceptr */
 typedef struct CUctx_st *cuda_context;
@@ -34,7 +34,7 @@ enum {
     CUDA_UNSUPPORTED_PTX = 222,
     CUDA_NOT_FOUND = 500,
     CUDA_NOT_READY = 600,
-    CUDA_MISMATCH = 803, /* of the driver's library and its kernel module */
+    CUDA_MISMATCH = 803, /* driver's library and kernel module differ */
     CUDA_UNITS = 16,     /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     CUDA_MAJOR = 75,     /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
     CUDA_MINOR = 76,
@@ -42,7 +42,7 @@ enum {
     CUDA_NON_BLOCKING = 1,     /* CU_STREAM_NON_BLOCKING */
     CUDA_DISABLE_TIMING = 2,   /* CU_EVENT_DISABLE_TIMING */
     CUDA_CAPTURE_RELAXED = 2,  /* CU_STREAM_CAPTURE_MODE_RELAXED */
-    CUDA_LEAST_DRIVER = 11040, /* has cuGraphInstantiateWithFlags */
+    CUDA_LEAST_DRIVER = 11040, /* 11.4 is the first with cuGraphInstantiateWithFlags */
     NVRTC_NO_MEMORY = 1
 };
 
@@ -121,7 +121,7 @@ enum {
 #define X(member, symbol, args) cuda_result(*member) args; /* NOLINT(bugprone-macro-parentheses) */
 typedef struct cuda_calls {
     void *library;
-    int version; /* of CUDA, that the driver was made for: 12040 is 12.4 */
+    int version; /* CUDA version of the driver: 12040 is 12.4 */
     FED_CUDA_CALLS(X)
 } cuda_calls;
 
@@ -132,12 +132,13 @@ typedef struct nvrtc_calls {
 } nvrtc_calls;
 #undef X
 
-/** Load libcuda.so.1 and initialise it. FED_ENOTFOUND: it is not there, or finds no device;
- * FED_ESTATE: it can't be used. The sentence says what to do. */
+/** Load libcuda.so.1 and initialise it. FED_ENOTFOUND: the library is missing, or finds no device.
+ * FED_ESTATE: it can't be used. *err says what to do. */
 fed_status fed_cuda_load(cuda_calls *cuda, fed_error *err) FED_CHECKED;
 void fed_cuda_unload(cuda_calls *cuda);
 
-/** Load libnvrtc, the one of the driver's own version first. FED_ENOTFOUND, and which package. */
+/** Load libnvrtc, trying the driver's own version first. FED_ENOTFOUND: it is missing; *err names
+ * the package. */
 fed_status fed_nvrtc_load(nvrtc_calls *nvrtc, int driver_version, fed_error *err) FED_CHECKED;
 void fed_nvrtc_unload(nvrtc_calls *nvrtc);
 
@@ -145,23 +146,24 @@ typedef struct cuda_gpu {
     fed_gpu base;
     cuda_calls cuda;
     cuda_device device;
-    cuda_context context; /* the primary one, which CUDA's runtime uses too, or the program's */
-    bool retained;        /* context is the primary one */
-    int capability;       /* 90 is sm_90 */
-    pthread_mutex_t lock; /* of what follows */
+    cuda_context context; /* the primary one, which CUDA's runtime uses; or the program's */
+    bool retained;        /* context is the primary one, and must be released */
+    int capability;       /* compute capability: 90 is sm_90 */
+    pthread_mutex_t lock; /* protects the members below */
     nvrtc_calls nvrtc;    /* loaded by the first build */
     fed_gpu_module *modules;
 } cuda_gpu;
 
-/** Make the GPU's context current in this thread, if it is not; true: fed_cuda_leave must follow.
- */
+/** Make the GPU's context current in this thread, if it is not. If it returns true, the caller
+ * must call fed_cuda_leave. */
 bool fed_cuda_enter(cuda_gpu *g);
 void fed_cuda_leave(cuda_gpu *g, bool entered);
 
-/** FED_OK, or a sentence about the call: FED_ENOMEM, FED_EIO. */
+/** Turn a result of the driver into FED_OK, or into FED_ENOMEM or FED_EIO with a sentence that
+ * names the call. */
 fed_status fed_cuda_checked(cuda_gpu *g, cuda_result result, const char *call) FED_CHECKED;
 
-/** Of devices/cuda/cuda_modules.c. */
+/** In cuda_modules.c. */
 fed_status fed_cuda_build(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
                           fed_error *err) FED_CHECKED;
 void fed_cuda_free_modules(cuda_gpu *g);

@@ -1,4 +1,5 @@
-/* The kind "opencl" of a build without CL/cl.h: it has no devices, and says what to do. */
+/* The kind "opencl" in a build without CL/cl.h: it has no devices, and its errors say how to get
+ * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/device_vtable.h"
 

@@ -1,4 +1,4 @@
-/* What a call of OpenCL said. */
+/* Turn the error codes of OpenCL calls into a status and a sentence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/devices/opencl/opencl_gpu.h"
 

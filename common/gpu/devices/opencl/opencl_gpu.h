@@ -1,4 +1,4 @@
-/* What the files of the OpenCL device share. */
+/* Internal to the OpenCL device: what its files share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_OPENCL_GPU_H
 #define FED_GPU_OPENCL_GPU_H
@@ -10,8 +10,8 @@
 
 #include "common/gpu/device_vtable.h"
 
-/* The functions that are used, by their names in the library: those of OpenCL 1.2, which each
- * library has, and those of 2.0, which may be missing. */
+/* The functions that are used, by their names in the library. All libraries have those of OpenCL
+ * 1.2; those of OpenCL 2.0 may be missing. */
 #define FED_OPENCL_CALLS(X)                                                                        \
     X(clGetPlatformIDs)                                                                            \
     X(clGetDeviceIDs)                                                                              \
@@ -73,30 +73,30 @@ typedef struct opencl_gpu {
     opencl_calls cl;
     cl_device_id device;
     cl_context context;
-    bool shared;          /* its own memory is shared virtual memory; else blocks */
-    bool native;          /* the context is the program's, whose memory is blocks in any case */
-    pthread_mutex_t lock; /* of what follows, and of the kernels' arguments until a launch */
+    bool shared;          /* allocates shared virtual memory; false: blocks */
+    bool native;          /* uses the program's context, where all memory is blocks */
+    pthread_mutex_t lock; /* protects what follows, and a kernel's arguments until its launch */
     fed_gpu_module *modules;
     opencl_block *blocks;
 } opencl_gpu;
 
-/* FED_OK, or a sentence that names the call. */
+/* Return FED_OK, or an error with a sentence that names the call. */
 fed_status fed_opencl_checked(opencl_gpu *g, cl_int code, const char *call) FED_CHECKED;
 
-/* opencl_library.c */
+/* In opencl_library.c. */
 fed_status fed_opencl_look(uint32_t ordinal, fed_gpu_info *info, fed_error *err) FED_CHECKED;
 fed_status fed_opencl_open(uint32_t ordinal, fed_gpu **gpu, fed_error *err) FED_CHECKED;
 fed_status fed_opencl_open_native(void *queue, fed_gpu **gpu, fed_error *err) FED_CHECKED;
 void fed_opencl_close(fed_gpu *gpu);
 
-/* opencl_memory.c */
+/* In opencl_memory.c. */
 fed_status fed_opencl_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_opencl_free(fed_gpu *gpu, void *at);
 fed_status fed_opencl_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_opencl_free_host(fed_gpu *gpu, void *at);
 fed_status fed_opencl_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 void fed_opencl_free_blocks(opencl_gpu *g);
-/* A kernel's argument. With the lock. */
+/* Set argument k of a kernel to an address. The caller holds the lock. */
 fed_status fed_opencl_set_address(opencl_gpu *g, cl_kernel kernel, cl_uint k,
                                   const void *at) FED_CHECKED;
 fed_status fed_opencl_copy(opencl_gpu *g, cl_command_queue queue, void *to, const void *from,
@@ -104,15 +104,15 @@ fed_status fed_opencl_copy(opencl_gpu *g, cl_command_queue queue, void *to, cons
 fed_status fed_opencl_fill(opencl_gpu *g, cl_command_queue queue, void *to, uint8_t value,
                            size_t size) FED_CHECKED;
 
-/* opencl_modules.c */
+/* In opencl_modules.c. */
 fed_status fed_opencl_build(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
                             fed_error *err) FED_CHECKED;
 void fed_opencl_free_modules(opencl_gpu *g);
-/* With the lock. */
+/* Find a kernel of a module by its name. The caller holds the lock. */
 fed_status fed_opencl_kernel(opencl_gpu *g, fed_gpu_module *m, const char *name,
                              cl_kernel *kernel) FED_CHECKED;
 
-/* opencl_streams.c */
+/* In opencl_streams.c. */
 fed_status fed_opencl_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
 void fed_opencl_stream_free(fed_gpu_stream *stream);
 fed_status fed_opencl_stream_copy(fed_gpu_stream *stream, void *to, const void *from, size_t size,

@@ -1,4 +1,4 @@
-/* The library of OpenCL, its devices, and the life of one that is open. */
+/* Load the OpenCL library, find its devices, and open and close a device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,8 +11,9 @@ enum { DEVICES = 16, EXTENSIONS = 8192 };
 
 /* ---- Library ---- */
 
-/* The program's own, if it brings one (it is linked to OpenCL, or runs under oclgrind). What is
- * loaded stays loaded: drivers are slow to start, and some do not survive being unloaded. */
+/* Find the library: the program's own, if it is linked to OpenCL or runs under oclgrind, else
+ * libOpenCL.so.1. It is never unloaded, since drivers are slow to start and some crash when they
+ * are unloaded. */
 static void *find_library(void) {
     void *own = dlopen(NULL, RTLD_NOW);
     if (own != NULL && dlsym(own, "clGetPlatformIDs") != NULL) {
@@ -52,7 +53,7 @@ static fed_status load(opencl_calls *cl, fed_error *err) {
 
 /* ---- Devices ---- */
 
-/* All devices of all platforms, in the library's order. */
+/* List all devices of all platforms, in the library's order. */
 static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
     cl_platform_id platform[DEVICES];
     cl_uint platforms = 0;
@@ -70,7 +71,8 @@ static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES])
     return count;
 }
 
-/* Loader and driver start at the first of these calls, and not all of them bear two at once. */
+/* As find_devices, by one thread at a time: the first of these calls starts OpenCL's loader and
+ * drivers, and some drivers can't be started by two threads at once. */
 static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     (void)pthread_mutex_lock(&one_at_a_time);
@@ -79,7 +81,7 @@ static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) 
     return count;
 }
 
-/* What the dialect needs (docs/gpu.md). */
+/* Return which feature that kernels need the device lacks (docs/gpu.md), or NULL. */
 static const char *find_lack(const opencl_calls *cl, cl_device_id device) {
     cl_device_fp_config single = 0, binary64 = 0;
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;
@@ -162,7 +164,7 @@ fed_status fed_opencl_look(uint32_t ordinal, fed_gpu_info *info, fed_error *err)
     return status;
 }
 
-/* ---- Life ---- */
+/* ---- Opening and closing ---- */
 
 void fed_opencl_close(fed_gpu *gpu) {
     opencl_gpu *g = (opencl_gpu *)gpu;
@@ -201,7 +203,7 @@ static fed_status open_device(opencl_gpu *g, const void *ordinal, fed_error *err
     return FED_OK;
 }
 
-/* The device and context of somebody's queue. */
+/* Take over the device and context of the program's queue. */
 static fed_status join_queue(opencl_gpu *g, const void *by, fed_error *err) {
     cl_command_queue queue = (cl_command_queue)by;
     cl_context context = NULL;
@@ -211,7 +213,7 @@ static fed_status join_queue(opencl_gpu *g, const void *by, fed_error *err) {
         g->cl.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &g->device,
                                     NULL) != CL_SUCCESS ||
         g->cl.clRetainContext(context) != CL_SUCCESS) {
-        return fed_fail(err, FED_EINVAL, "opencl: this is no command queue");
+        return fed_fail(err, FED_EINVAL, "opencl: the given queue is no cl_command_queue");
     }
     g->context = context;
     const uint32_t count = (uint32_t)all_devices(&g->cl, all);
@@ -228,7 +230,7 @@ static fed_status open_by(fed_status (*enter)(opencl_gpu *g, const void *by, fed
                           const void *by, fed_gpu **gpu, fed_error *err) {
     opencl_gpu *g = calloc(1, sizeof *g);
     if (g == NULL) {
-        return fed_fail(err, FED_ENOMEM, "opencl: out of memory");
+        return fed_fail(err, FED_ENOMEM, "opencl: out of memory for a device");
     }
     fed_status status = load(&g->cl, err);
     if (status != FED_OK) {

@@ -1,5 +1,5 @@
-/* Memory of OpenCL devices: shared virtual memory; where there is none, and for a program's own
- * memory, a list from addresses to buffers. */
+/* Memory of OpenCL devices. It is shared virtual memory; where that is missing, and for a
+ * program's own memory, a list maps addresses to buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 #include "common/gpu/devices/opencl/opencl_gpu.h"
 
-/* A buffer and the addresses that stand for its bytes. Kernels take a place inside it as a buffer
- * of its own, from there to the end; those are kept. */
+/* A buffer, and the addresses that stand for its bytes. A kernel gets an address inside it as a
+ * sub-buffer from there to the buffer's end. These sub-buffers are kept. */
 struct opencl_block {
     opencl_block *next;
-    char *at; /* host memory that nobody touches: so addresses are unique */
+    char *at; /* host memory that is reserved but unused, so that addresses are unique */
     size_t size;
     cl_mem buffer;
     struct opencl_part {
@@ -25,7 +25,7 @@ typedef struct opencl_part opencl_part;
 
 /* ---- The list ---- */
 
-/* With the lock. */
+/* Find the block of an address. The caller holds the lock. */
 static opencl_block *find_block(opencl_gpu *g, const void *at, size_t *offset) {
     for (opencl_block *b = g->blocks; b != NULL; b = b->next) {
         const uintptr_t from = (uintptr_t)b->at, here = (uintptr_t)at;
@@ -38,7 +38,7 @@ static opencl_block *find_block(opencl_gpu *g, const void *at, size_t *offset) {
 }
 
 static fed_status say_stray(opencl_gpu *g, const void *at) {
-    return fed_gpu_fail(&g->base, FED_EINVAL, "%p is no address of its memory", at);
+    return fed_gpu_fail(&g->base, FED_EINVAL, "%p is not an address in this device's memory", at);
 }
 
 static fed_status add_block(opencl_gpu *g, cl_mem buffer, size_t size, void **at) {
@@ -48,7 +48,8 @@ static fed_status add_block(opencl_gpu *g, cl_mem buffer, size_t size, void **at
     if (b == NULL || addresses == NULL) {
         free(b);
         free(addresses);
-        return fed_gpu_fail(&g->base, FED_ENOMEM, "no addresses for %zu bytes are free", size);
+        return fed_gpu_fail(&g->base, FED_ENOMEM, "out of memory for the addresses of %zu bytes",
+                            size);
     }
     (void)pthread_mutex_lock(&g->lock);
     *b = (opencl_block){.next = g->blocks, .at = addresses, .size = size, .buffer = buffer};
@@ -76,7 +77,7 @@ void fed_opencl_free_blocks(opencl_gpu *g) {
     }
 }
 
-/* False: there is none. */
+/* Free the block at an address. Returns false if there is none. */
 static bool free_block(opencl_gpu *g, const void *at) {
     opencl_block *found = NULL;
     (void)pthread_mutex_lock(&g->lock);
@@ -141,7 +142,7 @@ fed_status fed_opencl_adopt(fed_gpu *gpu, void *native, void **at) {
         g, g->cl.clGetMemObjectInfo(native, CL_MEM_CONTEXT, sizeof(cl_context), &context, NULL),
         "clGetMemObjectInfo"));
     if (context != g->context) {
-        return fed_gpu_fail(gpu, FED_EINVAL, "the memory is of another context");
+        return fed_gpu_fail(gpu, FED_EINVAL, "the memory belongs to another context");
     }
     FED_TRY(fed_opencl_checked(g, g->cl.clRetainMemObject(native), "clRetainMemObject"));
     fed_status status = add_block(g, native, size, at);
@@ -153,7 +154,8 @@ fed_status fed_opencl_adopt(fed_gpu *gpu, void *native, void **at) {
 
 fed_status fed_opencl_alloc_host(fed_gpu *gpu, size_t size, void **at) {
     *at = aligned_alloc(OPENCL_ALIGN, (size + OPENCL_ALIGN - 1) / OPENCL_ALIGN * OPENCL_ALIGN);
-    return *at != NULL ? FED_OK : fed_gpu_fail(gpu, FED_ENOMEM, "the host has no %zu bytes", size);
+    return *at != NULL ? FED_OK
+                       : fed_gpu_fail(gpu, FED_ENOMEM, "out of host memory for %zu bytes", size);
 }
 
 void fed_opencl_free_host(fed_gpu *gpu, void *at) {
@@ -168,7 +170,7 @@ static fed_status new_part(opencl_gpu *g, opencl_block *b, size_t offset, cl_mem
         const size_t room = b->room > 0 ? 2 * b->room : 8;
         opencl_part *more = realloc(b->part, room * sizeof *more);
         if (more == NULL) {
-            return fed_gpu_fail(&g->base, FED_ENOMEM, "out of memory");
+            return fed_gpu_fail(&g->base, FED_ENOMEM, "out of memory for a kernel's argument");
         }
         b->part = more;
         b->room = room;
@@ -220,7 +222,8 @@ fed_status fed_opencl_set_address(opencl_gpu *g, cl_kernel kernel, cl_uint k, co
 
 /* ---- Copies ---- */
 
-/* A place on the device: in a buffer; or, if that is NULL, in shared virtual memory. */
+/* A place on the device: an offset in a buffer, or an address in shared virtual memory if buffer
+ * is NULL. */
 typedef struct place {
     cl_mem buffer;
     size_t offset;

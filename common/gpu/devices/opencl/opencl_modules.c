@@ -1,4 +1,4 @@
-/* Programs and kernels of OpenCL devices. */
+/* Compile and look up the kernels of OpenCL devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static fed_status say_build(const opencl_gpu *g, cl_program program, fed_error *
                     g->base.info.name, g->base.info.card, said);
 }
 
-/* Build it, or release it and return NULL. */
+/* Build a program. If that fails, release it and return NULL. */
 static cl_program built(const opencl_gpu *g, cl_program program, cl_int code) {
     if (code == CL_SUCCESS &&
         g->cl.clBuildProgram(program, 1, &g->device, options, NULL, NULL) == CL_SUCCESS) {

@@ -1,23 +1,23 @@
-/* Streams and graphs of OpenCL devices: a graph is a list of calls, run again. */
+/* Streams and graphs of OpenCL devices. A graph is a list of calls, which are made again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/gpu/devices/opencl/opencl_gpu.h"
 
-enum { ALIGN = 16 }; /* of values in a graph */
+enum { ALIGN = 16 }; /* alignment of argument values in a graph */
 
-/* A copy, a fill or a launch. */
+/* A step of a graph: a copy, a fill or a launch. */
 typedef struct step {
     enum { COPY, FILL, LAUNCH } what;
     void *to;
     const void *from;
-    size_t size; /* LAUNCH: of arguments */
+    size_t size; /* LAUNCH: number of arguments */
     fed_gpu_way way;
     uint8_t value;
     cl_kernel kernel;
     uint32_t groups;
-    fed_gpu_arg *args; /* followed by the values that they point to */
+    fed_gpu_arg *args; /* the values that they point to follow */
 } step;
 
 struct fed_gpu_graph {
@@ -30,14 +30,14 @@ struct fed_gpu_graph {
 typedef struct opencl_stream {
     fed_gpu_stream base;
     cl_command_queue queue;
-    fed_gpu_graph *graph; /* what is kept now; NULL: work runs */
+    fed_gpu_graph *graph; /* the graph being recorded; NULL: work runs at once */
 } opencl_stream;
 
 static opencl_gpu *of(fed_gpu_stream *stream) {
     return (opencl_gpu *)stream->gpu;
 }
 
-/* ---- Life ---- */
+/* ---- Creating and freeing ---- */
 
 static fed_status take_queue(opencl_gpu *g, cl_command_queue native, cl_command_queue *queue) {
     cl_command_queue_properties properties = 0;
@@ -61,7 +61,7 @@ static fed_status take_queue(opencl_gpu *g, cl_command_queue native, cl_command_
     }
     if (context != g->context) {
         return fed_gpu_fail(&g->base, FED_EINVAL,
-                            "the queue is of another context; open the GPU with "
+                            "the queue belongs to another context; open the GPU with "
                             "fed_gpu_open_native and this queue");
     }
     *queue = native;
@@ -114,7 +114,7 @@ static size_t round_up(size_t size) {
     return (size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* The arguments, with the values behind them. */
+/* Copy the arguments, with their values behind them. */
 static fed_status copy_args(fed_gpu *gpu, const fed_gpu_arg *args, size_t count,
                             fed_gpu_arg **copy) {
     size_t size = round_up(count * sizeof *args);
@@ -165,7 +165,7 @@ void fed_opencl_graph_free(fed_gpu_graph *graph) {
 
 /* ---- Work ---- */
 
-/* With the lock. */
+/* The caller holds the lock. */
 static fed_status launch_locked(opencl_gpu *g, cl_command_queue queue, const step *l) {
     const size_t local = FED_GPU_GROUP, global = local * l->groups;
     for (size_t k = 0; k < l->size; k++) {
@@ -230,12 +230,12 @@ fed_status fed_opencl_launch(fed_gpu_stream *stream, const fed_gpu_module *modul
     if (status != FED_OK) {
         free(s.args);
     }
-    return status; /* NOLINT(clang-analyzer-unix.Malloc): the graph has them */
+    return status; /* NOLINT(clang-analyzer-unix.Malloc): the graph owns them */
 }
 
 fed_status fed_opencl_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {
     if (graph->gpu != stream->gpu) {
-        return fed_gpu_fail(stream->gpu, FED_EINVAL, "the graph is of another GPU");
+        return fed_gpu_fail(stream->gpu, FED_EINVAL, "the graph belongs to another GPU");
     }
     for (size_t k = 0; k < graph->count; k++) {
         FED_TRY(run_step(of(stream), ((opencl_stream *)stream)->queue, &graph->step[k]));
@@ -261,7 +261,7 @@ fed_status fed_opencl_sync(fed_gpu_stream *stream) {
                               "clFinish");
 }
 
-/* The queue is in order: a marker is complete when all before it is. */
+/* The queue runs in order, so a marker is complete when all work before it is. */
 fed_status fed_opencl_done(fed_gpu_stream *stream, bool *done) {
     opencl_gpu *g = of(stream);
     cl_command_queue queue = ((opencl_stream *)stream)->queue;

@@ -1,4 +1,5 @@
-/* A GPU, or another device with memory of its own: kernels, streams, copies. OpenCL or CUDA. */
+/* A GPU, or another device with memory of its own: kernels, streams, copies. It uses OpenCL or
+ * CUDA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_H
 #define FED_GPU_H
@@ -47,22 +48,24 @@ enum { FED_GPU_NAME = 24, FED_GPU_GROUP = 256 };
 
 /** A device of this machine. */
 typedef struct fed_gpu_info {
-    char name[FED_GPU_NAME]; /* "opencl:0": what fed_gpu_open takes */
-    char card[100];          /* the maker's name for it, and the driver */
-    uint64_t memory;         /* bytes */
-    uint32_t units;          /* compute units, multiprocessors */
-    char lacks[200];         /* why it can't be used, a sentence; "": it can */
+    char name[FED_GPU_NAME]; /* as fed_gpu_open takes it: "opencl:0" */
+    char card[100];          /* the maker's name of the card, and the driver */
+    uint64_t memory;         /* bytes of its memory */
+    uint32_t units;          /* compute units (OpenCL) or multiprocessors (CUDA) */
+    char lacks[200];         /* a sentence why it can't be used; "" if it can */
 } fed_gpu_info;
 
-/** The k-th device of this machine, all kinds in the order of devices.def. FED_ENOTFOUND: there are
- * no more. */
+/** Describe the k-th device of this machine, with all kinds in the order of devices.def.
+ * FED_ENOTFOUND: there are no more. */
 fed_status fed_gpu_list(size_t k, fed_gpu_info *info) FED_CHECKED;
 
-/** The k-th kind of device, such as "opencl". missing->text says why this machine has none of that
- * kind, and which package has what is missing; "": it has one. FED_ENOTFOUND: there are no more. */
+/** Return the name of the k-th kind of device, such as "opencl". missing->text says why this
+ * machine has no device of that kind, and which package to install; it is "" if there is a
+ * device. FED_ENOTFOUND: there are no more kinds. */
 fed_status fed_gpu_kind(size_t k, const char **kind, fed_error *missing) FED_CHECKED;
 
-/** Is this the name of a device, be it there or not: "opencl", "cuda:1", "gpu"? */
+/** Could this be the name of a device, such as "opencl", "cuda:1" or "gpu"? The device need not
+ * exist. */
 bool fed_gpu_is_name(const char *name);
 
 /**
@@ -78,57 +81,57 @@ fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu,
                         fed_error *err) FED_CHECKED;
 
 /**
- * Open the device that a queue of the program's own is on, in the queue's context, so that the GPU
- * uses the program's memory and streams.
+ * Open the device of the program's own queue, in the queue's context, so that the GPU uses the
+ * program's memory and streams.
  *
- * kind    "opencl": queue is a cl_command_queue; "cuda": queue is a CUstream, or NULL for the
- *         stream 0 of the thread's current context. The queue stays the program's
+ * kind    "opencl": queue is a cl_command_queue. "cuda": queue is a CUstream, or NULL for the
+ *         stream 0 of the thread's current context. The program keeps the queue
  * cache   as for fed_gpu_open
- * Errors  as fed_gpu_open; FED_EINVAL no such queue
+ * Errors  as fed_gpu_open; FED_EINVAL if queue is not such a queue
  */
 fed_status fed_gpu_open_native(const char *kind, void *queue, const char *cache, fed_gpu **gpu,
                                fed_error *err) FED_CHECKED;
 
-/** All that was made with it must be freed before, but modules. Safe on NULL. */
+/** Close a GPU. All that was made with it must be freed before, except modules. NULL is allowed. */
 void fed_gpu_close(fed_gpu *gpu);
 
 const fed_gpu_info *fed_gpu_info_of(const fed_gpu *gpu);
 
-/** Put the sentence of the last failure of this GPU into *err, and return status; FED_OK stays what
- * it is. */
+/** Put the sentence of this GPU's last failure into *err, and return status. If status is FED_OK
+ * it only returns FED_OK. */
 fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err) FED_CHECKED;
 
 /* -- Memory -- */
 
-/** size bytes on the device, at a multiple of 128; content arbitrary. 0 bytes: *at may be anything
- * that fed_gpu_free takes. Before fed_gpu_free all work that uses the memory is done: fed_gpu_sync.
- * FED_ENOMEM, FED_EIO */
+/** Allocate size bytes on the device, at a multiple of 128; their content is arbitrary. For 0
+ * bytes *at is some value that fed_gpu_free accepts. Before fed_gpu_free, all work that uses the
+ * memory must be done: call fed_gpu_sync. FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free(fed_gpu *gpu, void *at);
 
-/** size bytes of the host from and to which copies are fastest (pinned). FED_ENOMEM */
+/** Allocate size bytes of pinned host memory, from and to which copies are fastest. FED_ENOMEM. */
 fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
 
-/** An address for memory of the program's own, after fed_gpu_open_native: a cl_mem, or a
- * CUdeviceptr, which is one already. Copies ACROSS are within such memory, or within what
- * fed_gpu_alloc gave. fed_gpu_release takes the address back and leaves the memory
- * to the program. FED_EINVAL no such memory, or another context's; FED_ESTATE the GPU was opened by
- * fed_gpu_open; FED_ENOMEM */
+/** Return an address for the program's own memory, after fed_gpu_open_native. native is a cl_mem,
+ * or a CUdeviceptr, which is an address already. Copies ACROSS stay within such memory, or within
+ * memory of fed_gpu_alloc. fed_gpu_release gives the address back and leaves the memory to the
+ * program. FED_EINVAL: no such memory, or it belongs to another context. FED_ESTATE: the GPU was
+ * opened by fed_gpu_open. FED_ENOMEM. */
 fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 void fed_gpu_release(fed_gpu *gpu, void *at);
 
 /* -- Kernels -- */
 
-/** Compile kernels. source: common/gpu/dialect.h stands before it. Errors: FED_EIO with what the
- * compiler said; FED_ENOMEM. Modules are freed with the GPU. */
+/** Compile kernels. The text of common/gpu/dialect.h is placed before source. Errors: FED_EIO with
+ * the compiler's message; FED_ENOMEM. Modules are freed with the GPU. */
 fed_status fed_gpu_build(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
                          fed_error *err) FED_CHECKED;
 
 /** An argument of a kernel: an address on the device, which may be NULL, or a value. */
 typedef struct fed_gpu_arg {
     const void *at;
-    size_t size; /* 0: `at` is a device address */
+    size_t size; /* bytes of a value; 0: at is a device address */
 } fed_gpu_arg;
 
 #define FED_GPU_AT(address) ((fed_gpu_arg){(address), 0})
@@ -136,50 +139,52 @@ typedef struct fed_gpu_arg {
 
 /* -- Streams: work in order -- */
 
-/** native: a CUstream or a cl_command_queue of the caller's, which runs in order and is of the same
- * context; NULL: a new one. FED_EINVAL, FED_ENOMEM, FED_EIO */
+/** Make a stream. native is the caller's CUstream or cl_command_queue, which runs in order and
+ * belongs to the same context; NULL makes a new one. FED_EINVAL, FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
 void fed_gpu_stream_free(fed_gpu_stream *stream);
 
-/** Copy size bytes; either place may be the host's. Memory of the host stays as it is, or is not
- * read, until the next fed_gpu_sync. */
+/** Copy size bytes. Either address may be the host's. Until the next fed_gpu_sync, host memory
+ * that is read must stay unchanged, and host memory that is written must not be read. */
 typedef enum fed_gpu_way { FED_GPU_UP, FED_GPU_DOWN, FED_GPU_ACROSS } fed_gpu_way;
 fed_status fed_gpu_copy(fed_gpu_stream *stream, void *to, const void *from, size_t size,
                         fed_gpu_way way) FED_CHECKED;
 
-/** size bytes of this value. */
+/** Set size bytes to a value. */
 fed_status fed_gpu_fill(fed_gpu_stream *stream, void *to, uint8_t value, size_t size) FED_CHECKED;
 
-/** Run a kernel in `groups` groups of FED_GPU_GROUP work-items; 0 groups do nothing. The arguments'
- * values are copied. */
+/** Run a kernel in so many work-groups (the argument groups) of FED_GPU_GROUP work-items each; 0
+ * groups do nothing. The arguments' values are copied. */
 fed_status fed_gpu_launch(fed_gpu_stream *stream, const fed_gpu_module *module, const char *kernel,
                           uint32_t groups, const fed_gpu_arg *args, size_t count) FED_CHECKED;
 
-/** What comes next in stream waits for what is in `other` now. Both are of one GPU. */
+/** Make later work of a stream wait for the present work of the stream other. Both belong to one
+ * GPU. */
 fed_status fed_gpu_after(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHECKED;
 
-/** Wait until all of the stream is done. */
+/** Wait until all work of the stream is done. */
 fed_status fed_gpu_sync(fed_gpu_stream *stream) FED_CHECKED;
 
-/** *done: all of the stream is done. Does not wait, and may see the end a moment late. An error of
- * the work itself is returned. */
+/** Set *done to whether all work of the stream is done. It does not wait, and may report the end a
+ * moment late. An error of the work itself is returned. */
 fed_status fed_gpu_done(fed_gpu_stream *stream, bool *done) FED_CHECKED;
 
-/** Let another library enqueue work in the stream: call(user, native) runs in this thread before
- * fed_gpu_call returns. native is the stream's CUstream or cl_command_queue; a CUDA device's
- * context is current meanwhile. Returns what call returns; FED_ESTATE: the stream is being kept. */
+/** Let another library enqueue work in the stream. It runs call(user, native) in this thread
+ * before it returns; native is the stream's CUstream or cl_command_queue. A CUDA device's context
+ * is current during the call. Returns what call returns. FED_ESTATE: the stream is recording a
+ * graph. */
 fed_status fed_gpu_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
                         void *user) FED_CHECKED;
 
 /* -- Graphs: the same work again, at the cost of one call -- */
 
-/** From here on copies, fills and launches of the stream are kept and not run, until fed_gpu_kept.
- * Copies to and from the host read it when the graph runs. All other calls with this stream are
- * FED_ESTATE till then. */
+/** Record a graph. From fed_gpu_keep to fed_gpu_kept, copies, fills and launches of the stream are
+ * recorded and not run. Copies from the host read its memory each time the graph runs. All other
+ * calls with this stream return FED_ESTATE until then. */
 fed_status fed_gpu_keep(fed_gpu_stream *stream) FED_CHECKED;
 fed_status fed_gpu_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
-/** Run it in any stream of the GPU, any number of times. What it reads and writes must exist. Free
- * it when none of its runs is under way. */
+/** Run a graph in any stream of its GPU, any number of times. The memory that it uses must still
+ * exist. Free a graph only when none of its runs is under way. */
 fed_status fed_gpu_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;
 void fed_gpu_graph_free(fed_gpu_graph *graph);
 

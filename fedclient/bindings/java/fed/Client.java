@@ -11,8 +11,8 @@ import java.nio.ByteBuffer;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * A device that takes part in federated learning. Its state, a residual among it, lies in a folder and survives power
- * loss and a killed process.
+ * A device that takes part in federated learning. Its state, which includes a residual, is kept in
+ * a folder and survives power loss and a killed process.
  *
  * <pre>
  * try (Client client = new Client.Builder("https://host:8443", ca, state).token(token).open()) {
@@ -28,9 +28,11 @@ import java.util.concurrent.locks.ReentrantLock;
  * {@link #step}, {@link #run} and {@link #close} wait for each other. None of the callbacks may call them.
  */
 public final class Client implements AutoCloseable {
-    /** Says whether this device may train now. Asked before each round, and now and then within it. */
+    /** Says whether this device may train now. The client asks before each round, and again at
+     * times during it. */
     public interface Eligibility {
-        /** null: yes; a text: not now, and why, such as "it is not charging". */
+        /** Returns null if this device may train; otherwise why it may not now, such as "it is not
+         * charging". */
         String refusal();
     }
 
@@ -41,12 +43,12 @@ public final class Client implements AutoCloseable {
         void log(Level level, String line);
     }
 
-    /** Told of each step of {@link #run}. */
+    /** Gets each step of {@link #run}. */
     public interface Listener {
         void event(Event event);
     }
 
-    /** How to open a client. */
+    /** The options of a client, and open(). */
     public static final class Builder {
         private final String server;
         private final File caFile, state;
@@ -69,13 +71,13 @@ public final class Client implements AutoCloseable {
             this.state = state;
         }
 
-        /** caPem: the text of the coordinator's ca.pem, such as an app has it among its assets. */
+        /** caPem: the text of the coordinator's ca.pem, for example from an app's assets. */
         public Builder(String server, String caPem, File state) {
             this(server, (File) null, state);
             this.caPem = caPem;
         }
 
-        /** To enrol with; needed the first time only. */
+        /** The token to enrol with; needed the first time only. */
         public Builder token(String token) {
             this.token = token;
             return this;
@@ -87,7 +89,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** Which program this is, such as "my-app/1.2". */
+        /** The name of the program, such as "my-app/1.2". */
         public Builder software(String software) {
             this.software = software;
             return this;
@@ -99,13 +101,15 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** Measure models instead of training them. The token must be one of `--role evaluator`. */
+        /** Measure models instead of training them. The token must have been made with `--role
+         * evaluator`. */
         public Builder evaluate() {
             this.evaluate = true;
             return this;
         }
 
-        /** For how many tasks at once this device keeps a model and what it owes, 1 to 8; 1 unless said otherwise. */
+        /** For how many tasks at once this device keeps a model and a residual, 1 to 8; the default
+         * is 1. */
         public Builder slots(int slots) {
             if (slots < 1) {
                 throw new IllegalArgumentException("a client has 1 to 8 slots, not " + slots);
@@ -124,7 +128,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** level: lines below it are not made. */
+        /** level: the lowest level of lines that are made. */
         public Builder log(Log.Level level, Log log) {
             this.level = level;
             this.log = log;
@@ -134,7 +138,8 @@ public final class Client implements AutoCloseable {
         /**
          * Open the client; enrol it if it has a token and no certificate yet.
          *
-         * @throws FedException with the library's sentence: a wrong address, a folder in use, a token that is not known
+         * @throws FedException with the library's message, such as for a wrong address, a folder in use, or an
+         *     unknown token
          * @throws IOException the CA's file can't be read
          */
         public Client open() throws IOException {
@@ -216,7 +221,7 @@ public final class Client implements AutoCloseable {
     /**
      * Do one thing: send what is pending, or ask for work and do it. Blocks as long as that takes.
      *
-     * @throws FedException where a person must look; ECANCELED after {@link #stop}
+     * @throws FedException a failure that needs a person; ECANCELED after {@link #stop}
      * @throws Exception what the trainer or another callback has thrown, unchanged
      */
     public Event step(Trainer trainer) throws Exception {
@@ -238,7 +243,8 @@ public final class Client implements AutoCloseable {
         run(trainer, null);
     }
 
-    /** The same. The listener, which may be null, gets what each step did. Throws as {@link #step}. */
+    /** Take part until the task is finished, or {@link #stop} is called. The listener, which may be
+     * null, gets what each step did. Throws as {@link #step}. */
     public void run(Trainer trainer, Listener listener) throws Exception {
         while (!isStopped()) {
             Event event;
@@ -260,7 +266,8 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Let {@link #run} return soon, from any thread. Also after {@link #close}, when it does nothing. */
+    /** Let {@link #run} return soon. May be called from any thread, and after {@link #close}, when
+     * it does nothing. */
     public void stop() {
         synchronized (gate) {
             stopped = true;
@@ -323,7 +330,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** For a Round, within a callback: the client is open then. */
+    /** For a Round within a callback, while the client is open. */
     long handle() {
         return handle;
     }
@@ -336,7 +343,8 @@ public final class Client implements AutoCloseable {
 
     // -- Called by the library, on the thread of step(); what they throw comes out of it. proguard.txt keeps them. --
 
-    /** Memory for a callback's values. The machine owns it: it lives as long as anything refers to it. */
+    /** Memory for a callback's values. The Java machine owns the memory, so it is valid as long as
+     * anything refers to it. */
     private ByteBuffer onRoom(long size) {
         if (size > Integer.MAX_VALUE) {
             throw new FedException(FedException.ENOMEM,

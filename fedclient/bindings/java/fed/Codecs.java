@@ -25,7 +25,7 @@ import java.util.Objects;
 public final class Codecs {
     private Codecs() {}
 
-    /** A buffer that the codecs take: n zeros. */
+    /** Make a buffer of n zeros that the codecs accept. */
     public static FloatBuffer buffer(int n) {
         return ByteBuffer.allocateDirect(Math.multiplyExact(n, Float.BYTES)).order(ByteOrder.nativeOrder()).asFloatBuffer();
     }
@@ -44,8 +44,8 @@ public final class Codecs {
      *
      * @param spec a codec with its parameters: "sbc:p=0.01", "3lc:s=1.75+runs", "float32"
      * @param x the values
-     * @param residual as many values, zeros at first. It is added to x, and then holds what the message leaves out. null:
-     *     what the message leaves out is lost
+     * @param residual a buffer of the same number of values, zeros at first. It is added to x, and
+     * then holds what the message leaves out. null: what the message leaves out is lost
      * @throws FedException an unknown codec, no values, or a NaN or an infinity, which leaves the residual as it was
      */
     public static byte[] encode(String spec, FloatBuffer x, FloatBuffer residual) {
@@ -65,12 +65,13 @@ public final class Codecs {
         return Native.count(Objects.requireNonNull(message, "message"));
     }
 
-    /** y = the values of a message. FedException: it is damaged, or has another number of values; y is as it was. */
+    /** Set y to the values of a message. FedException: the message is damaged, or has another
+     * number of values; y is unchanged. */
     public static void decode(byte[] message, FloatBuffer y) {
         read(message, false, 0, y);
     }
 
-    /** y += weight * the values of a message; else like {@link #decode}. */
+    /** Add weight * the values of a message to y. Errors as for {@link #decode}. */
     public static void decodeAdd(byte[] message, float weight, FloatBuffer y) {
         read(message, true, weight, y);
     }

@@ -10,7 +10,7 @@ public final class Event {
         WAITED,
         /** Trained, uploaded, acknowledged. */
         COUNTED,
-        /** Uploaded and not counted: the update goes with the next one. */
+        /** Uploaded and not counted: the change is sent with the next update. */
         REFUSED,
         /** A model was measured, and the result reported. */
         EVALUATED,
@@ -22,19 +22,19 @@ public final class Event {
         DECLINED,
         /** The round ended during training. */
         LATE,
-        /** The app said "not now". */
+        /** The app's Eligibility refused to train now. */
         PAUSED
     }
 
     public final Outcome outcome;
-    /** 0: none. */
+    /** 0: the step had no round or version. */
     public final int round, version;
     /** Take the next step after this time. */
     public final long waitMs;
     public final float loss;
-    /** Of an evaluation. */
+    /** Numbers of samples; set if a model was measured. */
     public final int samples, correct;
-    /** Why, for RETRY, DECLINED, LATE and PAUSED; else "". */
+    /** The reason of RETRY, DECLINED, LATE and PAUSED; otherwise "". */
     public final String reason;
 
     Event(int[] numbers, String reason) {

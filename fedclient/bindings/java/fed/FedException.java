@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
-/** What the library could not do. The message is its sentence for a person: what was wrong, where, what to do next. */
+/** A failed call of the library. The message says what was wrong, where, and what to do next. */
 public final class FedException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -33,7 +33,7 @@ public final class Model {
     private final int size;
     private volatile ByteBuffer values; // null: the callback has returned
 
-    /** offset: of the first value in the block, in bytes. */
+    /** offset: the place of the first value in the block, in bytes. */
     Model(ByteBuffer block, int offset, byte[][] names, int[][] shapes) {
         int begin = 0;
         for (int k = 0; k < names.length; k++) {
@@ -82,7 +82,7 @@ public final class Model {
         return Collections.unmodifiableList(new ArrayList<>(places.keySet()));
     }
 
-    /** A tensor's shape: its last number belongs to neighbours in memory. */
+    /** A tensor's shape. Values that differ only in the last index lie side by side in memory. */
     public int[] shape(String name) {
         return place(name).shape.clone();
     }
@@ -93,7 +93,8 @@ public final class Model {
         return part(bytes(), place.begin * Float.BYTES, place.size).asFloatBuffer();
     }
 
-    /** The values of all tensors, one after the other; likewise. */
+    /** The values of all tensors, one after the other, as a buffer that shares the model's memory.
+     */
     public FloatBuffer values() {
         return part(bytes(), 0, size).asFloatBuffer();
     }

@@ -6,8 +6,9 @@ import java.nio.FloatBuffer;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The C side. Texts cross as UTF-8 bytes, since JNI's own strings have another encoding. A handle is the address of a
- * client; Client sees to it that none is used after its end. All functions may throw FedException.
+ * The functions in C. Texts are passed as UTF-8 bytes, since JNI's own strings have another
+ * encoding. A handle is the address of a client in C; Client makes sure that none is used after
+ * close(). All functions may throw FedException.
  */
 final class Native {
     static {
@@ -43,24 +44,26 @@ final class Native {
 
     static native byte[] device(long handle);
 
-    /** Fills in the numbers of Event. Returns its reason; null: none. Throws what a callback has thrown. */
+    /** Fills in the numbers of Event. Returns the event's reason; null: none. Throws what a
+     * callback has thrown. */
     static native byte[] step(long handle, Client self, int[] event);
 
     static native long roundLeft(long round);
 
-    /** null: it is wanted; else why it is not. */
+    /** Returns null if the round's result is wanted; otherwise why it is not. */
     static native byte[] roundWanted(long handle, Client self, long round);
 
     static native void roundResult(long round, int samples, float loss, int correct);
 
-    /** null past the last. */
+    /** The k-th codec's name; null past the last. */
     static native byte[] codecName(int k);
 
-    /** The buffers are direct: count values of each, from a position on. residual: may be null. */
+    /** Encodes count values of x, from a position on. Both buffers must be direct; residual may be
+     * null. */
     static native byte[] encode(byte[] spec, FloatBuffer x, int position, int count, FloatBuffer residual, int residualPosition);
 
     static native long count(byte[] message);
 
-    /** add: y += weight * values, else y = values. */
+    /** add: y += weight * the values; otherwise y = the values. */
     static native void decode(byte[] message, boolean add, float weight, FloatBuffer y, int position, int count);
 }

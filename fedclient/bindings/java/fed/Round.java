@@ -3,11 +3,12 @@
 package fed;
 
 /**
- * A round while its callback runs. Methods that ask the library ({@link #wanted}, {@link #leftMs}) are for the callback's
- * own thread, and throw IllegalStateException elsewhere and later. What the task says can be read at any time.
+ * A round while its callback runs. Methods that ask the library ({@link #wanted}, {@link #leftMs})
+ * are for the callback's own thread, and throw IllegalStateException elsewhere and later. The
+ * task's texts and numbers can be read at any time.
  */
 public final class Round {
-    /** Told by a trainer that calls {@link Round#progress}. */
+    /** Gets the progress that a trainer reports by {@link Round#progress}. */
     public interface Progress {
         void progress(Round round, int done, int total);
     }
@@ -98,17 +99,18 @@ public final class Round {
         return app;
     }
 
-    /** Milliseconds until the coordinator refuses this round's update; 0 when it does already. An evaluation has no
-     * deadline, and this is Long.MAX_VALUE. */
+    /** Milliseconds until the coordinator refuses this round's update; 0 if it does already. An
+     * evaluation has no deadline: the result is Long.MAX_VALUE. */
     public long leftMs() {
         long left = Native.roundLeft(open());
         return left == 0xffffffffL ? Long.MAX_VALUE : left;
     }
 
     /**
-     * Does the coordinator still want the result? Ask after each training step; it costs little. After a first "no" it
-     * stays "no", and {@link #reason} says why. Then return soon: what is trained goes with this device's next update,
-     * unless the client was stopped. Or throw, and it is dropped.
+     * Does the coordinator still want the result? Call this after each training step; it costs
+     * little. Once it has returned false, it always does, and {@link #reason} says why. The
+     * trainer should then return soon: its training is kept for this device's next update, unless
+     * the client was stopped. If the trainer throws instead, its training is dropped.
      */
     public boolean wanted() {
         byte[] why = Native.roundWanted(client.handle(), client, open());
@@ -118,12 +120,12 @@ public final class Round {
         return why == null;
     }
 
-    /** Why {@link #wanted} said no; "" if it did not. */
+    /** Why {@link #wanted} returned false; "" if it did not. */
     public String reason() {
         return reason;
     }
 
-    /** Tell the client's Progress that so many of the training steps are done. */
+    /** Tell the client's Progress that so many of all training steps are done. */
     public void progress(int done, int total) {
         client.tellProgress(this, done, total);
     }

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
-/** How a training or a measurement went. */
+/** The result of a training or a measurement. */
 public final class TrainResult {
     final int samples;
     final float loss;
     final int correct;
 
     /**
-     * Of a training.
+     * The result of a training.
      *
      * @param samples how many samples this device's data has, at least 1; the weight of its update
      * @param loss the mean loss
@@ -19,7 +19,7 @@ public final class TrainResult {
     }
 
     /**
-     * Of a measurement.
+     * The result of a measurement.
      *
      * @param samples how many samples were tested, at least 1
      * @param correct how many of them had the right class

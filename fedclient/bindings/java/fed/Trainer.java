@@ -5,7 +5,7 @@ package fed;
 /** Trains a model on this device's data; for a client that evaluates, measures it. */
 public interface Trainer {
     /**
-     * Change the model's values in place, and say how that went.
+     * Change the model's values in place, and return the number of samples and the loss.
      *
      * @param model its tensors, valid while this call runs
      * @param round what the task asks for, valid while this call runs

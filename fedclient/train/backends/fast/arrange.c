@@ -51,7 +51,8 @@ void fedtrain_filters_pack_backward(const fedtrain_kernels *k, const fedtrain_fi
     }
 }
 
-/* Without a branch, which random zeros would mislead: a 0 is written too, but not counted. */
+/* There is no branch, which random zeros would make slow: a 0 is written too, but not counted, so
+ * the next value overwrites it. */
 void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, fedtrain_sparse *list) {
     memset(list->count, 0, c->positions * sizeof *list->count);

@@ -5,13 +5,14 @@
 
 #include "fedclient/train/kernels.h"
 
-/** y float32[columns, rows] <- x float32[rows, columns]. So a picture goes from the model's order
- * (c, h, w) to ours (h, w, c), and back. */
+/** y float32[columns, rows] <- x float32[rows, columns]. It turns a picture from the model's order
+ * (c, h, w) into the fast backend's order (h, w, c), and back. */
 void fedtrain_transpose(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
                         float *y);
 
 /** The filters of one group of a convolution: float32[out, in, kh, kw], as the model has them.
- * Packed they are float32[kh, kw, in, out_pad]. Padding is not written: it is 0 from the start. */
+ * Packed, they are float32[kh, kw, in, out_pad]. Packing does not write the padding, which is 0
+ * from the start. */
 typedef struct fedtrain_filters {
     size_t out, in, kh, kw, out_pad;
     const uint32_t *order; /* uint32[in, kh, kw]: the packed row that has this weight */
@@ -25,17 +26,18 @@ void fedtrain_filters_unpack(const fedtrain_kernels *k, const fedtrain_filters *
                              const float *packed, float *weight);
 
 /**
- * The weights of one phase of the input's gradient: those taps of the packed filters that meet
- * every stride-th input. The taps are ky, ky + stride, ... and kx, kx + stride, ..., the last ones
- * first.
+ * Pack the weights of one phase of the input's gradient (fast_conv.c): those taps of the packed
+ * filters that are multiplied with every stride-th input. These are rows ky, ky + stride, ... and
+ * columns kx, kx + stride, ..., the last ones first.
  * flipped: float32[rows of taps, columns of taps, out, in_pad]
  */
 void fedtrain_filters_pack_backward(const fedtrain_kernels *k, const fedtrain_filters *f,
                                     const float *packed, size_t stride, size_t ky, size_t kx,
                                     size_t in_pad, float *flipped);
 
-/** The values other than 0 of a convolution's output gradient, if a max-pool without overlap
- * follows, a row a position: dy float32[windows, out] goes to the winners int32[windows, out]. */
+/** List the values other than 0 of a convolution's output gradient, a row for each position, if a
+ * max-pool without overlap follows. dy float32[windows, out] is the pool's gradient; winner
+ * int32[windows, out] has the position that each value belongs to. */
 void fedtrain_list_by_position(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, fedtrain_sparse *list);
 

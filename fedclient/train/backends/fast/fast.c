@@ -33,7 +33,7 @@ static const fast_op *op_of(const fed_layer *l) {
     return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
 }
 
-/* ---- A net's life ---- */
+/* ---- Opening and closing ---- */
 
 static void fast_close(void *self) {
     fast_net *f = self;
@@ -44,10 +44,10 @@ static void fast_close(void *self) {
     free(f);
 }
 
-/* The nodes, and each one's own bytes. */
+/* Allocate the nodes, and each node's op->own_bytes. */
 static fed_status make_nodes(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
-    assert(count > 0); /* the parser sees to it */
+    assert(count > 0); /* the parser of models makes sure of it */
     f->values = calloc(count + 1, sizeof *f->values);
     f->nodes = calloc(count, sizeof *f->nodes);
     FED_REQUIRE(f->values != NULL && f->nodes != NULL, FED_ENOMEM);
@@ -124,7 +124,7 @@ static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *sco
     }
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_node *s = &f->nodes[l];
-        FED_TRY(fedtrain_pass_need(pass, f->arch, l)); /* a merged one has no parameters */
+        FED_TRY(fedtrain_pass_need(pass, f->arch, l)); /* a merged node has no parameters */
         if (!s->is_merged) {
             s->op->forward(f, s, pass);
         }
@@ -154,7 +154,8 @@ static fed_status fast_loss(void *self, const float *score, const fedtrain_label
 static void begin_backward(fast_net *f, const float *score_grad, size_t batch) {
     fast_value *out = &f->values[f->arch->layer_count];
     if (f->borrows_scores) {
-        out->grad = (float *)score_grad; /* an exact node only reads it */
+        out->grad = (float *)score_grad; /* this node only reads the gradient (fast_op's
+                                            is_exact) */
     } else {
         memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
     }
@@ -170,8 +171,9 @@ static void node_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     s->op->backward(f, s, w);
 }
 
-/* Weights that several layers share are summed when all of these have added to them: such a net's
- * gradient is kept in memory, and taken layer by layer. */
+/* The gradient of a weight that several layers share is complete only when all of them have added
+ * to it. So the whole gradient of a net with such weights is kept in memory, and given to the sink
+ * layer by layer. */
 static fed_status fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                                 const fedtrain_gradient *to) {
     fast_net *f = self;
@@ -212,7 +214,8 @@ static void fast_forget(void *self) {
     }
 }
 
-/* Of merged layers there is only what the last one gave. */
+/* The values of a layer in the last forward pass. For a layer that was merged with others, only
+ * the last one's output exists. */
 static const float *fast_output(const void *self, size_t l, size_t *n) {
     const fast_net *f = self;
     const fast_value *v = f->nodes[l].out;
@@ -233,7 +236,7 @@ const fedtrain_backend_vtable fedtrain_backend_fast = FAST_VTABLE("fast", fast_o
 
 #if !FED_SMALL
 
-/* The same nodes, with kernels whose products are of bfloat16. */
+/* Open the same nodes, with kernels whose products are of bfloat16. */
 static fed_status bfloat16_open(const fed_arch *arch, size_t max_batch, const char *device,
                                 void **self, fed_error *err) {
     (void)device;

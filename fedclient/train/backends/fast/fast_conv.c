@@ -5,50 +5,54 @@
 #include <string.h>
 
 /*
- * The input's gradient is a convolution too. With stride 1 it is that of the output's gradient with
- * the flipped filters. With a larger stride, the inputs fall into phases, by the remainder of their
- * row and column: each phase meets other taps of the filters, and is a convolution of its own.
+ * The input's gradient is a convolution too. With stride 1, the output's gradient is convolved
+ * with the flipped filters. With a larger stride, the inputs are divided into phases, by the
+ * remainders of their row and column by the stride. Each phase uses other taps of the filters, and
+ * is a convolution of its own.
  */
 typedef struct phase {
     fedtrain_conv sizes;
-    size_t ky, kx; /* the first row and column of the filters that meet these inputs */
-    size_t dy, dx; /* the first patch in the output's gradient, the first input in its own */
-    size_t packed; /* where its weights begin in packed_backward */
+    size_t ky, kx; /* the first row and column of the filters that this phase uses */
+    size_t dy, dx; /* the first patch in the output's gradient, and the first input in the input's
+                      gradient */
+    size_t packed; /* where the phase's weights begin in packed_backward */
 } phase;
 
 /* A picture with zeros around it. */
 typedef struct padded {
-    size_t top, left, h, w; /* h, w: of it all */
+    size_t top, left, h, w; /* h, w: with the zeros */
 } padded;
 
 typedef struct conv {
     fedtrain_filters filters; /* of one group */
     size_t groups;
     fedtrain_conv sizes;           /* of one group */
-    padded x_padded, dy_padded;    /* what forward and backward passes read */
-    uint32_t *begin, *phase_begin; /* what sizes point to */
-    uint32_t *order;               /* what filters point to */
+    padded x_padded, dy_padded;    /* the sizes of x and dy with their padding */
+    uint32_t *begin, *phase_begin; /* the arrays that sizes and phases point to */
+    uint32_t *order;               /* the array that filters.order points to */
     phase *phases;                 /* [phases_down * phases_right] */
     size_t phases_down, phases_right;
     float *packed, *packed_grad; /* float32[groups, kh, kw, in, out_pad] */
     float *packed_backward;      /* the phases' weights */
     float *start;                /* float32[groups, out_pad]: the bias, or zeros */
-    float *bias_grad;            /* like start, and its memory: backward needs no bias */
+    float *bias_grad;            /* like start, in the same memory: the backward pass needs no
+                                    bias */
     float *zeros;                /* float32[in_pad] */
-    float *x, *dy;               /* one sample, padded; NULL: it needs no padding */
+    float *x, *dy;               /* one sample with its padding; NULL: it needs none */
 
-    /* What products of bfloat16 read instead of packed, and of x and dy of one sample. */
+    /* With products of bfloat16: the pairs that they read instead of packed, x and dy, for one
+     * sample. */
     float *packed_pairs, *x_pairs, *dy_pairs;
-    fast_conv_pooled pooled; /* with a merged max-pool */
+    fast_conv_pooled pooled; /* for a convolution with a merged max-pool */
 } conv;
 
 /* ---- Sizes ---- */
 
-/* Tiles read a run again and again: a longer one would not stay in the first cache. */
+/* Tiles read a run repeatedly. A longer run would not fit in the first-level cache. */
 enum { LONGEST_RUN = 256 };
 
-/* The runs of a patch: whole rows of the kernel, if there is but one group and they are short; else
- * the channels of one tap, or a part of them. */
+/* Set the runs of a patch. A run is a whole row of the kernel if there is only one group and the
+ * row is short. Otherwise it is the channels of one tap, or a part of them. */
 static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t columns,
                      size_t channels) {
     size_t parts = 1;
@@ -64,12 +68,13 @@ static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t column
     c->run = channels / parts;
 }
 
-/* Room for the runs of a kernel. */
+/* An upper bound of the number of a kernel's runs, to allocate memory for them. */
 static size_t most_runs(size_t taps, size_t channels) {
     return taps * (channels / (LONGEST_RUN / 2) + 1);
 }
 
-/* line, step: floats from a tap of the kernel to the one below, and to the one on the right. */
+/* Set where each run begins. line, step: floats from a tap of the kernel to the one below, and to
+ * the one on its right. */
 static void fill_begin(const fedtrain_conv *c, size_t rows, size_t columns, size_t line,
                        size_t step, uint32_t *begin) {
     const size_t taps = c->runs > rows ? columns : 1, side = rows > 0 ? c->runs / rows : 1;
@@ -95,13 +100,15 @@ static void set_sizes(const fed_layer *l, conv *own) {
     set_runs(c, own->groups, f->kh, f->kw, f->in);
 }
 
-/* One side of a phase: the inputs with this remainder, and what they meet. Input u, counted with
- * the padding, meets output (u - remainder) / stride - j through tap remainder + j * stride. */
+/* One side of a phase: the inputs with this remainder, and their taps and outputs. Input u,
+ * counted with the padding, contributes to output (u - remainder) / stride - j by tap remainder +
+ * j * stride. */
 typedef struct side {
-    size_t taps;     /* of the kernel */
-    size_t count;    /* inputs */
+    size_t taps;     /* taps of the kernel that this phase uses */
+    size_t count;    /* number of inputs */
     size_t first;    /* the first input, not counting the padding */
-    ptrdiff_t patch; /* the first output that it meets; below 0: in the padding */
+    ptrdiff_t patch; /* the first output that the first input contributes to; below 0: in the
+                        padding */
 } side;
 
 static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t pad) {
@@ -114,7 +121,8 @@ static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t
                   .patch = (ptrdiff_t)skipped - (ptrdiff_t)taps + 1};
 }
 
-/* How far the patches of all phases reach beyond `out` outputs. */
+/* Find how far the patches of all phases go before the first and behind the last of `out` outputs.
+ */
 static void reach(size_t in, size_t out, size_t k, size_t stride, size_t pad, size_t *before,
                   size_t *whole) {
     ptrdiff_t low = 0, high = (ptrdiff_t)out;
@@ -247,7 +255,7 @@ static void conv_start(const fast_net *f, fast_node *s) {
 
 /* ---- Running ---- */
 
-/* Zeros around what pad_picture() then fills in for each sample. */
+/* Set the zeros around the picture that pad_picture() writes for each sample. */
 static void clear_padding(const padded *r, fed_shape shape, float *to) {
     if (to == NULL) {
         return;
@@ -261,7 +269,7 @@ static void clear_padding(const padded *r, fed_shape shape, float *to) {
     memset(at, 0, (size_t)(to + r->h * r->w * shape.c - at) * sizeof *at);
 }
 
-/* A picture with its padding; or as it is, if it needs none. */
+/* Return a picture with its padding, or x itself if it needs none. */
 static const float *pad_picture(const padded *r, const float *x, fed_shape shape, float *to) {
     size_t row = (size_t)shape.w * shape.c;
     for (size_t i = 0; to != NULL && i < shape.h; i++) {
@@ -285,7 +293,7 @@ static void load_weights(const fast_net *f, const fed_layer *l, const float *par
     }
 }
 
-/* Where rows follow each other without a gap, as with a kernel of 1 x 1, all rows are one. */
+/* If rows follow each other without a gap, as with a kernel of 1 x 1, treat all rows as one. */
 static fedtrain_conv as_one_row(fedtrain_conv c) {
     if (c.x_row == c.columns * c.x_step && c.y_row == c.columns * c.y_step) {
         c.columns *= c.rows;
@@ -294,7 +302,8 @@ static fedtrain_conv as_one_row(fedtrain_conv c) {
     return c;
 }
 
-/* Pairs of packed weights, each run of which is a sum of its own. pairs may be packed. */
+/* Make the pairs of packed weights, run by run, since values of two runs make no pair. pairs may
+ * be packed itself. */
 static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t groups,
                          const float *packed, float *pairs) {
     const size_t run = c->run * c->out_pad, runs = groups * c->runs;
@@ -303,7 +312,8 @@ static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t group
     }
 }
 
-/* What the weights' gradient reads of a sample's dy: each row of positions is a sum of its own. */
+/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, row by row of
+ * positions, since values of two rows make no pair. */
 static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, const float *dy,
                                  float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {
@@ -341,7 +351,7 @@ static void conv_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* From the packed weights, which the forward pass has left. */
+/* Pack the phases' weights, from the packed weights that the forward pass has left. */
 static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     const fedtrain_filters *k = &own->filters;
     const size_t group = k->kh * k->kw * k->in * k->out_pad;
@@ -357,7 +367,7 @@ static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     }
 }
 
-/* One sample's input gradient, from its output's with padding. */
+/* Compute one sample's input gradient from its output's gradient, which has its padding. */
 static void input_backward(const fast_net *f, const conv *own, const float *dy, bool add,
                            float *dx) {
     for (size_t i = 0; i < own->phases_down * own->phases_right; i++) {

@@ -1,4 +1,4 @@
-/* The fast backend's convolutions: what their files share. */
+/* Declarations that the files of the fast backend's convolutions share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FAST_CONV_H
 #define FEDTRAIN_FAST_CONV_H
@@ -6,37 +6,43 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/** How sparse sums find a picture's patches and an output's weights: plain, or by im2col. */
+/** Where the sparse sums find the patches of a picture and the weights of an output: in the picture
+ * itself (plain), or in its copy by im2col (unrolled). */
 typedef struct fast_view {
     fedtrain_sparse_conv sizes;
-    size_t line, step;         /* floats from a patch to the one below, and on the right */
-    size_t together;           /* rows of the kernel that share a vector */
-    uint32_t *segment, *patch; /* what sizes points to */
+    size_t line, step;         /* floats from a patch to the one below, and to the one on its
+                                  right */
+    size_t together;           /* number of rows of the kernel that share a vector */
+    uint32_t *segment, *patch; /* the arrays that sizes points to */
     uint32_t *tap;             /* uint32[kh, kw]: where an output's weights of one tap begin */
 } fast_view;
 
-/** A max-pool follows: only the windows' winners have a gradient, and the backward pass
- * takes just these. */
+/** A convolution with a max-pool merged into it. Only the largest value of each of the pool's
+ * windows has a gradient, so the backward pass visits only these. */
 typedef struct fast_conv_pooled {
-    fast_view plain, unrolled; /* unrolled: the weights' gradient's, unless im2col.rows is 0 */
+    fast_view plain, unrolled; /* unrolled is for the weights' gradient; not used if im2col.rows
+                                  is 0 */
     fedtrain_im2col im2col;
-    float *rows;          /* the weights */
-    fedtrain_sparse grad; /* of one sample's output, if inputs want one too */
+    float *rows;          /* the weights, as load_rows in fast_conv_pooled.c lays them out */
+    fedtrain_sparse grad; /* of one sample's output, if the input needs a gradient */
 
-    /* Two regions of memory, each with a name for the forward and one for the backward pass. */
-    float *packed, *grad_rows;  /* the packed weights; the gradient of rows */
-    float *output, *unrolled_x; /* one sample's output, before the pool; its input by im2col */
+    /* Two regions of memory. Each has one use in the forward pass and another one in the backward
+     * pass. */
+    float *packed, *grad_rows;  /* forward: the packed weights; backward: the gradient of rows */
+    float *output, *unrolled_x; /* forward: one sample's output before the pool; backward: its
+                                   input by im2col */
 } fast_conv_pooled;
 
-/** May the pool be merged, and does it pay? */
+/** Can this pool be merged into this convolution, and is the merged pair faster? */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
-/** packed: floats that the packed weights take. */
+/** Plan the memory. packed: number of floats of the packed weights. */
 void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t packed,
                                fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
-/** Like fast_op's, but what concerns the bias, whose gradient float32[out] is added to. */
+/** The backward pass, as fast_op's backward, except for the bias: its gradient, float32[out], is
+ * only added to the array bias. */
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w);
 

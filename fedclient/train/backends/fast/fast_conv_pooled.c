@@ -1,4 +1,4 @@
-/* The fast backend's convolutions with a max-pool merged into them: backward. */
+/* The backward pass of the fast backend's convolutions with a max-pool merged into them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/fast/fast_conv.h"
 
@@ -6,8 +6,8 @@
 
 #include "fed/small.h"
 
-/* As the sparse sums are written: whole pictures, windows side by side, and weights
- * whose offsets fit 32 bits. */
+/* The sparse sums support only convolutions without padding, stride or groups, pools whose windows
+ * touch but do not overlap, and weights whose offsets fit 32 bits. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool) {
     bool simple = conv->stride == 1 && conv->pad == 0 && conv->groups == 1;
     bool apart = pool->kind == FED_LAYER_MAXPOOL && pool->kh == pool->kw &&
@@ -29,8 +29,8 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
     v->tap = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
 }
 
-/* The first of the kernel's rows that share a vector: the last vector shares some with the one
- * before. */
+/* The first of the kernel's rows that share this vector. The last vector may repeat rows of the
+ * one before. */
 static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
     return fedtrain_fast_smaller(vector * v->together, l->kh - v->together);
 }
@@ -52,11 +52,12 @@ static void view_start(const fed_layer *l, size_t lanes, fast_view *v) {
     }
 }
 
-/* Floats that a picture may take after im2col: about what the first cache holds. */
+/* The most floats that a picture may have after im2col: about what the first-level cache holds. */
 enum { IM2COL_MOST = 12 * 1024 };
 
-/* Sums of the weights' gradient read a picture many times over. Where a vector is as long as a line
- * of cache, im2col pays: each read then meets one line, not two. */
+/* The sums of the weights' gradient read a picture many times. If a vector is as long as a cache
+ * line, im2col pays: each load then touches one line, not two. Returns the floats of im2col's
+ * result; 0: not used. */
 static size_t plan_im2col(const fast_net *f, const fed_layer *l, fast_conv_pooled *p,
                           fast_arena *a) {
     const size_t lanes = f->kernels->lanes, row = (size_t)l->kw * l->in.c;
@@ -103,7 +104,7 @@ static bool uses_im2col(const fast_conv_pooled *p) {
     return !FED_SMALL && p->im2col.rows > 0;
 }
 
-/* Where segments and patches lie in the picture. */
+/* Set where segments and patches lie in the picture. */
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p) {
     view_start(l, f->kernels->lanes, &p->plain);
     if (uses_im2col(p)) {
@@ -111,7 +112,8 @@ void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv
     }
 }
 
-/* The weights as rows (out, kh, row_pad), from the packed ones that the forward pass has left. */
+/* Fill in p->rows with the weights, (out, kh, row_pad), from the packed weights that the forward
+ * pass has left. */
 static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p) {
     const fedtrain_sparse_conv *c = &p->plain.sizes;
     const size_t row = (size_t)l->kw * l->in.c,
@@ -123,8 +125,8 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     }
 }
 
-/* And their gradient in the model's order, an output at a time: many would push others' weights out
- * of cache. */
+/* Store the gradient of p->rows in the model's order, one output at a time. More outputs at once
+ * would push other weights out of cache. */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
                        const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;

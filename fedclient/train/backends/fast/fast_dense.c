@@ -6,12 +6,13 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* The model's weights read a picture as (c, h, w): it is put in that order first. */
+/* The model's weights belong to the order (c, h, w) of a picture's values, so an input picture is
+ * put in that order first. */
 typedef struct dense {
-    float *flat; /* the input in the model's order; NULL: as it is */
+    float *flat; /* the input in the model's order; NULL: it is in that order already */
     float *flat_grad;
     float *transposed; /* float32[in, batch] */
-    float *zeros;      /* instead of a bias; NULL with one */
+    float *zeros;      /* zeros instead of a bias; NULL if there is a bias */
 } dense;
 
 static fedtrain_dense sizes(const fast_node *s, size_t batch) {
@@ -34,11 +35,11 @@ static const float *input(const fast_node *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
-/* Fewer samples are faster without, however narrow vectors are. */
+/* With fewer samples, computing them without a transpose is faster, however narrow vectors are. */
 enum { FEWEST = 8 };
 
-/* How many samples, from the first, are worth transposing so that a vector holds a value of each:
- * those that fill vectors, or nearly. */
+/* How many samples, from the first on, to transpose so that a vector holds one value of each of
+ * several samples: as many as fill whole vectors, or nearly. */
 static size_t worth_transposing(const fast_net *f, size_t batch) {
     const size_t lanes = f->kernels->lanes, rest = batch % lanes;
     const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;
@@ -79,11 +80,11 @@ static void bias_backward(const fast_node *s, size_t offset, const fast_flow *w)
     fedtrain_fast_grad_done(w, offset, bias, out);
 }
 
-/* Rows of weights whose gradient is put to use while it is in cache. */
+/* Rows of weights whose gradient is given to the sink at once, while it is in cache. */
 enum { AT_ONCE = FED_SMALL ? 8 : 32 };
 
-/* The last rows first: the forward pass left those in cache, and the next one begins with the
- * first. dx: NULL if nobody wants it */
+/* Begin with the last rows, which the forward pass left in cache; the first rows are then in cache
+ * for the next forward pass. dx: NULL if no input gradient is needed. */
 static void weight_backward(const fast_net *f, const fast_node *s, float *dx, const fast_flow *w) {
     fedtrain_dense d = sizes(s, w->pass->batch);
     size_t offset = fedtrain_fast_offset(f, s->layer->weight);
@@ -103,7 +104,7 @@ static void weight_backward(const fast_net *f, const fast_node *s, float *dx, co
     }
 }
 
-/* The input's gradient from the model's order into ours. */
+/* Turn the input's gradient from the model's order into the fast backend's order. */
 static void put_in_order(const fast_net *f, const fast_node *s, const float *flat, size_t batch) {
     const dense *own = s->own;
     const fast_value *in = s->in[0];

@@ -1,4 +1,4 @@
-/* Inside the fast backend: values, nodes, and what each kind of layer implements. */
+/* Inside the fast backend: values, nodes, and the functions of each kind of layer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_FAST_IMPL_H
 #define FEDTRAIN_FAST_IMPL_H
@@ -12,26 +12,28 @@
 
 /*
  * A net is a list of nodes, run forward in order and backward in reverse order. A node reads and
- * writes values, which are channels-last: float32[batch, h, w, c]; a sequence {size, T, 1} is so
- * float32[batch, T, size]. All memory is planned when the net is made:
+ * writes values, which are channels-last: float32[batch, h, w, c]. So a sequence, whose shape is
+ * {size, T, 1}, is float32[batch, T, size]. All memory is planned when the net is made:
  *
- * - A value has memory of its own, unless a node may write over its input. It may where no other
- *   node reads that input, and the node that gave it does not need it for its gradient.
- * - A value has a gradient if parameters have a part in it. In the backward pass the first node
- *   that writes the gradient takes memory for it, later ones add to it. The memory is free again
- *   when the node that gave the value has read it. A node may write its input's gradient over its
- *   output's.
- * - A node may be merged into the one before, which then does both: its `out` is the merged one's.
+ * - A value has memory of its own, unless the node that computes it may write it over its input.
+ *   The node may do so if no other node reads that input, and if the node that computed the input
+ *   does not need it for its gradient.
+ * - A value has a gradient if it depends on parameters. In the backward pass the first node that
+ *   writes the gradient gets memory for it, and later nodes add to it. The memory is free again
+ *   when the node that computed the value has read the gradient. A node may write its input's
+ *   gradient over its output's.
+ * - A node may be merged into the node before, which then does the work of both: its `out` is the
+ *   merged node's output.
  */
 
 typedef struct fast_value {
     fed_shape shape;
-    size_t size;    /* values a sample */
-    size_t readers; /* layers that take it */
-    bool trained;   /* parameters have a part in it: it has a gradient */
+    size_t size;    /* number of values in a sample */
+    size_t readers; /* number of layers that read it */
+    bool trained;   /* it depends on parameters, so it has a gradient */
     float *data;    /* float32[max_batch, h, w, c]; NULL between merged nodes */
-    float *grad;    /* like data: dloss / dvalue; NULL where nobody wants it */
-    size_t slot;    /* of the gradients' memory; fast_plan.c */
+    float *grad;    /* like data: dloss / dvalue; NULL: not needed */
+    size_t slot;    /* number of the memory for its gradient, by fast_plan.c */
 } fast_value;
 
 typedef struct fast_op fast_op;
@@ -39,26 +41,28 @@ typedef struct fast_op fast_op;
 typedef struct fast_node {
     const fed_layer *layer;
     const fast_op *op;
-    void *own; /* op->own_bytes, zeros at first: what only this kind knows */
+    void *own; /* op->own_bytes, zeros at first: data of this kind of layer */
     fast_value *in[FED_LAYER_INPUTS], *out;
-    bool adds[FED_LAYER_INPUTS]; /* this input's gradient is begun: add to it */
-    bool adds_weight;            /* a later layer has the same weight, and has begun its gradient */
-    bool begins_grad;            /* nobody reads the output: its gradient is 0 */
-    bool keeps_output;           /* backward reads `out` */
-    const struct fast_node *merged; /* the next node, whose work this one does too; or NULL */
-    bool is_merged;                 /* the node before does this one's work */
+    bool adds[FED_LAYER_INPUTS];    /* this input's gradient has values already: add to them */
+    bool adds_weight;               /* a later layer shares the weight and has begun its gradient:
+                                    add to it */
+    bool begins_grad;               /* no layer reads the output: set its gradient to 0 */
+    bool keeps_output;              /* the backward pass reads `out` */
+    const struct fast_node *merged; /* the next node, if this node does its work too; otherwise
+                                       NULL */
+    bool is_merged;                 /* the node before does the work of this node */
 } fast_node;
 
 typedef struct fast_net {
     const fed_arch *arch;
     const fedtrain_kernels *kernels;
     size_t max_batch, batch; /* batch: of the last forward pass */
-    bool has_tied;           /* some weights have more than one layer */
-    bool borrows_scores;     /* the last value's memory, and its gradient's, are the caller's */
+    bool has_tied;           /* several layers share a weight */
+    bool borrows_scores;     /* the last value and its gradient use the caller's memory */
     fast_value *values;      /* [layer_count + 1] */
     fast_node *nodes;        /* [layer_count] */
-    char *own;               /* the nodes' */
-    float *memory;           /* all that is planned */
+    char *own;               /* the memory of all nodes' own */
+    float *memory;           /* all memory that was planned */
     fedtrain_memory bytes;
 } fast_net;
 
@@ -68,69 +72,78 @@ typedef enum fast_part {
     FAST_ACTIVATIONS,
     FAST_GRADIENTS,
     FAST_WORKSPACE,
-    FAST_SHARED, /* each node may use it during its forward and its backward, then it is lost */
+    FAST_SHARED, /* shared by all nodes: each uses it only during a call of forward or backward */
     FAST_PARTS
 } fast_part;
 
-/** Deals memory out in order. Everything is planned twice: first to count, all pointers NULL. */
+/** Gives out memory in order. All memory is planned twice: the first time with NULL pointers, to
+ * find the sizes. */
 typedef struct fast_arena {
     float *base[FAST_PARTS];
     size_t used[FAST_PARTS]; /* floats */
 } fast_arena;
 
-/** Floats in a line of cache. */
+/** Number of floats in a cache line. */
 enum { FAST_LINE = 16 };
 
-/** Memory for n values of 4 bytes, 0 at first, on a cache line, then FEDTRAIN_SLACK. */
+/** Take memory for n values of 4 bytes, and FEDTRAIN_SLACK more. It begins on a cache line, and is
+ * 0 at first. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Plans which node reads which value, merged nodes, and shared memory; then allocates it.
- * Errors: FED_ENOMEM */
+/** Decide which node reads which value, which nodes are merged, and who shares memory; then
+ * allocate it. Errors: FED_ENOMEM */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 
 /* ---- Layers ---- */
 
-/** A backward pass, and where its gradient goes. */
+/** A backward pass, and where the gradient goes. */
 typedef struct fast_flow {
     const fedtrain_pass *pass;
     float *grad;        /* float32[trained]; with an update, only room for a part of it */
-    fedtrain_sink sink; /* done NULL: nobody asks */
-    const fedtrain_update *update; /* NULL: the sink gets whole layers, else any parts of them */
+    fedtrain_sink sink; /* done NULL: no sink */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers; otherwise parts of any
+                                      size */
 } fast_flow;
 
-/** What a kind of layer implements; may be NULL: merges, plan, start, keep_statistics, forget. */
+/** The functions of a kind of layer. merges, plan, start, keep_statistics and forget may be NULL.
+ */
 struct fast_op {
     size_t own_bytes;
-    bool in_place;      /* may write over an input of the same shape */
-    bool grad_in_place; /* may write an input's gradient over the output's */
-    bool keeps_output;  /* backward reads what it gave */
-    bool keeps_merged;  /* so it does with another one merged */
-    bool is_exact;      /* writes no more than its output, whose gradient it only reads */
+    bool in_place;      /* the output may be written over an input of the same shape */
+    bool grad_in_place; /* an input's gradient may be written over the output's */
+    bool keeps_output;  /* the backward pass reads the output */
+    bool keeps_merged;  /* the backward pass reads the output if another node is merged into this
+                           one */
+    bool is_exact;      /* forward writes no slack behind its output, and backward only reads the
+                           output's gradient */
 
-    /** May this node do the work of the next one too, the only one to read its output? */
+    /** Can this node do the work of the next node too? Asked only if no other node reads its
+     * output. */
     bool (*merges)(const fed_layer *own, const fed_layer *next);
 
-    /** Sizes, and memory other than the values'. Called twice: the same must be taken. */
+    /** Set sizes, and take memory other than that of values. It is called twice, and must take the
+     * same both times. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
-    /** Once there is memory: what never changes. */
+    /** Called once memory is allocated: fill in data that never changes. */
     void (*start)(const fast_net *f, fast_node *s);
 
-    /** in[]->data to out->data, pass->batch samples. */
+    /** Compute out->data from in[]->data, for pass->batch samples. */
     void (*forward)(const fast_net *f, fast_node *s, const fedtrain_pass *pass);
 
-    /** out->grad to in[]->grad where that is not NULL, overwritten or (adds[]) added to; and to the
-     * gradients of the node's parameters. Called only where out->trained. */
+    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL; with adds[] it is added to,
+     * otherwise overwritten. Also compute the gradients of the node's parameters. Called only if
+     * out->trained. */
     void (*backward)(const fast_net *f, fast_node *s, const fast_flow *w);
 
     void (*keep_statistics)(const fast_net *f, const fast_node *s, float *params);
     void (*forget)(const fast_net *f, fast_node *s);
 };
 
-/** What a max-pool keeps; a convolution that it is merged into uses it. */
+/** The data of a max-pool; also used by a convolution that the pool is merged into. */
 typedef struct fast_pool {
     fedtrain_pool sizes;
-    int32_t *winner; /* int32, like the output */
+    int32_t *winner; /* shaped as the output: the position of each window's largest value */
 } fast_pool;
 
 extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedtrain_op_maxpool,
@@ -138,17 +151,18 @@ extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedt
     fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
     fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
-/** Where a tensor's values begin among the parameters. */
+/** The offset of a tensor's values in the parameters. */
 static inline size_t fedtrain_fast_offset(const fast_net *f, size_t tensor) {
     return f->arch->layout.tensors[tensor].offset;
 }
 
-/** Where the gradient of the parameters from offset on is to be written. */
+/** Where to write the gradient of the parameters from offset on. */
 static inline float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
     return w->update != NULL ? w->grad : w->grad + offset;
 }
 
-/** The gradient of n parameters from offset on is summed: an update takes it, still in cache. */
+/** Report that the gradient of n parameters from offset on is complete. With an update, the sink
+ * gets it now, while it is in cache. */
 static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad,
                                            size_t n) {
     if (w->update != NULL) {
@@ -156,35 +170,36 @@ static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, co
     }
 }
 
-/** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.
+/** Many vectors, times one weight: y[i, :] = bias + W x[i, :] for i < rows.
  * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
 typedef struct fast_matrix {
     size_t rows, in, out;
 } fast_matrix;
 
-/** Floats that forward and backward need to work. */
+/** Number of floats of scratch memory that forward and backward need. */
 size_t fedtrain_fast_matrix_scratch(const fast_net *f, const fast_matrix *m);
 
-/** bias: NULL for none */
+/** Compute y. bias: NULL for none. */
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch);
 
-/** What gradients come from, and where they go. */
+/** The operands and results of the backward pass of a product. */
 typedef struct fast_matrix_grad {
     const float *x, *dy;
-    float *dx; /* overwritten, or (adds) added to; NULL: nobody wants it */
+    float *dx; /* overwritten, or with `adds` added to; NULL: not needed */
     bool adds;
-    size_t weight; /* among the parameters */
+    size_t weight; /* the offset of the weight among the parameters */
     bool adds_weight;
     bool has_bias;
     size_t bias;
 } fast_matrix_grad;
 
-/** dx, and the gradients of weight and bias, which are put to use. */
+/** Compute dx, and the gradients of weight and bias, which are reported by fedtrain_fast_grad_done.
+ */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
 
-/** The function that makes the pairs of bfloat16 which this net's products read. NULL: they read
+/** The function that makes pairs of bfloat16 for this net's products; NULL: the products read
  * float32. */
 static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #if FED_SMALL
@@ -195,7 +210,8 @@ static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #endif
 }
 
-/** What products read of n values: themselves, or their pairs, which are made in float32[n]. */
+/** The operand of products for n values: x itself, or its pairs, which are written to pairs,
+ * float32[n]. */
 static inline const float *fedtrain_fast_operand(const fast_net *f, const float *x, size_t n,
                                                  size_t apart, float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {
@@ -205,7 +221,7 @@ static inline const float *fedtrain_fast_operand(const fast_net *f, const float 
     return pairs;
 }
 
-/** The `merges` of a layer that can do a ReLU, too. */
+/** `merges` for a layer that can also apply a ReLU to its output. */
 static inline bool fedtrain_fast_merges_relu(const fed_layer *own, const fed_layer *next) {
     (void)own;
     return next->kind == FED_LAYER_RELU;

@@ -1,17 +1,17 @@
-/* The fast backend's layers that put values together: add, concat, widen. */
+/* The fast backend's layers that join values: add, concat, widen. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- The sum, and a ReLU after it ---- */
+/* ---- add, with a merged ReLU if there is one ---- */
 
 static void add_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->add(s->in[0]->data, s->in[1]->data, s->out->data, pass->batch * s->out->size,
                     s->merged != NULL);
 }
 
-/* Into an input's gradient, which may be that of the output. */
+/* Write or add the output's gradient to an input's gradient, which may be the same memory. */
 static void hand_back(const fast_net *f, const fast_node *s, size_t input, size_t n) {
     const float *dy = s->out->grad;
     float *dx = s->in[input]->grad;
@@ -24,7 +24,7 @@ static void hand_back(const fast_net *f, const fast_node *s, size_t input, size_
     }
 }
 
-/* The input whose gradient takes the place of the output's comes last. */
+/* If an input's gradient is written over the output's, that input comes last. */
 static void add_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     size_t n = w->pass->batch * s->out->size, last = s->in[0]->grad == s->out->grad ? 0 : 1;
     for (size_t k = 0; k < 2; k++) {
@@ -44,9 +44,9 @@ const fast_op fedtrain_op_add = {
     .backward = add_backward,
 };
 
-/* ---- Channels beside each other ---- */
+/* ---- concat: channels beside each other ---- */
 
-/* n rows of `width` channels among others. */
+/* Copy or add `width` channels in each of n rows; the steps lead from row to row. */
 static void copy_channels(const float *from, size_t from_step, float *to, size_t to_step,
                           size_t width, size_t n, bool add) {
     for (size_t i = 0; i < n; i++, from += from_step, to += to_step) {
@@ -89,7 +89,7 @@ const fast_op fedtrain_op_concat = {
     .backward = concat_backward,
 };
 
-/* ---- Channels of zeros around ---- */
+/* ---- widen: channels of zeros around the input's ---- */
 
 static size_t zeros_in_front(const fast_node *s) {
     return (s->out->shape.c - s->in[0]->shape.c) / 2;

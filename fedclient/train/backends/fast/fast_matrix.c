@@ -1,12 +1,12 @@
-/* The fast backend's products of many vectors with one weight: dense at each position, and LSTMs'.
- */
+/* Products of many vectors with one weight in the fast backend: dense layers at each position, and
+ * LSTMs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* Rows of the weight at a time: whole panels of every vector width, and few enough to stay in
- * cache with their products. */
+/* The number of the weight's rows that are processed at once. It is a multiple of the panel of
+ * every vector unit, and small enough that rows and products stay in cache. */
 enum { CHUNK = 192 };
 
 static size_t chunk_of(const fast_matrix *m) {
@@ -37,7 +37,7 @@ void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const
     }
 }
 
-/* The sums of the first n columns of dy. */
+/* Sum the first n columns of dy, for the bias's gradient. */
 static void bias_backward(const fast_matrix *m, const float *dy, size_t n, size_t offset,
                           const fast_flow *w) {
     float *bias = fedtrain_fast_grad_at(w, offset);
@@ -50,8 +50,8 @@ static void bias_backward(const fast_matrix *m, const float *dy, size_t n, size_
     fedtrain_fast_grad_done(w, offset, bias, n);
 }
 
-/* dw[o, :] = sum_i dy[i, o] x[i, :] for the n columns of dy that are packed: in each panel they lie
- * side by side, as the product then reads them. */
+/* dw[o, :] = sum_i dy[i, o] x[i, :] for n packed columns of dy. The columns of a panel lie side by
+ * side, as the product reads them. */
 static void weight_backward(const fast_net *f, const fast_matrix *m, size_t n, const float *columns,
                             const float *inputs, float *dw, bool adds) {
     fedtrain_gemm g = {.n = m->in, .k = m->rows, .a_row = 1, .c_row = m->in, .start_row = m->in};
@@ -63,7 +63,8 @@ static void weight_backward(const fast_net *f, const fast_matrix *m, size_t n, c
     }
 }
 
-/* The last rows of the weight first: the next forward pass begins with the first. */
+/* Begin with the last rows of the weight: the first rows are then in cache for the next forward
+ * pass. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch) {
     const fedtrain_kernels *k = f->kernels;

@@ -5,16 +5,17 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- Batch normalization, and a ReLU after it ---- */
+/* ---- Batch normalization, with a merged ReLU if there is one ---- */
 
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* of the last pass of training; variance: squares at first */
-    size_t seen;                 /* rows there */
-    float *mean, *scale, *bias;  /* as fedtrain_norm has them */
-    float *slope, *offset;       /* so is what the gradient needs */
-    float *sum, *along;          /* by channel */
+    float *seen_mean, *variance; /* of the last pass of training; variance holds sums of squares
+                                    at first */
+    size_t seen;                 /* number of values in each channel then */
+    float *mean, *scale, *bias;  /* the members of fedtrain_norm */
+    float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
+    float *sum, *along;          /* sums by channel, of the kernel normalize_sums */
 } batchnorm;
 
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -31,7 +32,8 @@ static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->along = fedtrain_fast_take(a, FAST_SHARED, n);
 }
 
-/* After the last channel they begin again: a vector may start at any channel. */
+/* Repeat the first channels' values after the last channel's, since a vector may start at any
+ * channel. */
 static void repeat(const fast_net *f, const fast_node *s, float *values) {
     size_t channels = s->layer->out.c;
     for (size_t k = 0; k < f->kernels->lanes; k++) {
@@ -49,7 +51,7 @@ static fedtrain_norm norm_of(const fast_node *s, size_t batch) {
                            .bias = own->bias};
 }
 
-/* Mean and variance by channel: the batch's in training, else the running ones. */
+/* Set mean and variance of each channel: the batch's in training, otherwise the running ones. */
 static void measure(const fast_net *f, const fast_node *s, const fedtrain_pass *pass,
                     const float **mean, const float **variance) {
     batchnorm *own = s->own;
@@ -87,7 +89,7 @@ static void batchnorm_forward(const fast_net *f, fast_node *s, const fedtrain_pa
     f->kernels->normalize(&n, s->in[0]->data, s->out->data);
 }
 
-/* With u = (x - mean) / deviation, mean and deviation depending on x too:
+/* The input's gradient, where u = (x - mean) / deviation; mean and deviation depend on x, too.
  * dx = weight / deviation * (dy - mean(dy) - u mean(dy u)) */
 static void input_backward(const fast_net *f, const fast_node *s, const fedtrain_norm *n) {
     batchnorm *own = s->own;
@@ -145,10 +147,10 @@ const fast_op fedtrain_op_batchnorm = {
 
 /* ---- Local response normalization ---- */
 
-/* y = x / d^beta, d = k + alpha / span * sum of x^2 over the channels around */
+/* y = x / d^beta, d = k + alpha / span * sum of x^2 over c's neighbouring channels */
 typedef struct lrn {
-    float *divisor; /* d, like the value */
-    float *pull;    /* of one position */
+    float *divisor; /* d, shaped as the value */
+    float *pull;    /* scratch memory for the channels of one position */
 } lrn;
 
 static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -157,7 +159,7 @@ static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->pull = fedtrain_fast_take(a, FAST_SHARED, s->layer->in.c);
 }
 
-/* The sum over channels c - before to c + after, as far as there are such. */
+/* The sum over channels c - before to c + after; channels that do not exist count as 0. */
 static float sum_around(const float *values, size_t channels, size_t c, size_t before,
                         size_t after) {
     float sum = 0;
@@ -186,8 +188,8 @@ static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pa
     }
 }
 
-/* dx[c] = dy[c] d^-beta, less 2 alpha / span * x[c] times the sum of dy x beta d^(-beta - 1) over
- * the channels whose divisor c is in. */
+/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s, where s is the sum of dy x beta d^(-beta - 1)
+ * over the channels whose divisor d includes channel c. */
 static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     const lrn *own = s->own;

@@ -33,7 +33,8 @@ static void connect(fast_net *f) {
     }
 }
 
-/* A weight's gradient begins with the last layer that uses it. */
+/* Find weights that several layers share. The last of these layers begins the gradient in the
+ * backward pass, and the others add to it. */
 static void find_tied(fast_net *f) {
     for (size_t l = 0; l < f->arch->layer_count; l++) {
         fast_node *s = &f->nodes[l];
@@ -60,14 +61,14 @@ static void merge(fast_net *f) {
 
 /* ---- Values ---- */
 
-/* The node that gives a value; NULL for the sample, which is a copy. */
+/* The node that computes a value; NULL for the net's input. */
 static const fast_node *giver(const fast_net *f, const fast_value *v) {
     size_t index = (size_t)(v - f->values);
     const fast_node *s = index > 0 ? &f->nodes[index - 1] : NULL;
     return s != NULL && s->is_merged ? s - 1 : s;
 }
 
-/* An input that this node may write over; or NULL. */
+/* An input that this node may write its output over; NULL: none. */
 static const fast_value *overwritten(const fast_net *f, const fast_node *s) {
     for (size_t i = 0; s->op->in_place && i < s->layer->inputs; i++) {
         const fast_node *from = giver(f, s->in[i]);
@@ -93,7 +94,7 @@ static void plan_values(fast_net *f, fast_arena *a) {
     }
 }
 
-/* ---- Gradients: slots of memory, each a value's at a time ---- */
+/* ---- Gradients: slots of memory, each used by one value at a time ---- */
 
 typedef struct slot_set {
     size_t count;
@@ -103,7 +104,8 @@ typedef struct slot_set {
 
 static const size_t NO_SLOT = SIZE_MAX;
 
-/* The free slot that fits best: the smallest that is large enough, else the largest. */
+/* Take the free slot that fits best: the smallest that is large enough, otherwise the largest,
+ * which grows. */
 static size_t slot_take(slot_set *s, size_t size) {
     size_t best = s->count;
     for (size_t k = 0; k < s->count; k++) {
@@ -122,7 +124,8 @@ static size_t slot_take(slot_set *s, size_t size) {
     return best;
 }
 
-/* The slots for what a node writes in the backward pass; what it reads is then free. */
+/* Take slots for the gradients that a node writes in the backward pass, and free the slot of the
+ * gradient that it reads. */
 static void slots_pass(slot_set *slots, fast_node *s) {
     bool handed_on = false;
     if (s->out->slot == NO_SLOT) {
@@ -162,7 +165,7 @@ static void assign_slots(fast_net *f, slot_set *slots) {
     }
 }
 
-/* Pointers only: memory as f->memory will have it, or NULL. */
+/* Set the gradients' pointers, which are NULL in the first of the two planning passes. */
 static void plan_slots(fast_net *f, const slot_set *slots, float **at, fast_arena *a) {
     for (size_t k = 0; k < slots->count; k++) {
         at[k] = fedtrain_fast_take(a, FAST_GRADIENTS, f->max_batch * slots->size[k]);
@@ -173,7 +176,7 @@ static void plan_slots(fast_net *f, const slot_set *slots, float **at, fast_aren
     }
 }
 
-/* ---- All of it ---- */
+/* ---- The whole plan ---- */
 
 static void plan_all(fast_net *f, const slot_set *slots, float **at, fast_arena *a) {
     size_t shared = 0;

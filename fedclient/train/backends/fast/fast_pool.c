@@ -10,7 +10,7 @@ static void clear_grad(const fast_node *s, size_t batch) {
     }
 }
 
-/* ---- The largest ---- */
+/* ---- Max-pool ---- */
 
 static void maxpool_plan(fast_net *f, fast_node *s, fast_arena *a) {
     fast_pool *p = s->own;
@@ -58,12 +58,12 @@ const fast_op fedtrain_op_maxpool = {
     .backward = maxpool_backward,
 };
 
-/* ---- The mean ---- */
+/* ---- Average pool ---- */
 
 typedef enum way { FORWARD, BACKWARD } way;
 
-/* All positions of a window that are in the picture: their values into the output's, or its
- * gradient back into theirs. Pads count as zeros. */
+/* For all positions of a window that are inside the picture: add their values to the output, or
+ * the output's gradient to theirs. Padding counts as zeros. */
 static void walk_window(const fed_layer *l, size_t r, size_t q, float *x, float *y, way where) {
     const size_t channels = l->in.c;
     const float share = 1.0F / ((float)l->kh * (float)l->kw);

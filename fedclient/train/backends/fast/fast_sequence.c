@@ -24,7 +24,7 @@ static void embedding_forward(const fast_net *f, fast_node *s, const fedtrain_pa
     }
 }
 
-/* What the n words of the batch add to their rows. */
+/* Add the output's gradient at each of n words to the word's row of the weight's gradient. */
 static void add_rows(const fast_node *s, size_t n, float *grad) {
     const float *word = s->in[0]->data, *dy = s->out->grad;
     size_t size = s->layer->out.c;
@@ -36,7 +36,8 @@ static void add_rows(const fast_node *s, size_t n, float *grad) {
     }
 }
 
-/* An update that leaves alone what has no gradient need not see the other words' rows. */
+/* Update only the rows of the batch's words. It is for updates that leave parameters without a
+ * gradient as they are. */
 static void update_rows(const fast_node *s, size_t n, size_t offset, const fast_flow *w) {
     const embedding *own = s->own;
     const float *word = s->in[0]->data;
@@ -84,25 +85,26 @@ const fast_op fedtrain_op_embedding = {
 /* ---- LSTM ---- */
 
 /*
- * The inputs' part of the gates is one product for all steps; the part of the outputs before is
- * one a step, all with the same packed weight. Backward likewise: only what goes from a step to
- * the one before is done step by step.
+ * The inputs' part of the gates is one product for all steps. The recurrent part is one product a
+ * step, with a weight that is packed once. In the backward pass, too, only the recurrent part is
+ * computed step by step.
  */
 typedef struct lstm {
     size_t in, size, steps;
-    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; then their gradients */
+    float *gates;   /* float32[batch, T, 4 size]: the gates i, f, g, o; in the backward pass their
+                       gradients */
     float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
     float *before;  /* float32[batch, T, size]: the outputs one step ago */
     float *last;    /* float32[batch, size]: the last pass's last output */
-    float *bias;    /* float32[4 size]: both */
+    float *bias;    /* float32[4 size]: the sum of both biases */
     float *dh, *dc; /* float32[batch, size]: gradients of a step's output and cell */
-    float *weight;  /* weight_hh, packed */
+    float *weight;  /* weight_hh, packed for the recurrent product */
     float *scratch;
 } lstm;
 
 enum { GATES = 4 };
 
-/* weight_ih and weight_hh, over all steps. */
+/* The product with weight_ih, and below that with weight_hh, over all steps. */
 static fast_matrix input_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->in, GATES * n->size};
 }
@@ -133,7 +135,7 @@ static void lstm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     n->scratch = fedtrain_fast_take(a, FAST_SHARED, one > other ? one : other);
 }
 
-/* Every sample goes on from the state that it ended with. */
+/* Begin each sample with the state that it ended the last batch with. */
 static void begin_states(const lstm *n, size_t batch) {
     size_t size = n->size, bytes = size * sizeof(float);
     for (size_t b = 0; b < batch; b++) {
@@ -155,7 +157,7 @@ static void input_forward(const fast_net *f, const lstm *n, const fast_node *s,
     fedtrain_fast_matrix_forward(f, &m, weight, n->bias, s->in[0]->data, n->gates, n->scratch);
 }
 
-/* The product g of a step, x at left and the packed weight at right. */
+/* Compute a step's product g of x and the packed weight. */
 static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const float *x, float *y) {
     if (fedtrain_fast_pairs(f) != NULL) {
         for (size_t i = 0; i < g.m; i++) {
@@ -167,7 +169,8 @@ static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const f
     f->kernels->gemm(&g, x, n->weight, y);
 }
 
-/* The gates of step t of all samples lie 4 T size apart, the outputs before it T size. */
+/* Step t of all samples. From one sample to the next it is 4 T size floats in gates, and T size in
+ * before. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
     float *gates = n->gates + t * GATES * size;
@@ -199,7 +202,8 @@ static void lstm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* dh comes from the next step; here the output's own gradient is added. */
+/* On entry, dh has the gradient that comes from the next step; the gradient of this step's output
+ * is added to it. */
 static void step_backward(const fast_net *f, const lstm *n, const float *dy, size_t batch,
                           size_t t) {
     size_t size = n->size, row = n->steps * size;
@@ -222,7 +226,7 @@ static void step_backward(const fast_net *f, const lstm *n, const float *dy, siz
     step_gemm(f, n, g, gates, n->dh);
 }
 
-/* A weight's gradient and that of its bias, once the gates' is known. */
+/* Compute the gradients of a weight and its bias, once the gates' gradients are known. */
 static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
                             const fast_flow *w) {
     const lstm *n = s->own;
@@ -239,7 +243,7 @@ static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
     fedtrain_fast_matrix_backward(f, &m, &g, w, n->scratch);
 }
 
-/* What the batch began with is a constant: nothing flows into the past. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static void lstm_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const lstm *n = s->own;
     size_t batch = w->pass->batch, state = batch * n->size;

@@ -1,7 +1,7 @@
 /* Layers that work on each value by itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A work-item takes 4 values beside each other. */
+/* A work-item computes 4 values that lie side by side. */
 #define FIRST_OF_4 (4 * (GROUP * GROUP_SIZE + LANE))
 
 #define RELU    0U
@@ -14,7 +14,7 @@ FUNC float squash(u32 kind, float x) {
                              : 1.0f / (1.0f + EXP(-x));
 }
 
-/* dsquash / dx times dy, by the value. */
+/* The derivative of squash times dy, computed from the output y. */
 FUNC float squash_slope(u32 kind, float y, float dy) {
     return kind == RELU      ? (y > 0.0f ? dy : 0.0f)
            : kind == TANH_OF ? dy * (1.0f - y * y)
@@ -57,8 +57,8 @@ KERNEL squash_backward(u32 kind, GLOBAL const float *y, GLOBAL const float *dy, 
     }
 }
 
-/* ---- Dropout: the processor's numbers, fed/rng.h's stream (layer, "drop") of
- * the seed ---- */
+/* ---- Dropout: the same random numbers as on the processor, from the stream (layer, "drop") of
+ * the seed in fed/rng.h ---- */
 
 #define STREAM_DROPOUT 0x64726f70U
 
@@ -66,7 +66,7 @@ typedef struct dropout_draw {
     u32 x0, x1, x2, x3;
 } dropout_draw;
 
-/* Philox4x32-10: the block of 4 numbers with this counter. */
+/* Philox4x32-10: the block of 4 random numbers with this counter. */
 FUNC dropout_draw philox(u64 seed, u32 counter, u32 layer) {
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
     u32 x0 = counter, x1 = 0, x2 = layer, x3 = STREAM_DROPOUT;
@@ -83,14 +83,13 @@ FUNC dropout_draw philox(u64 seed, u32 counter, u32 layer) {
     return draw;
 }
 
-/* Bit 0 and bit 1: do the two values of a number stay? `least` of 65,536 are
- * dropped. */
+/* Two values are decided by the halves of a random number: bit 0 and bit 1 of the result are 1 if
+ * they stay. `least` of 65,536 are dropped. */
 FUNC u32 two_stay(u32 number, u32 least) {
     return ((number & 0xffffU) >= least ? 1U : 0U) | (number >> 16 >= least ? 2U : 0U);
 }
 
-/* Bit k of keep[i] is whether value 8 i + k stays, in the order [sample, h, w,
- * c]. */
+/* Bit k of keep[i] is 1 if value 8 i + k stays, in the order [sample, h, w, c]. */
 KERNEL dropout_keep(GLOBAL const u64 *seed, u32 layer, u32 least, GLOBAL u8 *keep, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i < n) {
@@ -100,8 +99,8 @@ KERNEL dropout_keep(GLOBAL const u64 *seed, u32 layer, u32 least, GLOBAL u8 *kee
     }
 }
 
-/* What stays, times `scale`; n values [sample, c, area]. Backward is the same,
- * of gradients. */
+/* Multiply values that stay by `scale`, and others by 0; n values [sample, c, area]. The backward
+ * pass does the same with gradients. */
 KERNEL dropout_apply(GLOBAL const u8 *keep, float scale, u32 channels, u32 area,
                      GLOBAL const float *x, GLOBAL float *y, u32 adds, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;

@@ -1,7 +1,7 @@
-/* Embeddings: each word is a row of the weight. The words of a batch lie as [batch, T]. */
+/* Embeddings: each word has a row of the weight. The words of a batch are an array [batch, T]. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* n values. */
+/* n is the number of values of the output. */
 KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, GLOBAL float *y,
                          u32 size, u32 steps, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;
@@ -12,7 +12,8 @@ KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, G
     }
 }
 
-/* next[i]: the next place of the batch with the same word, or n. first[i]: is there none before? */
+/* next[i]: the next place in the batch with the same word, or n. first[i]: 1 if no place before
+ * has this word. */
 KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL u32 *first) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i < n) {
@@ -28,8 +29,8 @@ KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL
     }
 }
 
-/* A group for each place: the first one with a word adds to the word's row, in the order of the
- * places. */
+/* A work-group for each place. The group of a word's first place adds the gradients of all places
+ * with this word to the word's row, in their order. */
 KERNEL embedding_backward(GLOBAL const float *word, GLOBAL const u32 *next, GLOBAL const u32 *first,
                           GLOBAL const float *dy, GLOBAL float *dweight, u32 size, u32 steps,
                           u32 n) {

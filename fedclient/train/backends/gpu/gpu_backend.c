@@ -1,4 +1,4 @@
-/* The GPU backend: parameters, values and gradients live on a device of fed/gpu.h. */
+/* The GPU backend: parameters, values and gradients are in the memory of a device of fed/gpu.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static fed_status build(fedtrain_gpu_net *net, const char *text, const fed_gpu_m
     const size_t size = strlen(fedtrain_gpu_trainer_text) + strlen(text) + 1;
     char *source = malloc(size);
     FED_REQUIRE(source != NULL, FED_ENOMEM);
-    strcpy(source, fedtrain_gpu_trainer_text); /* NOLINT: there is room */
+    strcpy(source, fedtrain_gpu_trainer_text); /* NOLINT: source is long enough */
     strcat(source, text);                      /* NOLINT */
     fed_status status = fed_gpu_build(net->gpu, source, module, err);
     free(source);
@@ -25,7 +25,7 @@ static const char *text_of(const fedtrain_gpu_net *net, size_t layer) {
     return fedtrain_gpu_kind_of(net->arch->layers[layer].kind)->text;
 }
 
-/* Each text once. */
+/* Build each text once, also if several layers use it. */
 static fed_status build_all(fedtrain_gpu_net *net, fed_error *err) {
     const size_t layers = net->arch->layer_count;
     net->module = calloc(layers + 1, sizeof(const void *));
@@ -134,8 +134,8 @@ static fed_status gpu_begin(void *self, const float *params, const float *state,
     return FED_OK;
 }
 
-/* The optimizer's moments lie first in its state; whatever comes after them is the caller's, and
- * no pass changes it. */
+/* Copy parameters and moments back. The moments are the first part of the optimizer's state. The
+ * rest of the state is not copied, since no pass changes it on the device. */
 static fed_status gpu_end(void *self, float *params, float *state) {
     fedtrain_gpu_net *net = self;
     const size_t moments = net->moments * net->arch->trained;
@@ -152,7 +152,8 @@ static fed_status gpu_end(void *self, float *params, float *state) {
     return fed_gpu_sync(net->stream);
 }
 
-/* Parameters that a pass brings with it. */
+/* Copy the parameters that a pass names to the device, unless they stay there from begin to end.
+ */
 static fed_status bring_parameters(fedtrain_gpu_net *net, const fedtrain_pass *pass) {
     if (net->resident) {
         return FED_OK;
@@ -165,9 +166,10 @@ static fed_status bring_parameters(fedtrain_gpu_net *net, const fedtrain_pass *p
                         net->arch->layout.size * sizeof *pass->params, FED_GPU_UP);
 }
 
-/* ---- Passes whose scores and gradients the caller sees ---- */
+/* ---- Passes whose scores and gradients are copied to the caller ---- */
 
-/* Values lie by class, scores by position. */
+/* Transpose each sample: the net's last value is in the order (class, position), scores are in the
+ * order (position, class). */
 static void transpose(const float *from, float *to, size_t batch, size_t rows, size_t columns) {
     for (size_t b = 0; b < batch; b++) {
         for (size_t r = 0; r < rows; r++) {
@@ -231,7 +233,7 @@ static fed_status gpu_keep_statistics(void *self, float *params) {
     }
     FED_TRY(fedtrain_gpu_keep_statistics(net));
     for (size_t l = 0; l < arch->layer_count; l++) {
-        if (arch->layers[l].kind == FED_LAYER_BATCHNORM) { /* mean and variance, side by side */
+        if (arch->layers[l].kind == FED_LAYER_BATCHNORM) { /* mean and variance lie side by side */
             const fed_tensor *mean = &arch->layout.tensors[arch->layers[l].state];
             FED_TRY(fed_gpu_copy(net->stream, params + mean->offset, net->params + mean->offset,
                                  2 * mean->size * sizeof *params, FED_GPU_DOWN));
@@ -245,7 +247,7 @@ static void gpu_forget(void *self) {
     for (size_t l = 0; l < net->arch->layer_count; l++) {
         const fed_layer *layer = &net->arch->layers[l];
         const fedtrain_gpu_kind *kind = fedtrain_gpu_kind_of(layer->kind);
-        if (kind->forgets) { /* a failure shows in the next pass */
+        if (kind->forgets) { /* if the fill fails, the next pass reports it */
             (void)!fed_gpu_fill(net->stream, net->kept[l], 0,
                                 kind->kept_bytes(layer, net->max_batch));
         }

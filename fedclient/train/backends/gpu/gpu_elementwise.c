@@ -3,9 +3,9 @@
 #include "fedclient/train/backends/gpu/gpu_op.h"
 #include "fedclient/train/dropout.h"
 
-enum { EACH = 4 }; /* values of a work-item */
+enum { EACH = 4 }; /* values that a work-item computes */
 
-/* ---- relu, tanh, sigmoid: as in elementwise.cl ---- */
+/* ---- relu, tanh, sigmoid: numbered as in elementwise.cl ---- */
 
 enum { RELU, TANH, SIGMOID };
 
@@ -71,13 +71,13 @@ const fedtrain_gpu_kind fedtrain_gpu_sigmoid = {
     .backward = sigmoid_backward,
 };
 
-/* ---- Dropout: keeps a bit for each value ---- */
+/* ---- Dropout: keeps one bit for each value between the passes ---- */
 
 static size_t dropout_kept_bytes(const fed_layer *layer, size_t max_batch) {
     return (max_batch * fedtrain_shape_size(layer->out) + 7) / 8;
 }
 
-/* From x to y, or from dy to dx. */
+/* Apply the mask, from x to y, or from dy to dx. */
 static fed_status dropout_apply(const fedtrain_gpu_op *op, const float *from, float *to,
                                 uint32_t adds) {
     const fed_shape s = op->layer->out;

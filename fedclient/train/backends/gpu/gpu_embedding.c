@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_op.h"
 
-/* Words of a batch. */
+/* The number of words in a batch. */
 static uint32_t words_of(const fedtrain_gpu_op *op) {
     return fedtrain_gpu_values(op, op->layer->in);
 }
 
-/* Two numbers for each word: the next place with the same one, and whether it is the first. */
+/* Two numbers for each place: the next place with the same word, and whether this place is the
+ * word's first. */
 static size_t embedding_work_bytes(const fed_layer *layer, size_t max_batch) {
     return 2 * max_batch * fedtrain_shape_size(layer->in) * sizeof(uint32_t);
 }

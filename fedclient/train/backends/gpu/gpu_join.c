@@ -1,15 +1,16 @@
-/* Layers on a GPU that put values together: add, concat, widen. */
+/* Layers on a GPU that join values: add, concat, widen. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_op.h"
 
-enum { EACH = 4 }; /* values of a work-item of an addition */
+enum { EACH = 4 }; /* values that a work-item adds */
 
 static fed_shape input_shape(const fedtrain_gpu_op *op, size_t input) {
     const uint32_t value = op->layer->input[input];
     return value == 0 ? op->arch->input : op->arch->layers[value - 1].out;
 }
 
-/* A sample's channels beside each other: `width` values of from_step into some of to_step. */
+/* For each sample, copy or add `width` values. from_step and to_step are the values of a whole
+ * sample in the two arrays. */
 typedef struct move {
     const float *from;
     float *to;
@@ -60,7 +61,8 @@ const fedtrain_gpu_kind fedtrain_gpu_add = {
 
 /* ---- concat ---- */
 
-/* Channels vary slowest in a sample, so its inputs lie there one after the other. */
+/* In a sample the channels vary slowest, so the inputs of concat lie one after the other in the
+ * output. */
 static fed_status concat_forward(const fedtrain_gpu_op *op) {
     const size_t all = fedtrain_shape_size(op->layer->out);
     size_t first = 0;
@@ -99,7 +101,7 @@ const fedtrain_gpu_kind fedtrain_gpu_concat = {
     .backward = concat_backward,
 };
 
-/* ---- widen: channels of zeros around ---- */
+/* ---- widen: channels of zeros around the input's ---- */
 
 static size_t zeros_in_front(const fed_layer *l) {
     return (size_t)((l->out.c - l->in.c) / 2) * l->in.h * l->in.w;

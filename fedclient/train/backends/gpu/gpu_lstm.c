@@ -4,12 +4,13 @@
 
 enum { GATES = 4, SIDE = 16 };
 
-/* As in lstm.cl. */
+/* The same struct as in lstm.cl. */
 typedef struct lstm_sizes {
     uint32_t batch, size, steps;
 } lstm_sizes;
 
-/* What a layer keeps; lstm.cl has the shapes. For the largest batch: the state's place stays. */
+/* The arrays that a layer keeps; lstm.cl describes their shapes. They are laid out for the largest
+ * batch, so that the state stays in place if the batch's size changes. */
 typedef struct lstm_parts {
     float *cell, *hidden, *gates, *dcell;
 } lstm_parts;
@@ -43,8 +44,8 @@ static lstm_sizes lstm_sizes_of(const fedtrain_gpu_op *op) {
     return (lstm_sizes){op->batch, op->layer->out.c, op->layer->out.h};
 }
 
-/* The products with weight_ih, of the inputs, or weight_hh, of the outputs a step before: these are
- * the first T of T + 1 positions. */
+/* The sizes of the products: of weight_ih with the inputs, and of weight_hh with the outputs one
+ * step before, which are the first T of T + 1 positions. */
 static fedtrain_gpu_window input_window(const fed_layer *l, uint32_t batch) {
     const uint32_t steps = l->out.h;
     return (fedtrain_gpu_window){batch, 1, l->in.c, steps, 1, GATES * l->out.c,
@@ -63,7 +64,7 @@ static size_t lstm_work_bytes(const fed_layer *layer, size_t max_batch) {
     return in > recurrent ? in : recurrent;
 }
 
-/* Groups of a step. */
+/* The number of work-groups of a step. */
 static uint32_t step_groups(const lstm_sizes *s) {
     return (s->batch + SIDE - 1) / SIDE * ((s->size + SIDE - 1) / SIDE);
 }
@@ -94,8 +95,8 @@ static fed_status lstm_forward(const fedtrain_gpu_op *op) {
     return FED_OK;
 }
 
-/* From the gates' gradients to those of the weights, of both biases, which are alike, and of the
- * input. */
+/* From the gates' gradients, compute those of the weights, of the input, and of both biases, which
+ * are equal. */
 static fed_status gates_backward(const fedtrain_gpu_op *op, const lstm_parts *p) {
     const fed_layer *l = op->layer;
     float *dbias = fedtrain_gpu_grad(op, l->weight + 2);
@@ -117,7 +118,7 @@ static fed_status gates_backward(const fedtrain_gpu_op *op, const lstm_parts *p)
                         GATES * l->out.c * sizeof *dbias, FED_GPU_ACROSS);
 }
 
-/* What the batch began with is a constant: nothing flows into the past. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static fed_status lstm_backward(const fedtrain_gpu_op *op) {
     const fed_layer *l = op->layer;
     const lstm_parts p = lstm_parts_of(op);

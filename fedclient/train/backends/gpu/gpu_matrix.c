@@ -4,7 +4,7 @@
 
 enum { TILE = 64, SLAB = 16, PART = 512, BUSY = 256 };
 
-/* Without "each" a dense layer has one position, and the whole of a sample as its channels. */
+/* A dense layer without "each" has one position, and all values of a sample as its channels. */
 static fedtrain_gpu_window window_of(const fed_layer *l, uint32_t batch) {
     if (l->kind == FED_LAYER_CONV) {
         return (fedtrain_gpu_window){batch,    l->groups, l->in.c, l->in.h, l->in.w,   l->out.c,
@@ -23,11 +23,11 @@ static uint32_t weights(const fedtrain_gpu_window *s) {
     return s->o * (s->c / s->groups) * s->kh * s->kw;
 }
 
-/* A weight's gradient is a sum over positions of the output. How many of them one part of that sum
- * has: there are enough parts to keep a device busy, but at most all / PART + 1. The shapes alone
- * decide, so every device adds in the same order. */
+/* A weight's gradient is a sum over the output's positions, which is computed in parts. Returns
+ * the positions of a part. There are enough parts to keep a device busy, but at most all / PART +
+ * 1. Only the shapes decide, so every device adds in the same order. */
 static uint32_t part_size(const fedtrain_gpu_window *s, uint32_t *parts) {
-    const uint32_t all = s->batch * s->oh * s->ow; /* 1 at least */
+    const uint32_t all = s->batch * s->oh * s->ow; /* at least 1 */
     const uint32_t made = s->groups * tiles(s->o / s->groups, s->c / s->groups * s->kh * s->kw);
     const uint32_t most = all / PART + 1, wanted = BUSY / made + 1;
     const uint32_t count = wanted < most ? wanted : most;

@@ -1,12 +1,12 @@
-/* Products of matrices on a GPU, for layers whose text begins with matrix.cl. */
+/* Products of matrices on a GPU, for layers whose kernels' text begins with matrix.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_GPU_MATRIX_H
 #define FEDTRAIN_GPU_MATRIX_H
 
 #include "fedclient/train/backends/gpu/gpu_op.h"
 
-/** A convolution of [batch, c, h, w] to [batch, o, oh, ow]; as in matrix.cl. A product at each
- * position is one with a window of 1. */
+/** A convolution of [batch, c, h, w] to [batch, o, oh, ow]; the same struct as in matrix.cl. A
+ * product at each position is a convolution with a window of 1 x 1. */
 typedef struct fedtrain_gpu_window {
     uint32_t batch, groups;
     uint32_t c, h, w;
@@ -14,26 +14,28 @@ typedef struct fedtrain_gpu_window {
     uint32_t kh, kw, stride, pad;
 } fedtrain_gpu_window;
 
-/** What is multiplied, all on the device. A call reads what it names. */
+/** The operands and results of products, all on the device. Each call uses only the members that
+ * its comment names. */
 typedef struct fedtrain_gpu_product {
     fedtrain_gpu_window window;
     const float *weight, *bias; /* bias: NULL for none */
     const float *x, *dy;
     float *y;
     float *dweight, *dbias; /* dbias: NULL for none */
-    bool adds_weight;       /* to dweight */
-    float *dx;              /* NULL: not wanted */
-    bool adds;              /* to dx */
+    bool adds_weight;       /* the gradient is added to dweight; otherwise dweight is
+                               overwritten */
+    float *dx;              /* NULL: not needed */
+    bool adds;              /* the gradient is added to dx; otherwise dx is overwritten */
 } fedtrain_gpu_product;
 
-/** Bytes of op->work for the way back, with batches of 1 to max_batch. */
+/** The bytes of op->work that the backward pass needs, for batches of 1 to max_batch. */
 size_t fedtrain_gpu_product_work_bytes(fedtrain_gpu_window window, size_t max_batch);
 
-/** y from weight, bias and x. */
+/** Compute y from weight, bias and x. */
 fed_status fedtrain_gpu_product_forward(const fedtrain_gpu_op *op,
                                         const fedtrain_gpu_product *p) FED_CHECKED;
 
-/** dweight, dbias and dx, in this order, from weight, x and dy. */
+/** Compute dweight, dbias and dx, in this order, from weight, x and dy. */
 fed_status fedtrain_gpu_product_backward(const fedtrain_gpu_op *op,
                                          const fedtrain_gpu_product *p) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* A net on a GPU: its memory there, and the calls between its files. */
+/* A net on a GPU: its memory, and the functions that its files share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_GPU_NET_H
 #define FEDTRAIN_GPU_NET_H
@@ -7,24 +7,25 @@
 
 enum { FEDTRAIN_GPU_SLOTS = 2, FEDTRAIN_GPU_ALIGN = 128, FEDTRAIN_GPU_NORM_PARTS = 256 };
 
-/** As in step.cl. */
+/** The result of a pass; the same struct as in step.cl, which describes it. */
 typedef struct fedtrain_gpu_result {
     double loss;
     float scale;
     uint32_t failed;
 } fedtrain_gpu_result;
 
-/** A pass that was started: its batch in pinned memory of the host, and what comes back. */
+/** A pass that was started: its batch in pinned memory of the host, and its result. */
 typedef struct fedtrain_gpu_slot {
     uint8_t *batch; /* seed, samples, labels or targets, as on the device */
     fedtrain_gpu_result *result;
-    fed_gpu_stream *reader; /* whoever waits for it waits for this pass, and not for the next */
+    fed_gpu_stream *reader; /* the stream that copies the result: waiting for it does not wait for
+                               the next pass */
     uint32_t size;          /* samples */
 } fedtrain_gpu_slot;
 
-/** Launches that were recorded, for batches of one size. */
+/** Launches that were recorded, to be run again for batches of the same size. */
 typedef struct fedtrain_gpu_record {
-    fed_gpu_graph *graph; /* NULL: nothing yet */
+    fed_gpu_graph *graph; /* NULL: nothing is recorded yet */
     size_t size;
 } fedtrain_gpu_record;
 
@@ -34,9 +35,9 @@ typedef struct fedtrain_gpu_net {
     fed_gpu *gpu;
     fed_gpu_stream *stream;
     const fed_gpu_module *step;
-    const fed_gpu_module **module; /* [layer_count] */
+    const fed_gpu_module **module; /* [layer_count]: the kernels of each layer */
 
-    /* On the device: slices of one allocation. */
+    /* On the device; slices of one allocation. */
     uint8_t *memory;
     size_t memory_size, activations, gradients;
     float *params; /* float32[layout.size] */
@@ -44,57 +45,62 @@ typedef struct fedtrain_gpu_net {
     uint8_t *batch;
     float **value;      /* [layer_count + 1]; the first is in batch */
     float **value_grad; /* [layer_count + 1]; NULL: not needed */
-    bool *depends;      /* [layer_count + 1]: does a value depend on parameters? */
-    void **kept;        /* [layer_count] */
+    bool *depends;      /* [layer_count + 1]: does the value depend on parameters? */
+    void **kept;        /* [layer_count]: what each layer keeps between calls */
     void *work;
     double *losses;              /* float64[max_batch, positions, or numbers] */
     double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
     fedtrain_gpu_result *result; /* of the last pass */
-    float *state;                /* float32[state_room], an optimizer's; its own allocation */
+    float *state;                /* float32[state_room], the optimizer's; an allocation of its
+                                    own */
     size_t state_room;
 
-    /* From begin to end. */
+    /* Used from begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t moments; /* 0 to 2: how many an update has changed; they lie first in the state */
+    size_t moments; /* how many moments updates have changed, 0 to 2; they lie first in the
+                       state */
 
-    fedtrain_gpu_record whole, statistics; /* a pass of training; what follows its update */
+    fedtrain_gpu_record whole, statistics; /* the launches of a pass of training; those that
+                                              update the statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */
     size_t open;      /* passes that were started and not waited for */
-    size_t waited;    /* the slot of the last one that was waited for */
-    size_t last_size; /* of the last pass's batch */
-    float *host;      /* float32[host_room]: scores on their way, and outputs for a sentence */
+    size_t waited;    /* the slot of the last pass that was waited for */
+    size_t last_size; /* size of the last pass's batch */
+    float *host;      /* float32[host_room]: scores that are being copied, and outputs for error
+                         messages */
     size_t host_room;
 } fedtrain_gpu_net;
 
 /* ---- gpu_plan.c ---- */
 
-/** Allocates all memory. FED_ENOMEM; FED_EINVAL values that 32-bit indices don't reach. */
+/** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
-/** Where labels or targets begin in the batch's bytes, and these bytes in all. */
+/** Where labels or targets begin in a batch's bytes, and the number of these bytes. */
 size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
 size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 
-/** A layer between its values. */
+/** A layer with its inputs, output and gradients, as its functions need them. */
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
                                    bool training);
 
-/* ---- gpu_pass.c: all of these put work into the stream, and wait for nothing ---- */
+/* ---- gpu_pass.c: all of these put work into the stream, and do not wait for it ---- */
 
-/** Copy samples, and labels if there are any, by way of the next slot, which they take. */
+/** Copy samples, and labels if there are any, to the device by way of the next slot, which is then
+ * taken. */
 fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,
                               const fedtrain_labels *labels) FED_CHECKED;
 
-/** All layers. */
+/** Compute all layers. */
 fed_status fedtrain_gpu_forward(fedtrain_gpu_net *net, size_t batch, bool training) FED_CHECKED;
 
-/** The loss, and its gradient by the last value. */
+/** Compute the loss, and its gradient by the last value. */
 fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) FED_CHECKED;
 
-/** A layer's gradient. */
+/** Compute a layer's gradient. */
 fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) FED_CHECKED;
 
 fed_status fedtrain_gpu_keep_statistics(fedtrain_gpu_net *net) FED_CHECKED;
@@ -103,7 +109,7 @@ fed_status fedtrain_gpu_keep_statistics(fedtrain_gpu_net *net) FED_CHECKED;
 
 extern const fedtrain_device_vtable fedtrain_gpu_device;
 
-/** fedtrain_gpu_keep_statistics as a recorded pass. */
+/** Do what fedtrain_gpu_keep_statistics does, by recorded launches. */
 fed_status fedtrain_gpu_follow_statistics(fedtrain_gpu_net *net) FED_CHECKED;
 
 #endif

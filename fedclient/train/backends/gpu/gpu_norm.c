@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_op.h"
 
-/* ---- Batch normalization: keeps what it measured in the last batch of training ---- */
+/* ---- Batch normalization: keeps mean and variance of the last batch of training ---- */
 
-/* As bn_channel and bn_sums in norm.cl. */
+/* The sizes of bn_channel and bn_sums in norm.cl. */
 enum { CHANNEL_BYTES = 3 * sizeof(double), SUMS_BYTES = 2 * sizeof(double) };
 
 enum { BUSY = 512, LEAST = 1024 };
 
-/* The groups that share a channel: enough to keep a device busy, each with LEAST values at least.
- * The shapes alone decide, so all devices sum alike. */
+/* The number of work-groups that share a channel: enough to keep a device busy, each with at least
+ * LEAST values. Only the shapes decide, so all devices sum in the same order. */
 static uint32_t bn_parts(const fed_layer *l, size_t batch) {
     const size_t values = batch * l->out.h * l->out.w, most = values / LEAST + 1;
     const size_t wanted = BUSY / l->out.c + 1, parts = wanted < most ? wanted : most;
@@ -26,7 +26,7 @@ static size_t bn_work_bytes(const fed_layer *layer, size_t max_batch) {
     return (size_t)layer->out.c * bn_parts(layer, max_batch) * SUMS_BYTES;
 }
 
-/* As in norm.cl. */
+/* The same struct as in norm.cl. */
 typedef struct bn_sizes {
     uint32_t batch, channels, area, parts;
 } bn_sizes;
@@ -97,9 +97,9 @@ const fedtrain_gpu_kind fedtrain_gpu_batchnorm = {
     .keep_statistics = bn_keep_statistics,
 };
 
-/* ---- Local response normalization: keeps the divisors ---- */
+/* ---- Local response normalization: keeps the divisors between the passes ---- */
 
-/* As in norm.cl. */
+/* The same struct as in norm.cl. */
 typedef struct lrn_sizes {
     uint32_t n, channels, area, before, after;
     float ratio, beta, k;

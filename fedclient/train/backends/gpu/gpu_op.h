@@ -1,4 +1,4 @@
-/* Inside the GPU backend: what a kind of layer is, and what it is given. */
+/* Inside the GPU backend: the functions of a kind of layer, and their arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_GPU_OP_H
 #define FEDTRAIN_GPU_OP_H
@@ -7,66 +7,70 @@
 #include "fedclient/train/backend_vtable.h"
 
 /*
- * A kind of layer is a row of gpu_kinds.c. Its calls put kernels into a stream and never wait.
- * Values and gradients of values are float32[batch, c, h, w]. All addresses are the device's.
+ * A kind of layer is a row of the table in gpu_kinds.c. Its functions put kernels into a stream
+ * and never wait. Values and gradients of values are float32[batch, c, h, w]. All addresses are
+ * the device's.
  *
- * What a call launches may depend on the layer, the batch's size and `training` only: the launches
- * are recorded, and run again for other samples. Sums have a fixed order, so that each run gives
+ * The launches of a call may depend only on the layer, the batch's size and `training`, since they
+ * are recorded and run again for other samples. Sums have a fixed order, so that each run gives
  * the same bits.
  */
 
-/** A layer in a pass. */
+/** A layer in a pass: the arguments of its functions. */
 typedef struct fedtrain_gpu_op {
     const fed_arch *arch;
     const fed_layer *layer;
     size_t index; /* of the layer in the net */
     fed_gpu_stream *stream;
-    const fed_gpu_module *module; /* of the kind's text */
+    const fed_gpu_module *module; /* the compiled kernels of the layer's kind */
     uint32_t batch;
     size_t max_batch;
     bool training;
-    const uint64_t *seed; /* the pass's; a recorded pass runs again with another one there */
-    float *params;        /* float32[layout.size]; only keep_statistics writes */
+    const uint64_t *seed; /* on the device; a recorded pass runs again with another seed there */
+    float *params;        /* float32[layout.size]; only keep_statistics writes it */
 
     const float *x[FED_LAYER_INPUTS]; /* its inputs */
     float *y;                         /* its output */
-    void *kept;                       /* kept_bytes: from call to call; zeroed at first */
+    void *kept;                       /* kept_bytes, which stay from call to call; zeroed at
+                                         first */
     void *work;                       /* work_bytes, which the next layer overwrites */
 
-    /* Backward only. */
+    /* For backward only. */
     const float *dy;
-    float *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not wanted. The same one where two
-                                     inputs are the same value */
-    bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already, to which this one is added; in the
-                                     order of the inputs. Else dx is overwritten */
+    float *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed. If two inputs are the
+                                    same value, both are the same pointer */
+    bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already, to which this one is added, in
+                                    the order of the inputs; otherwise dx is overwritten */
     float *grad;                 /* float32[trained] */
-    bool adds_weight;            /* likewise for the gradient of the weight: it is tied */
+    bool adds_weight;            /* the weight's gradient is added to, since several layers share
+                                    the weight */
 
     const uint32_t
         *failed; /* not 0: the loss was not finite, and keep_statistics changes nothing */
 } fedtrain_gpu_op;
 
 typedef struct fedtrain_gpu_kind {
-    const char *text; /* its kernels: X.cl as fedtrain_gpu_X_text; trainer.cl stands before it */
+    const char *text; /* the text of its kernels, X.cl as fedtrain_gpu_X_text; trainer.cl is
+                         compiled before it */
     fed_status (*forward)(const fedtrain_gpu_op *op) FED_CHECKED;
     fed_status (*backward)(const fedtrain_gpu_op *op) FED_CHECKED;
 
-    /* Optional. */
+    /* May be NULL. */
     size_t (*kept_bytes)(const fed_layer *layer, size_t max_batch);
     size_t (*work_bytes)(const fed_layer *layer, size_t max_batch);
     fed_status (*keep_statistics)(const fedtrain_gpu_op *op) FED_CHECKED;
-    bool forgets; /* its kept bytes become 0 where an LSTM begins anew */
+    bool forgets; /* its kept bytes are set to 0 when LSTMs begin anew */
 } fedtrain_gpu_kind;
 
-/** The row of a kind. */
+/** The row of the table for a kind of layer. */
 const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);
 
-/* The kernels' texts, which CMake makes of the .cl files. */
+/* The texts of the kernels, which CMake makes of the .cl files. */
 extern const char fedtrain_gpu_trainer_text[], fedtrain_gpu_step_text[], fedtrain_gpu_matrix_text[],
     fedtrain_gpu_elementwise_text[], fedtrain_gpu_pool_text[], fedtrain_gpu_norm_text[],
     fedtrain_gpu_join_text[], fedtrain_gpu_embedding_text[], fedtrain_gpu_lstm_text[];
 
-/** A tensor's values, and its gradient. */
+/** A tensor's values, and below its gradient. */
 static inline float *fedtrain_gpu_tensor(const fedtrain_gpu_op *op, size_t tensor) {
     return op->params + op->arch->layout.tensors[tensor].offset;
 }
@@ -75,12 +79,13 @@ static inline float *fedtrain_gpu_grad(const fedtrain_gpu_op *op, size_t tensor)
     return op->grad + op->arch->layout.tensors[tensor].offset;
 }
 
-/** Values of a batch in a shape. Below 2^31: the net's open checks it. */
+/** The number of values of a batch in a shape. It is below 2^31, which is checked when the net is
+ * opened. */
 static inline uint32_t fedtrain_gpu_values(const fedtrain_gpu_op *op, fed_shape shape) {
     return op->batch * (uint32_t)fedtrain_shape_size(shape);
 }
 
-/** Groups, if each work-item takes `each` of n items. */
+/** The number of work-groups, if each work-item takes `each` of n items. */
 static inline uint32_t fedtrain_gpu_groups(uint32_t n, uint32_t each) {
     const uint32_t tile = each * FED_GPU_GROUP;
     return n / tile + (n % tile != 0);

@@ -14,7 +14,7 @@ static size_t value_bytes(const fedtrain_gpu_net *net, size_t value) {
     return net->max_batch * fedtrain_shape_size(shape) * sizeof(float);
 }
 
-/* Scores of a sample, or labels. */
+/* The number of scores to predict, or of labels, of a sample. */
 static size_t numbers(const fed_arch *arch) {
     return (size_t)arch->positions * (arch->loss == FED_LOSS_SQUARED ? arch->classes : 1);
 }
@@ -28,7 +28,7 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch) {
     return fedtrain_gpu_labels_at(net, batch) + batch * numbers(net->arch) * sizeof(float);
 }
 
-/* Does a value depend on parameters? Only then its gradient is of use. */
+/* Does a value depend on parameters? Only then its gradient is needed. */
 static bool depends(const fedtrain_gpu_net *net, size_t value) {
     const fed_layer *l = &net->arch->layers[value - 1];
     bool any = fedtrain_has_parameters(l);
@@ -70,7 +70,7 @@ static void slice_layers(fedtrain_gpu_net *net, size_t *at) {
     net->work = slice(net, at, work);
 }
 
-/* Once for the sum of the sizes, and once for the addresses. */
+/* Slice the memory. It is called once to sum up the sizes, and once to set the addresses. */
 static void slice_all(fedtrain_gpu_net *net) {
     const fed_arch *arch = net->arch;
     size_t at = 0;
@@ -85,7 +85,7 @@ static void slice_all(fedtrain_gpu_net *net) {
     net->memory_size = at;
 }
 
-/* Kernels count values in 32 bits. An LSTM has 4 gates behind each. */
+/* Kernels count values in 32 bits. An LSTM has 4 gates for each of its values. */
 static fed_status check_sizes(const fedtrain_gpu_net *net, fed_error *err) {
     for (size_t v = 0; v <= net->arch->layer_count; v++) {
         const bool gates = v > 0 && net->arch->layers[v - 1].kind == FED_LAYER_LSTM;
@@ -134,7 +134,7 @@ fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) {
     return fed_gpu_sync(net->stream);
 }
 
-/* Has a layer after this one, and so before it in the backward pass, the same weight? */
+/* Does a later layer, which comes first in the backward pass, share this layer's weight? */
 static bool shares_weight(const fed_arch *arch, size_t layer) {
     const fed_layer *l = &arch->layers[layer];
     for (size_t k = layer + 1; fedtrain_has_parameters(l) && k < arch->layer_count; k++) {
@@ -146,7 +146,7 @@ static bool shares_weight(const fed_arch *arch, size_t layer) {
     return false;
 }
 
-/* Does a layer after this one read the value? Then it has left a gradient there. */
+/* Does a later layer read the value? Then it has written a gradient for it already. */
 static bool is_read_after(const fed_arch *arch, size_t layer, uint32_t value) {
     for (size_t k = layer + 1; k < arch->layer_count; k++) {
         for (size_t i = 0; i < arch->layers[k].inputs; i++) {

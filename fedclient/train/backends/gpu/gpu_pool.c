@@ -1,18 +1,18 @@
-/* Pools on a GPU. */
+/* Pooling on a GPU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_op.h"
 
-/* As in pool.cl. */
+/* The same struct as in pool.cl. */
 typedef struct pool_sizes {
     uint32_t in_h, in_w, out_h, out_w, kh, kw, stride, pad;
-    uint32_t n; /* outputs; on the way back inputs */
+    uint32_t n; /* number of outputs; in the backward pass, of inputs */
 } pool_sizes;
 
 static pool_sizes sizes_of(const fed_layer *l, uint32_t n) {
     return (pool_sizes){l->in.h, l->in.w, l->out.h, l->out.w, l->kh, l->kw, l->stride, l->pad, n};
 }
 
-/* ---- The largest: keeps which value it was ---- */
+/* ---- Max-pool: keeps the position of each window's largest value ---- */
 
 static size_t maxpool_kept_bytes(const fed_layer *layer, size_t max_batch) {
     return max_batch * fedtrain_shape_size(layer->out) * sizeof(uint32_t);
@@ -45,7 +45,7 @@ const fedtrain_gpu_kind fedtrain_gpu_maxpool = {
     .kept_bytes = maxpool_kept_bytes,
 };
 
-/* ---- The mean ---- */
+/* ---- Average pool ---- */
 
 static fed_status avgpool_forward(const fedtrain_gpu_op *op) {
     const pool_sizes s = sizes_of(op->layer, fedtrain_gpu_values(op, op->layer->out));

@@ -1,4 +1,4 @@
-/* Steps of a net whose parameters stay on a GPU: nothing waits but the reading of a loss. */
+/* Steps of a net whose parameters stay on a GPU: only reading a loss waits for the device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_net.h"
 
@@ -51,13 +51,13 @@ static fed_status launch_whole(fedtrain_gpu_net *net) {
     return launch_pass(net, NULL);
 }
 
-/* Run launches that depend on the batch's size alone: they are recorded the first time, and then
- * cost one call. */
+/* Run launches that depend only on the batch's size. They are recorded the first time, and later
+ * run by one call. */
 static fed_status run_recorded(fedtrain_gpu_net *net, fedtrain_gpu_record *record,
                                fed_status (*launches)(fedtrain_gpu_net *net)) {
     if (record->graph == NULL || record->size != net->last_size) {
         fed_gpu_graph *graph = NULL;
-        FED_TRY(fed_gpu_sync(net->stream)); /* the older one may be under way */
+        FED_TRY(fed_gpu_sync(net->stream)); /* the older graph may still run */
         fed_gpu_graph_free(record->graph);
         record->graph = NULL;
         FED_TRY(fed_gpu_keep(net->stream));
@@ -80,7 +80,8 @@ fed_status fedtrain_gpu_follow_statistics(fedtrain_gpu_net *net) {
     return any ? run_recorded(net, &net->statistics, fedtrain_gpu_keep_statistics) : FED_OK;
 }
 
-/* With a sink, which puts events between the launches, nothing is recorded. */
+/* Start a pass. With a sink, its launches are not recorded, since the sink puts events between
+ * them. */
 static fed_status step_start(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                              const fedtrain_sink *sink) {
     fedtrain_gpu_net *net = self;
@@ -120,7 +121,7 @@ static fed_status step_again(void *self, float *params) {
 
 /* ---- Optimizers ---- */
 
-/* As in step.cl. */
+/* The same struct as in step.cl. */
 typedef struct numbers {
     float mu, limit, scale, decay, share, rate, beta1, beta2;
     float fresh1, fresh2, scale2, epsilon, keep;
@@ -148,7 +149,7 @@ static numbers numbers_of(const fedtrain_update *u) {
                      .clips = u->clip_norm > 0};
 }
 
-/* The copy of a part of the state. */
+/* The place in the device's copy of the state, for a part of the caller's state. */
 static float *there(const fedtrain_gpu_net *net, const float *part, size_t offset) {
     return part != NULL ? net->state + (part - net->host_state) + offset : NULL;
 }
@@ -174,7 +175,7 @@ static fed_status step_update(void *self, const fedtrain_update *u, size_t offse
     const numbers s = numbers_of(u);
     FED_REQUIRE(net->resident && u->params == net->host_params, FED_ESTATE);
     if (u->clip_norm > 0) {
-        FED_REQUIRE(count == net->arch->trained, FED_EINVAL); /* the norm is of all */
+        FED_REQUIRE(count == net->arch->trained, FED_EINVAL); /* the norm is of all parameters */
         FED_TRY(find_scale(net, u, from));
     }
     const float *control = u->own != NULL ? net->params + u->control + offset : NULL;

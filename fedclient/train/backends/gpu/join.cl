@@ -1,4 +1,4 @@
-/* Layers that put values together: add, concat, widen. */
+/* Layers that join values: add, concat, widen. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 KERNEL add_forward(GLOBAL const float *a, GLOBAL const float *b, GLOBAL float *y, u32 n) {
@@ -13,8 +13,8 @@ KERNEL add_forward(GLOBAL const float *a, GLOBAL const float *b, GLOBAL float *y
     }
 }
 
-/* Rows of `width` values out of rows of from_step into rows of to_step: n
- * values in all. */
+/* Copy or add `width` values of each row. Rows are from_step and to_step values apart in the two
+ * arrays; n values are copied in all. */
 KERNEL move_channels(GLOBAL const float *from, u32 from_step, GLOBAL float *to, u32 to_step,
                      u32 width, u32 adds, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;

@@ -1,17 +1,19 @@
-/* An LSTM's steps. matrix.cl stands before this text. */
+/* The steps of an LSTM. matrix.cl is compiled before this text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gates [batch, 4 size, T]: i, f, g, o. First they are the inputs' part, W_ih x + b_ih, which is
- * one product for all steps. cell, hidden [batch, size, T + 1]: before the first step, and after
- * each. A kernel does step t of all samples: a group makes 16 units of 16 samples.
+ * gates [batch, 4 size, T]: i, f, g, o. At first they hold the inputs' part, W_ih x + b_ih, which
+ * one product computes for all steps. cell, hidden [batch, size, T + 1]: before the first step,
+ * and after each step. A kernel computes step t of all samples; a work-group computes 16 units of
+ * 16 samples.
  */
 typedef struct lstm_sizes {
     u32 batch, size, steps;
 } lstm_sizes;
 
 #define SIDE  16U
-#define PITCH 17U /* so that the values of a column lie in different banks */
+#define PITCH 17U /* one more than SIDE, so that the values of a column lie in different memory
+                     banks */
 
 FUNC u32 lstm_row(void) {
     return LANE / SIDE;
@@ -21,7 +23,7 @@ FUNC u32 lstm_column(void) {
     return LANE % SIDE;
 }
 
-/* The sample and the unit of a work-item. */
+/* The sample and, below, the first unit of a work-item's group. */
 FUNC u32 lstm_sample(lstm_sizes s) {
     return GROUP / ((s.size + SIDE - 1) / SIDE) * SIDE + lstm_row();
 }
@@ -37,7 +39,7 @@ FUNC float lstm_sigmoid(float x) {
 KERNEL lstm_step(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL const float *bias_hh,
                  GLOBAL float *gates, GLOBAL float *cell, GLOBAL float *hidden, GLOBAL float *y) {
     LOCAL float h[SIDE * PITCH];
-    LOCAL f32x4 w[SIDE * PITCH]; /* of the four gates */
+    LOCAL f32x4 w[SIDE * PITCH]; /* the weights of the four gates */
     u32 row = lstm_row(), column = lstm_column(), apart = s.size * s.size;
     u32 b = lstm_sample(s), first = lstm_first_unit(s), j = first + column;
     f32x4 sum = F32X4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -78,9 +80,10 @@ KERNEL lstm_step(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL cons
 }
 
 /*
- * The way back, from the last step to the first. The gates become their gradients, before their
- * functions: from those of step t + 1, dh = dy + W_hh^T dgates. dcell [batch, size]: of the cell
- * after step t; then of the one before. The last step does not read it.
+ * The backward pass of step t; steps run from the last to the first. The gates are overwritten by
+ * the gradients of their inputs. dh = dy + W_hh^T dgates, with dgates of step t + 1. dcell [batch,
+ * size]: on entry the gradient of the cell after step t, on exit of the cell before it. The last
+ * step does not read dcell.
  */
 KERNEL lstm_step_back(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL float *gates,
                       GLOBAL const float *cell, GLOBAL const float *dy, GLOBAL float *dcell) {
@@ -117,7 +120,7 @@ KERNEL lstm_step_back(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL
     }
 }
 
-/* Each sample goes on from the state that it ended with. */
+/* Begin each sample with the state that it ended the last batch with. */
 KERNEL lstm_begin(lstm_sizes s, GLOBAL float *cell, GLOBAL float *hidden) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i < s.batch * s.size) {

@@ -1,12 +1,13 @@
-/* Dense layers and convolutions: one product of matrices, whose factors are gathered on the way.
- * A group makes a tile of 64 x 64 sums, a work-item 4 x 4 of these, in slabs of 16 products. */
+/* Dense layers and convolutions: a product of two matrices, whose elements are gathered while it
+ * is computed. A work-group computes a tile of 64 x 64 sums, a work-item 4 x 4 of these. It loads
+ * slabs of 16 terms of the sums at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define TILE    64U
 #define SLAB    16U
 #define NOWHERE 0x20000000
 
-/* A convolution; a dense layer is one of a window of 1. */
+/* A convolution. A dense layer is a convolution with a window of 1 x 1. */
 typedef struct window {
     u32 batch, groups;
     u32 c, h, w;   /* input */
@@ -14,7 +15,8 @@ typedef struct window {
     u32 kh, kw, stride, pad;
 } window;
 
-/* Part of an address: an offset, and a row and a column that a second part moves. */
+/* One of the two parts of an element's address: an offset, a row and a column. Those of both parts
+ * are added. */
 typedef struct place {
     u32 at[SLAB];
     i32 y[SLAB], x[SLAB];
@@ -25,7 +27,8 @@ typedef struct places {
     i32 y[TILE], x[TILE];
 } places;
 
-/* The tile of a group: of which group of channels, rows from m, columns from n, part of the sum. */
+/* The tile of a work-group: the group of channels, the first row m, the first column n, and the
+ * part of the sum. */
 typedef struct tile {
     u32 group, m, n, part;
 } tile;
@@ -42,8 +45,8 @@ FUNC tile tile_of(u32 rows, u32 columns, u32 groups) {
     return t;
 }
 
-/* Which of the 1,024 values of a factor's slab a work-item loads as its i-th: by columns or by
- * products, whichever lie side by side in memory. */
+/* Which of the 1,024 values of a matrix's slab a work-item loads as its i-th. They are counted
+ * along columns or along products, whichever lie side by side in memory. */
 FUNC u32 load_column(u32 i, u32 by_product) {
     u32 at = LANE + GROUP_SIZE * i;
     return by_product != 0 ? at / SLAB : at % TILE;
@@ -54,7 +57,8 @@ FUNC u32 load_product(u32 i, u32 by_product) {
     return by_product != 0 ? at % SLAB : at / TILE;
 }
 
-/* A work-item's sums: of rows 4 (LANE / 16) to + 3, and of columns 4 (LANE % 16) to + 3. */
+/* A work-item's sums: 4 rows from row 4 (LANE / 16) on, and 4 columns from column 4 (LANE % 16)
+ * on. */
 typedef struct sums {
     f32x4 row[4];
 } sums;
@@ -79,7 +83,7 @@ FUNC sums multiply(LOCALP const f32x4 *a, LOCALP const f32x4 *b, sums s) {
     return s;
 }
 
-/* The e-th of a work-item's 16 sums, its row and its column. */
+/* The e-th of a work-item's 16 sums; and, below, its row and its column in the tile. */
 FUNC float sum_of(sums s, u32 e) {
     f32x4 v = s.row[e / 4];
     return e % 4 == 0 ? v.x : e % 4 == 1 ? v.y : e % 4 == 2 ? v.z : v.w;
@@ -93,7 +97,7 @@ FUNC u32 column_of(u32 e) {
     return 4 * (LANE % 16) + e % 4;
 }
 
-/* Where an output position's window begins in x. */
+/* Find where an output position's window begins in x. */
 FUNC void place_position(window s, u32 group, u32 n, u32 end, LOCALP u32 *at, LOCALP i32 *y,
                          LOCALP i32 *x) {
     u32 p = s.oh * s.ow, q = n % p;
@@ -102,7 +106,7 @@ FUNC void place_position(window s, u32 group, u32 n, u32 end, LOCALP u32 *at, LO
     *x = (i32)(q % s.ow * s.stride) - (i32)s.pad;
 }
 
-/* Where a tap (channel, ky, kx) lies in a window. */
+/* Find where a tap (channel, ky, kx) lies in a window. */
 FUNC void place_tap(window s, u32 k, u32 end, LOCALP u32 *at, LOCALP i32 *y, LOCALP i32 *x) {
     u32 area = s.kh * s.kw, tap = k % area;
     *at = k / area * s.h * s.w;
@@ -111,7 +115,8 @@ FUNC void place_tap(window s, u32 k, u32 end, LOCALP u32 *at, LOCALP i32 *y, LOC
 }
 
 FUNC float input_at(window s, GLOBAL const float *x, u32 at, i32 row, i32 column) {
-    u32 r = (u32)row, c = (u32)column; /* before the first they are far past the last */
+    u32 r = (u32)row, c = (u32)column; /* a position before the first wraps to one far past the
+                                          last */
     return r < s.h && c < s.w ? x[at + r * s.w + c] : 0.0f;
 }
 
@@ -160,8 +165,8 @@ KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *
     }
 }
 
-/* One part of dweight[o, k] = sum over positions n of dy[o, n] x[n, k]; parts lie one after the
- * other. */
+/* Compute one part of dweight[o, k] = sum over positions n of dy[o, n] x[n, k]. The parts are
+ * written one after the other, and matrix_parts sums them. */
 KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GLOBAL float *dweight,
                      u32 each) {
     LOCAL f32x4 a[SLAB * TILE / 4];
@@ -203,7 +208,7 @@ KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GL
     }
 }
 
-/* The parts' sum, in their order. */
+/* Sum the parts, in their order. */
 KERNEL matrix_parts(GLOBAL const float *part, GLOBAL float *to, u32 n, u32 parts, u32 adds) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i < n) {
@@ -215,7 +220,7 @@ KERNEL matrix_parts(GLOBAL const float *part, GLOBAL float *to, u32 n, u32 parts
     }
 }
 
-/* dbias[o] = sum of dy[o]. A group for each. */
+/* dbias[o] = sum of dy[o] over all positions. There is a work-group for each o. */
 KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
     LOCAL double room[GROUP_SIZE];
     u32 p = s.oh * s.ow, n = s.batch * p;
@@ -229,13 +234,13 @@ KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
     }
 }
 
-/* Divisions are slow, and most strides are 1, 2 or 4. */
+/* n / stride. Divisions are slow, so the common strides 1, 2 and 4 use shifts. */
 FUNC u32 by_stride(u32 n, u32 stride) {
     return stride == 1 ? n : stride == 2 ? n >> 1 : stride == 4 ? n >> 2 : n / stride;
 }
 
-/* dy at the output whose tap (ky, kx) is this input: row and column are those of a window of tap
- * (0, 0), times the stride. */
+/* dy at the output whose window has this input at tap (ky, kx), or 0. row and column are where
+ * that window begins: the output's row and column times the stride. */
 FUNC float output_at(window s, GLOBAL const float *dy, u32 at, i32 row, i32 column) {
     u32 r = by_stride((u32)row, s.stride), c = by_stride((u32)column, s.stride);
     u32 there = (row | column) >= 0 && r < s.oh && c < s.ow && r * s.stride == (u32)row &&
@@ -243,7 +248,8 @@ FUNC float output_at(window s, GLOBAL const float *dy, u32 at, i32 row, i32 colu
     return there != 0 ? dy[at + r * s.ow + c] : 0.0f;
 }
 
-/* dx[b, c, i] = sum over outputs o and taps of weight[o, c, tap] dy[b, o, the output that has it] */
+/* dx[b, c, i] = sum over o and taps of weight[o, c, tap] dy[b, o, p], where p is the output whose
+ * window has input i at that tap. */
 KERNEL matrix_input(window s, GLOBAL const float *weight, GLOBAL const float *dy, GLOBAL float *dx,
                     u32 adds, u32 by_product) {
     LOCAL f32x4 a[SLAB * TILE / 4];

@@ -4,9 +4,9 @@
 /* ---- Batch normalization ---- */
 
 /*
- * Values are [batch, channels, area]. `parts` groups share a channel, and each takes as many
- * samples. Sums are binary64: a work-item's values in their order, then the group's, then the
- * parts in their order.
+ * Values are [batch, channels, area]. `parts` work-groups share a channel, and each takes the same
+ * number of samples. Sums are double: first a work-item's values in their order, then the group's
+ * sums, then the parts in their order.
  */
 typedef struct bn_sizes {
     u32 batch, channels, area, parts;
@@ -14,18 +14,18 @@ typedef struct bn_sizes {
 
 #define BN_EPSILON 1e-5f
 
-/* What a batch of training was, for each channel. */
+/* The statistics of each channel in the last batch of training. */
 typedef struct bn_channel {
     double mean, variance;
-    double unbiased; /* variance, by n - 1 */
+    double unbiased; /* the variance, divided by n - 1 instead of n */
 } bn_channel;
 
-/* Of values and of squares; or of gradients, and of these times x - mean. */
+/* Two sums: of values and of squares; or of gradients, and of gradients times x - mean. */
 typedef struct bn_sums {
     double a, b;
 } bn_sums;
 
-/* Of channel c. */
+/* The sums of channel c, over all parts. */
 FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     bn_sums sum = {0.0, 0.0};
     for (u32 k = 0; k < s.parts; k++) {
@@ -35,11 +35,11 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's way through its group's values, 256 apart. */
+/* A work-item's loop over its group's values, which takes every 256th. */
 typedef struct bn_walk {
-    u32 at;            /* of the value in x */
-    u32 left;          /* values */
-    u32 in_plane;      /* its place there */
+    u32 at;            /* index of the value in x */
+    u32 left;          /* number of values left */
+    u32 in_plane;      /* the value's place in its plane */
     u32 planes, after; /* 256 / area, 256 % area */
 } bn_walk;
 
@@ -66,7 +66,8 @@ FUNC bn_walk bn_next(bn_sizes s, bn_walk w) {
     return w;
 }
 
-/* A group for each part of each channel. part [channels, parts] */
+/* Measure a part of a channel; there is a work-group for each part of each channel. part
+ * [channels, parts] */
 KERNEL bn_measure(bn_sizes s, GLOBAL const float *x, GLOBAL bn_sums *part) {
     LOCAL double room[GROUP_SIZE];
     double sum = 0.0, squares = 0.0;
@@ -87,14 +88,14 @@ FUNC bn_channel bn_measured(bn_sums sum, double n) {
     bn_channel now;
     now.mean = sum.a / n;
     double squares = sum.b - sum.a * now.mean;
-    squares = squares < 0.0 ? 0.0 : squares; /* NaN stays */
+    squares = squares < 0.0 ? 0.0 : squares; /* NaN stays NaN */
     now.variance = squares / n;
     now.unbiased = squares / (n > 1.0 ? n - 1.0 : 1.0);
     return now;
 }
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. seen: in training the batch's, which
- * are kept there; NULL: the running ones. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. In training the statistics are the
+ * batch's, and are kept in seen; if seen is NULL, they are the running ones. */
 KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
                   GLOBAL bn_channel *seen, GLOBAL const float *running_mean,
                   GLOBAL const float *running_variance, GLOBAL const float *weight,
@@ -117,7 +118,7 @@ KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
     }
 }
 
-/* As bn_measure, of dy. */
+/* Sums for the gradient, by the same work-groups as in bn_measure. */
 KERNEL bn_gradient_sums(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_channel *seen,
                         GLOBAL const float *dy, GLOBAL bn_sums *part) {
     LOCAL double room[GROUP_SIZE];
@@ -135,7 +136,7 @@ KERNEL bn_gradient_sums(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_chann
     }
 }
 
-/* With u = (x - mean) / deviation, mean and deviation depending on x too:
+/* The input's gradient, where u = (x - mean) / deviation; mean and deviation depend on x, too.
  * dx = weight / deviation * (dy - mean(dy) - u mean(dy u)). dx may be NULL. */
 KERNEL bn_backward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_channel *seen,
                    GLOBAL const float *dy, GLOBAL const bn_sums *part, GLOBAL const float *weight,
@@ -155,7 +156,7 @@ KERNEL bn_backward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_channel *s
     }
 }
 
-/* The running statistics follow, by a tenth; they are float32[channels] each. */
+/* Move the running statistics, float32[channels] each, by a tenth towards the batch's. */
 KERNEL bn_follow(GLOBAL const bn_channel *seen, u32 channels, GLOBAL const u32 *failed,
                  GLOBAL float *running_mean, GLOBAL float *running_variance) {
     u32 c = GROUP * GROUP_SIZE + LANE;
@@ -169,11 +170,11 @@ KERNEL bn_follow(GLOBAL const bn_channel *seen, u32 channels, GLOBAL const u32 *
 
 typedef struct lrn_sizes {
     u32 n, channels, area; /* values [batch, channels, area] */
-    u32 before, after;     /* channels around one */
+    u32 before, after;     /* neighbours before and after a channel */
     float ratio, beta, k;  /* ratio: alpha / span */
 } lrn_sizes;
 
-/* y = x / d^beta, d = k + ratio * sum of x^2 over the channels around. */
+/* y = x / d^beta, d = k + ratio * sum of x^2 over the neighbouring channels. */
 KERNEL lrn_forward(lrn_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL float *divisor) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
@@ -191,8 +192,8 @@ KERNEL lrn_forward(lrn_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL f
     y[i] = x[i] * POW(d, -s.beta);
 }
 
-/* dx = dy d^-beta, less 2 beta ratio x times the sum of dy y / d over the channels whose divisor x
- * is in. */
+/* dx = dy d^-beta - 2 beta ratio x * s, where s is the sum of dy y / d over the channels whose
+ * divisor d includes this channel. */
 KERNEL lrn_backward(lrn_sizes s, GLOBAL const float *x, GLOBAL const float *y,
                     GLOBAL const float *divisor, GLOBAL const float *dy, GLOBAL float *dx,
                     u32 adds) {

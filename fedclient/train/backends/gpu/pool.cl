@@ -1,35 +1,37 @@
-/* Pools: the largest value of each window, or their mean. */
+/* Pooling: the largest value of each window, or their mean. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What pads never wins, and counts as 0 in a mean. Backward, each input value collects from the
- * windows that it is in, in their order: no two work-items write to one place.
+ * Padding is never the largest value, and counts as 0 in a mean. In the backward pass, each input
+ * sums the gradients of the windows that it is in, in their order. So no two work-items write to
+ * one place.
  */
 typedef struct pool_sizes {
     u32 in_h, in_w, out_h, out_w, kh, kw, stride, pad;
-    u32 n; /* outputs; on the way back inputs */
+    u32 n; /* number of outputs; in the backward pass, of inputs */
 } pool_sizes;
 
-/* Rows or columns from begin to before end. */
+/* Rows or columns: begin .. end - 1. */
 typedef struct pool_span {
     u32 begin, end;
 } pool_span;
 
-/* Those of an output's window, without the padding. */
+/* The inputs of an output's window, without the padding. */
 FUNC pool_span pool_window(u32 out, u32 k, u32 stride, u32 pad, u32 size) {
     u32 first = out * stride, last = first + k; /* counted from the padding on */
     pool_span found = {first > pad ? first - pad : 0, last - pad < size ? last - pad : size};
     return found;
 }
 
-/* The outputs whose windows have input `at`. */
+/* The outputs whose windows include input `at`. */
 FUNC pool_span pool_readers(u32 at, u32 k, u32 stride, u32 pad, u32 outputs) {
     u32 padded = at + pad, last = padded / stride + 1;
     pool_span found = {padded < k ? 0 : (padded - k) / stride + 1, last < outputs ? last : outputs};
     return found;
 }
 
-/* The plane of an output or an input, and the positions on the other side that go with it. */
+/* For an output: its plane, and the inputs of its window. For an input: its plane, and the outputs
+ * whose windows include it. */
 typedef struct pool_place {
     u32 plane;
     pool_span v, h;
@@ -53,7 +55,8 @@ FUNC pool_place pool_input(pool_sizes s, u32 i) {
     return p;
 }
 
-/* n outputs. winner: which value of its plane it was, the first one on a tie. */
+/* A work-item for each of n outputs. winner: the index of the largest value in its plane; of equal
+ * values, the first. */
 KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
@@ -74,7 +77,7 @@ KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLO
     winner[i] = best;
 }
 
-/* n inputs. */
+/* A work-item for each of n inputs. */
 KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const float *dy,
                         GLOBAL float *dx, u32 adds) {
     u32 i = GROUP * GROUP_SIZE + LANE;
@@ -93,7 +96,7 @@ KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const flo
     put(dx + i, adds, sum);
 }
 
-/* n outputs. */
+/* A work-item for each of n outputs. */
 KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
@@ -110,7 +113,7 @@ KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
     y[i] = sum / ((float)s.kh * (float)s.kw);
 }
 
-/* n inputs. */
+/* A work-item for each of n inputs. */
 KERNEL avgpool_backward(pool_sizes s, GLOBAL const float *dy, GLOBAL float *dx, u32 adds) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {

@@ -1,16 +1,17 @@
-/* The end of a step: losses, the norm of the gradient, and the optimizers' rules. */
+/* Losses, the norm of the gradient, and the optimizers' rules. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Of a pass; as in gpu_net.h. */
+/* The result of a pass; the same struct as fedtrain_gpu_result in gpu_net.h. */
 typedef struct result {
-    double loss; /* the sum */
-    float scale; /* of a gradient that is clipped by norm */
-    u32 failed;  /* not 0: a loss was not finite, and nothing is updated any more */
+    double loss; /* the sum of all positions' losses */
+    float scale; /* the factor of a gradient that is clipped by norm */
+    u32 failed;  /* not 0: a loss was not finite, so no update changes anything any more */
 } result;
 
 /* ---- Losses ---- */
 
-/* A group for each position: its loss, and the gradient of the mean by its scores. */
+/* A work-group for each position computes its loss, and the gradient of the mean loss by its
+ * scores. */
 KERNEL cross_entropy(GLOBAL const float *score, GLOBAL const u32 *label, u32 classes, u32 positions,
                      float scale, GLOBAL float *grad, GLOBAL double *loss) {
     LOCAL double room[GROUP_SIZE];
@@ -44,7 +45,7 @@ KERNEL cross_entropy(GLOBAL const float *score, GLOBAL const u32 *label, u32 cla
     }
 }
 
-/* Numbers lie by position in target, and by class in score. */
+/* target is in the order (position, class), score in the order (class, position). */
 KERNEL squared_error(GLOBAL const float *score, GLOBAL const float *target, u32 classes,
                      u32 positions, u32 n, GLOBAL float *grad, GLOBAL double *loss) {
     u32 i = GROUP * GROUP_SIZE + LANE;
@@ -56,7 +57,7 @@ KERNEL squared_error(GLOBAL const float *score, GLOBAL const float *target, u32 
     }
 }
 
-/* The sum of n losses. One group. */
+/* The sum of n losses, by one work-group. */
 KERNEL loss_sum(GLOBAL const double *loss, u32 n, GLOBAL result *to) {
     LOCAL double room[GROUP_SIZE];
     double sum = 0.0;
@@ -72,7 +73,7 @@ KERNEL loss_sum(GLOBAL const double *loss, u32 n, GLOBAL result *to) {
     }
 }
 
-/* ---- Optimizers: fedtrain_step, with flags as numbers ---- */
+/* ---- Optimizers: the members of fedtrain_step, with flags as numbers ---- */
 
 typedef struct numbers {
     float mu, limit, scale, decay, share, rate, beta1, beta2;
@@ -83,7 +84,7 @@ typedef struct numbers {
 #define SGD      0U
 #define MOMENTUM 1U
 
-/* The share of a gradient, pulled to w0, held to the limit. A NaN stays one. */
+/* The gradient times `share`, plus the proximal term, clipped to the limit. NaN stays NaN. */
 FUNC float clipped(numbers s, float w, GLOBAL const float *w0, u32 i, float g) {
     g = g * s.share;
     g = w0 != 0 ? g + s.mu * (w - w0[i]) : g;
@@ -94,7 +95,7 @@ FUNC float clipped(numbers s, float w, GLOBAL const float *w0, u32 i, float g) {
     return g;
 }
 
-/* Parameters i of n; control and own are scaffold's, NULL without it. */
+/* Update n parameters. control and own are scaffold's c and c_i; NULL without scaffold. */
 KERNEL update(numbers s, GLOBAL float *w, GLOBAL float *m, GLOBAL float *v, GLOBAL const float *w0,
               GLOBAL const float *control, GLOBAL const float *own, GLOBAL const float *grad, u32 n,
               GLOBAL const result *from) {
@@ -125,7 +126,7 @@ KERNEL update(numbers s, GLOBAL float *w, GLOBAL float *m, GLOBAL float *v, GLOB
     w[i] = now;
 }
 
-/* Each group's part of the sum of squares. */
+/* Each work-group's part of the sum of squares. */
 KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
                   GLOBAL const float *grad, u32 n, GLOBAL double *part) {
     LOCAL double room[GROUP_SIZE];
@@ -140,7 +141,8 @@ KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
     }
 }
 
-/* The scale of a gradient whose norm is held to `most`. One group, 256 parts. */
+/* The factor that clips a gradient's norm to `most`, from 256 parts of the sum of squares, by one
+ * work-group. */
 KERNEL norm_scale(GLOBAL const double *part, double most, GLOBAL result *to) {
     LOCAL double room[GROUP_SIZE];
     double norm = sqrt(wg_sum(room, part[LANE]));

@@ -1,7 +1,7 @@
-/* What the trainer's kernels share; stands before each of their texts. */
+/* Functions that the trainer's kernels share; this text is compiled before each of theirs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* a b + c, rounded once, in each part. */
+/* a b + c, rounded once, for each of the four parts. */
 #ifdef __OPENCL_VERSION__
 FUNC f32x4 fma4(float a, f32x4 b, f32x4 c) {
     return fma((f32x4)(a, a, a, a), b, c);
@@ -12,13 +12,13 @@ FUNC f32x4 fma4(float a, f32x4 b, f32x4 c) {
 }
 #endif
 
-/* A gradient is added to what is there, or is the first one. */
+/* Add a gradient to the one that is there, or store it as the first. */
 FUNC void put(GLOBAL float *to, u32 adds, float value) {
     *to = adds != 0 ? *to + value : value;
 }
 
-/* The sum over a group, in a fixed order. All 256 work-items call it; `room` is LOCAL double[256],
- * and may be used again at once. */
+/* The sum over a work-group, in a fixed order. All 256 work-items must call it. `room` is LOCAL
+ * double[256], and may be used again right after the call. */
 FUNC double wg_sum(LOCALP double *room, double value) {
     room[LANE] = value;
     BARRIER();

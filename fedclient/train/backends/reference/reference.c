@@ -1,4 +1,5 @@
-/* The reference backend: each layer as its definition reads, in plain loops. The tests' oracle. */
+/* The reference backend: each layer as its definition reads, in plain loops. Tests compare other
+ * backends with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
@@ -30,9 +31,9 @@ typedef struct reference {
     const fed_arch *arch;
     size_t max_batch;
     size_t batch;        /* of the last forward pass */
-    float **value;       /* [layer_count + 1] the input, and what each layer gives */
+    float **value;       /* [layer_count + 1]: the input, and the output of each layer */
     double **value_grad; /* [layer_count + 1] */
-    void **kept;         /* [layer_count] */
+    void **kept;         /* [layer_count]: what each layer keeps between calls */
     double *grad;        /* float64[trained] */
 } reference;
 
@@ -116,7 +117,7 @@ static void reference_memory(const void *self, fedtrain_memory *memory) {
                          values * (sizeof *r->value + sizeof *r->value_grad + sizeof *r->kept);
 }
 
-/* A layer, between its values. */
+/* A layer with its values: the arguments of its functions. */
 static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass, size_t l) {
     const fed_layer *layer = &r->arch->layers[l];
     fedtrain_reference_op op = {.arch = r->arch,
@@ -133,7 +134,7 @@ static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass
     return op;
 }
 
-/* Where score (b, position, j) lies in the last value, which has the classes as its channels. */
+/* The index of score (b, position, j) in the last value, which has the classes as its channels. */
 static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
     return (b * arch->classes + j) * arch->positions + position;
 }
@@ -210,7 +211,7 @@ static fed_status reference_keep_statistics(void *self, float *params) {
     return FED_OK;
 }
 
-/* What other layers keep is of their last pass only. */
+/* Clear the state of LSTMs. Other layers keep data of their last pass only. */
 static void reference_forget(void *self) {
     reference *r = self;
     for (size_t l = 0; l < r->arch->layer_count; l++) {

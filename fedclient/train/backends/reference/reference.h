@@ -1,4 +1,4 @@
-/* Inside the reference backend: what a kind of layer is, and what it is given. */
+/* Inside the reference backend: the functions of a kind of layer, and their arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_REFERENCE_H
 #define FEDTRAIN_REFERENCE_H
@@ -7,21 +7,23 @@
 
 /*
  * Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,
- * h, w], so that what differs from another backend is the other's rounding: all sums are double,
- * and so are all gradients, which begin at 0 and to which each layer adds.
+ * h, w]. Sums and gradients are double, so that differences from another backend come from that
+ * backend's rounding. Gradients begin at 0, and each layer adds to them.
  */
 
-/** A layer in a pass. */
+/** A layer in a pass: the arguments of its functions. */
 typedef struct fedtrain_reference_op {
     const fed_arch *arch;
     const fed_layer *layer;
     const fedtrain_pass *pass;
     const float *x[FED_LAYER_INPUTS]; /* its inputs */
     float *y;                         /* its output */
-    void *kept;                       /* what it remembers between calls; zeroed at first */
+    void *kept;                       /* kept_bytes, which stay from call to call; zeroed at
+                                         first */
 
-    const double *dy;             /* dloss / dy; backward only, and the rest as well */
-    double *dx[FED_LAYER_INPUTS]; /* of the same value where two inputs are */
+    const double *dy;             /* dloss / dy; this and the rest for backward only */
+    double *dx[FED_LAYER_INPUTS]; /* gradients of the inputs; two inputs that are the same value
+                                     have the same one */
     double *grad;                 /* float64[trained] */
 } fedtrain_reference_op;
 
@@ -29,7 +31,7 @@ typedef struct fedtrain_reference_kind {
     void (*forward)(const fedtrain_reference_op *op);
     void (*backward)(const fedtrain_reference_op *op);
 
-    /* Optional. */
+    /* May be NULL. */
     size_t (*kept_bytes)(const fed_layer *layer, size_t max_batch);
     void (*keep_statistics)(const fed_arch *arch, const fed_layer *layer, const void *kept,
                             float *params);
@@ -42,7 +44,7 @@ extern const fedtrain_reference_kind fedtrain_reference_dense, fedtrain_referenc
     fedtrain_reference_lstm, fedtrain_reference_widen, fedtrain_reference_add,
     fedtrain_reference_concat;
 
-/** A tensor's values, and its gradient. */
+/** A tensor's values, and below its gradient. */
 static inline const float *fedtrain_reference_tensor(const fedtrain_reference_op *op,
                                                      size_t tensor) {
     return op->pass->params + op->arch->layout.tensors[tensor].offset;
@@ -56,7 +58,8 @@ static inline fed_shape fedtrain_reference_shape(const fed_arch *arch, size_t va
     return value == 0 ? arch->input : arch->layers[value - 1].out;
 }
 
-/** An element of a float32[batch, c, h, w], s being the shape of a sample; and its index there. */
+/** An element of an array float32[batch, c, h, w]. The functions below convert it from and to an
+ * index; s is a sample's shape. */
 typedef struct fedtrain_reference_place {
     size_t b, c, y, x;
 } fedtrain_reference_place;
@@ -72,10 +75,11 @@ static inline size_t fedtrain_reference_at(fed_shape s, size_t b, size_t c, size
     return ((b * s.c + c) * s.h + y) * s.w + x;
 }
 
-/** Where (ky, kx) of the window of an output lies in the input; false: in the padding. */
+/** Find the input position of tap (ky, kx) of an output's window; false: it is in the padding. */
 static inline bool fedtrain_reference_tap(const fed_layer *l, fedtrain_reference_place out,
                                           size_t ky, size_t kx, size_t *y, size_t *x) {
-    *y = out.y * l->stride + ky - l->pad; /* before the first it wraps, far past the last */
+    *y = out.y * l->stride + ky - l->pad; /* a position before the first wraps to one far past the
+                                             last */
     *x = out.x * l->stride + kx - l->pad;
     return *y < l->in.h && *x < l->in.w;
 }

@@ -4,7 +4,7 @@
 
 typedef fedtrain_reference_place place;
 
-/* Index into a weight (out, in / groups, kh, kw). */
+/* The index into a weight (out, in / groups, kh, kw). */
 static size_t at_weight(const fed_layer *l, size_t o, size_t c, size_t ky, size_t kx) {
     return ((o * (l->in.c / l->groups) + c) * l->kh + ky) * l->kw + kx;
 }
@@ -35,7 +35,8 @@ static float output(const fedtrain_reference_op *op, place out) {
     return (float)sum;
 }
 
-/* The output's gradient d goes to all that went into it. */
+/* Add the gradient d of an output to the gradients of everything that the output was computed
+ * from. */
 static void output_grad(const fedtrain_reference_op *op, place out, double d) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

@@ -1,10 +1,11 @@
-/* The reference's dense layers, and embeddings, which share their weights where they are tied. */
+/* The reference's dense layers, and embeddings, whose weights a tied dense layer shares. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
 /*
  * A matrix times a vector at each position: y[b, o, p] = bias[o] + sum_i W[o, i] x[b, i, p].
- * Without "each" the whole of a sample is the vector, read (c, h, w), and there is one position.
+ * Without "each" all values of a sample, in the order (c, h, w), are the vector, and there is one
+ * position.
  */
 typedef struct extent {
     size_t in, out, positions;
@@ -62,7 +63,7 @@ const fedtrain_reference_kind fedtrain_reference_dense = {
     .backward = dense_backward,
 };
 
-/* y[b, c, t] = W[x[b, t], c]: words are looked up. */
+/* y[b, c, t] = W[x[b, t], c]: a word's row of W is its value. */
 static void embedding_forward(const fedtrain_reference_op *op) {
     size_t words = fedtrain_shape_size(op->layer->in), size = op->layer->out.c;
     const float *weight = fedtrain_reference_tensor(op, op->layer->weight);

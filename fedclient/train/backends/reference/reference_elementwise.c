@@ -1,4 +1,4 @@
-/* The reference's layers that take each value by itself: relu, tanh, sigmoid, dropout. */
+/* The reference's layers that compute each value by itself: relu, tanh, sigmoid, dropout. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -63,12 +63,12 @@ const fedtrain_reference_kind fedtrain_reference_sigmoid = {
     .backward = sigmoid_backward,
 };
 
-/* Keeps uint8[batch, h, w, c]: whether a value stays. */
+/* The layer keeps uint8[batch, h, w, c]: 1 where a value stays, 0 where it is dropped. */
 static size_t dropout_kept_bytes(const fed_layer *l, size_t max_batch) {
     return max_batch * fedtrain_shape_size(l->out);
 }
 
-/* What value i is multiplied by in training. */
+/* The factor of value i in training. */
 static float factor(const fedtrain_reference_op *op, size_t i) {
     const fed_layer *l = op->layer;
     const uint8_t *keep = op->kept;

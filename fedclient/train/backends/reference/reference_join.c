@@ -1,4 +1,4 @@
-/* The reference's layers that put values together: add, concat, widen. */
+/* The reference's layers that join values: add, concat, widen. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -22,12 +22,13 @@ const fedtrain_reference_kind fedtrain_reference_add = {
     .backward = add_backward,
 };
 
-/* Values a sample of an input. */
+/* The number of values in a sample of an input. */
 static size_t input_size(const fedtrain_reference_op *op, size_t input) {
     return fedtrain_shape_size(fedtrain_reference_shape(op->arch, op->layer->input[input]));
 }
 
-/* Channels vary slowest in a sample, so its inputs lie there one after the other. */
+/* In a sample the channels vary slowest, so the inputs of concat lie one after the other in the
+ * output. */
 static void concat_forward(const fedtrain_reference_op *op) {
     float *y = op->y;
     for (size_t b = 0; b < op->pass->batch; b++) {
@@ -56,7 +57,8 @@ const fedtrain_reference_kind fedtrain_reference_concat = {
     .backward = concat_backward,
 };
 
-/* Where value i of the input lies in the output: after the first half of the new channels. */
+/* The index in the output of the input's value i: the first half of the new channels lies before
+ * the input's. */
 static size_t at_widened(const fed_layer *l, size_t i) {
     size_t n = fedtrain_shape_size(l->in), front = (l->out.c - l->in.c) / 2;
     return i / n * fedtrain_shape_size(l->out) + front * l->in.h * l->in.w + i % n;

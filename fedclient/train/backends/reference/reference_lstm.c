@@ -6,10 +6,11 @@
 #include "fedclient/train/backends/reference/reference.h"
 
 /*
- * At step t, with x the input and h the output of the step before:
+ * At step t, where x is the input and h the output of the step before:
  *   i, f, o = sigmoid(W_ih x + b_ih + W_hh h + b_hh), each its rows of the weights; g = tanh(...)
  *   cell[t] = f cell[t - 1] + i g;   h[t] = o tanh(cell[t])
- * What a lane, one sample of the batch, ends with is what the next batch begins with.
+ * A lane is one sample of the batch. The next batch begins with the state that the lane ended
+ * with.
  */
 typedef struct lane {
     double *gate;            /* float64[T, 4, size]: i, f, g, o */
@@ -41,7 +42,7 @@ static lane lane_of(const fedtrain_reference_op *op, size_t b) {
     return a;
 }
 
-/* Index of value i at step t of sample b in a float32[batch, size, T, 1]. */
+/* The index of value i at step t of sample b in an array float32[batch, size, T, 1]. */
 static size_t at(fed_shape s, size_t b, size_t i, size_t t) {
     return fedtrain_reference_at(s, b, i, t, 0);
 }
@@ -89,8 +90,8 @@ static void lstm_forward(const fedtrain_reference_op *op) {
     }
 }
 
-/* From dhidden and dcell after step t to dgate, before the gates' functions, and dcell before t.
- */
+/* From dhidden and dcell after step t, compute dgate, the gradients of the gates' inputs, and
+ * dcell before step t. */
 static void cells_backward(const fedtrain_reference_op *op, const lane *a, size_t b, size_t t) {
     size_t size = op->layer->out.c;
     const double *gate = a->gate + t * GATES * size;
@@ -108,7 +109,7 @@ static void cells_backward(const fedtrain_reference_op *op, const lane *a, size_
     }
 }
 
-/* From dgate to the weights, the input and dhidden before step t. */
+/* From dgate, compute the gradients of the weights and of the input, and dhidden before step t. */
 static void gates_backward(const fedtrain_reference_op *op, const lane *a, size_t b, size_t t) {
     const fed_layer *l = op->layer;
     size_t in = l->in.c, size = l->out.c;
@@ -135,7 +136,7 @@ static void gates_backward(const fedtrain_reference_op *op, const lane *a, size_
     }
 }
 
-/* The state that the batch began with is a constant: nothing flows into the past. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static void lstm_backward(const fedtrain_reference_op *op) {
     size_t size = op->layer->out.c;
     for (size_t b = 0; b < op->pass->batch; b++) {

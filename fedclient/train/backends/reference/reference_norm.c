@@ -12,10 +12,11 @@ static size_t area(fed_shape s) {
 
 /* ---- Batch normalization ---- */
 
-/* Of one channel: what keep_statistics and backward need of the last forward pass of training. */
+/* The statistics of one channel in the last forward pass of training, for keep_statistics and
+ * backward. */
 typedef struct statistics {
     double mean, variance;
-    double unbiased; /* variance, by n - 1 */
+    double unbiased; /* the variance, divided by n - 1 instead of n */
 } statistics;
 
 static size_t batchnorm_kept_bytes(const fed_layer *l, size_t max_batch) {
@@ -23,7 +24,8 @@ static size_t batchnorm_kept_bytes(const fed_layer *l, size_t max_batch) {
     return l->out.c * sizeof(statistics);
 }
 
-/* How many values of a batch are in one channel, and where the k-th of channel c is. */
+/* The number of values of a batch in one channel; and, below, the index of the k-th value of
+ * channel c. */
 static size_t channel_count(const fedtrain_reference_op *op) {
     return op->pass->batch * area(op->layer->in);
 }
@@ -49,8 +51,8 @@ static statistics measure(const fedtrain_reference_op *op, size_t c) {
                         .unbiased = squares / (double)(n > 1 ? n - 1 : 1)};
 }
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias: the batch's in training, else the
- * running ones. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Mean and variance are the batch's in
+ * training, otherwise the running ones. */
 static void batchnorm_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);
@@ -70,7 +72,7 @@ static void batchnorm_forward(const fedtrain_reference_op *op) {
     }
 }
 
-/* With u = (x - mean) / deviation, mean and deviation depending on x too:
+/* The input's gradient, where u = (x - mean) / deviation; mean and deviation depend on x, too.
  * dx = weight / deviation * (dy - mean(dy) - u mean(dy u)) */
 static void batchnorm_backward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
@@ -117,7 +119,7 @@ const fedtrain_reference_kind fedtrain_reference_batchnorm = {
 
 /* ---- Local response normalization ---- */
 
-/* The channels around c, as far as they exist: first <= j < end. */
+/* The window of channel c: the existing channels around it, first <= j < end. */
 static size_t window_first(const fed_layer *l, size_t c) {
     return c < l->span / 2 ? 0 : c - l->span / 2;
 }
@@ -151,8 +153,8 @@ static void lrn_forward(const fedtrain_reference_op *op) {
     }
 }
 
-/* dx[c] += dy[c] d^-beta; and dx[j] -= dy[c] x[c] beta d^(-beta - 1) * 2 alpha / span * x[j] for
- * all j of the window */
+/* For each channel c: dx[c] += dy[c] d^-beta; and dx[j] -= dy[c] x[c] beta d^(-beta - 1) * 2 alpha
+ * / span * x[j] for all j in c's window. */
 static void lrn_backward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     for (size_t b = 0; b < op->pass->batch; b++) {

@@ -4,8 +4,8 @@
 
 typedef fedtrain_reference_place place;
 
-/* Index of the largest value in an output's window, the first one on a tie. What pads never wins,
- * and there is always something else: a pad is at most half the window. */
+/* The index of the largest value in an output's window; of equal values, the first. Padding is
+ * never the largest. A window always has other values, since the padding is at most half of it. */
 static size_t winner(const fedtrain_reference_op *op, place out) {
     const fed_layer *l = op->layer;
     size_t best = SIZE_MAX, y, x;
@@ -41,7 +41,7 @@ const fedtrain_reference_kind fedtrain_reference_maxpool = {
     .backward = maxpool_backward,
 };
 
-/* Pads count as zeros, so each value's share is 1 / (kh kw) wherever the window lies. */
+/* Padding counts as zeros, so each value's weight is 1 / (kh kw) in every window. */
 static void avgpool_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     for (size_t i = 0; i < op->pass->batch * fedtrain_shape_size(l->out); i++) {

@@ -18,15 +18,16 @@ FED_API_BEGIN
  *   bfloat16   as fast, but convolutions, LSTMs and dense layers of sequences multiply values that
  *              are rounded to bfloat16; sums, weights and all else are float32. For processors with
  *              AVX512_BF16; slower than fast on others
- *   reference  plain loops, slow: the oracle of the tests
- *   gpu        OpenCL and CUDA devices (fed/gpu.h), the first one that can be used; "opencl:0",
- *              "cuda" and so on name it as well, with a device. Its kernels are kept in the folder
- *              that the environment calls FED_GPU_CACHE. A build without common/gpu has none
+ *   reference  plain, slow loops; the tests compare all other backends with it
+ *   gpu        OpenCL and CUDA devices (fed/gpu.h), the first one that can be used. A device's
+ *              name, such as "opencl:0" or "cuda", chooses this backend on that device. Compiled
+ *              kernels are kept in the folder that the environment variable FED_GPU_CACHE names. A
+ *              build without common/gpu has no such backend
  */
 const char *fedtrain_backend_name(size_t k);
 
-/** Is there a backend of this name, and does it run this model? name NULL: the default; arch NULL:
- * any model. FED_EINVAL: no, and *err says why. */
+/** Is there a backend of this name, and does it run this model? A NULL name is the default backend;
+ * with a NULL arch only the name is checked. FED_EINVAL: no, and *err says why. */
 fed_status fedtrain_backend_fits(const char *name, const fed_arch *arch,
                                  fed_error *err) FED_CHECKED;
 

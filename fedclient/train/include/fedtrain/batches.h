@@ -20,31 +20,34 @@ FED_API_BEGIN
  *     }
  *     fedtrain_batches_close(batches);
  *
- * Samples: the walk goes through the client's shard, shuffled anew for each pass. The walk of round
- * r goes on where that of round r - 1 ended, without anything being stored. A text is read as
- * fedtrain_run says.
+ * Samples are taken from the client's shard in a random order, which is drawn anew for each pass
+ * through the shard. Round r takes up where round r - 1 ended; the place follows from the round's
+ * number, so nothing is stored. A text is read as fedtrain_run says.
  */
 typedef struct fedtrain_batches fedtrain_batches;
 
 /**
- * job, its net and its data must outlive the batches. One thread at a time, the net's.
+ * Prepare the batches of a job. job, its net and its data must outlive them. Only the thread that
+ * uses the net may use them.
  *
- * params  float32[layout.size]: a model of a text that begins in the middle of it, at job->done,
- *         reads the window before with these
+ * params  float32[layout.size]. Needed for a text where job->done > 0: the net reads the window
+ *         before with these parameters, to have its LSTMs' state
  * Errors  FED_EINVAL an empty shard, a batch over max_batch, samples or labels that do not fit the
- *         net, augmentation of a table, a text of T tokens or less; FED_ERANGE a token that the
- *         model does not know; FED_ENOMEM; fedtrain_net_forward's
+ *         net, augmentation of a table, a text of at most T tokens (T: the model's window);
+ *         FED_ERANGE a token that the model does not know; FED_ENOMEM; and the errors of
+ *         fedtrain_net_forward
  * Owner   fedtrain_batches_close
  */
 fed_status fedtrain_batches_open(const fedtrain_job *job, const float *params,
                                  fedtrain_batches **batches, fed_error *err) FED_CHECKED;
 
 /**
- * The batch of a step of the round, from 0. In their order steps cost least, and LSTMs need it;
- * else any step may be asked for, any number of times, also one past job->steps.
+ * Make the batch of a step; the round's first step is 0. Ask for steps in their order: it is the
+ * fastest, and models with LSTMs need it. Other models may ask for any step, again, or past
+ * job->steps.
  *
- * *batch points into the net's memory: it holds until the next call of this, of fedtrain_run or of
- * an evaluation with the same net.
+ * *batch points into the net's memory: it is valid until the next call of this function, of
+ * fedtrain_run or of an evaluation with the same net.
  */
 void fedtrain_batches_next(fedtrain_batches *batches, size_t step, fedtrain_batch *batch);
 

@@ -1,4 +1,5 @@
-/* Data of either kind by its name, labelled samples or a text; and what one client holds of it. */
+/* A data set of labelled samples or a text, opened by name; and the part of it that a client
+ * holds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DATA_H
 #define FEDTRAIN_DATA_H
@@ -12,16 +13,17 @@ FED_API_BEGIN
 /** Read-only once opened: any number of threads and clients share it. */
 typedef struct fedtrain_data {
     bool is_text;
-    fedtrain_dataset set; /* this one, or */
+    fedtrain_dataset set; /* samples, if !is_text */
     fedtrain_text text;
 } fedtrain_data;
 
 /**
- * Open a part of what fedtrain_dataset_open or fedtrain_text_open knows by this name.
+ * Open a part, such as "train", of the data set or text of this name: the names are those of
+ * fedtrain_dataset_open and fedtrain_text_open.
  *
- * words   of a text: the part that its words are made from, "train" also for the part "test"; it is
- *         read too. Samples have none
- * Errors  as of these two. Owner: fedtrain_data_free
+ * words   the part of a text from which the vocabulary is made; it is read too. Use "train" also
+ *         to open "test", so that both have the same vocabulary. Ignored for samples
+ * Errors  those of these two functions. Owner: fedtrain_data_free
  */
 fed_status fedtrain_data_open(const char *name, const char *directory, const char *part,
                               const char *words, fedtrain_data *data, fed_error *err) FED_CHECKED;
@@ -36,7 +38,7 @@ void fedtrain_data_free(fedtrain_data *data);
 fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch,
                               fed_error *err) FED_CHECKED;
 
-/** fedtrain_dataset_split or fedtrain_text_split, with their errors. */
+/** Call fedtrain_dataset_split or fedtrain_text_split; the errors are theirs. */
 fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
@@ -44,9 +46,9 @@ fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, 
 /** What one client trains on. */
 typedef struct fedtrain_share {
     fedtrain_shard shard; /* of the samples, or of the text's units */
-    uint32_t *token;      /* uint32[token_count]: these units, joined; NULL: samples */
+    uint32_t *token;      /* uint32[token_count]: the client's units, joined; NULL: samples */
     size_t token_count;
-    size_t size; /* samples, or tokens: what its updates weigh */
+    size_t size; /* number of samples or tokens: the weight of the client's updates */
 } fedtrain_share;
 
 /** Client k's part, as copies of its own. FED_EINVAL k is no client of the partition; FED_ENOMEM.
@@ -55,10 +57,11 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
                                uint32_t k, fedtrain_share *share, fed_error *err) FED_CHECKED;
 void fedtrain_share_free(fedtrain_share *share);
 
-/** Let a job train on a share; both must outlive it. Its other fields stay as they are. */
+/** Let a job train on a share of data. data and share must outlive the job. The job's other fields
+ * stay as they are. */
 void fedtrain_job_use(fedtrain_job *job, const fedtrain_data *data, const fedtrain_share *share);
 
-/** fedtrain_evaluate or fedtrain_evaluate_text, on all the data. */
+/** Call fedtrain_evaluate or fedtrain_evaluate_text on all the data. */
 fed_status fedtrain_data_score(fedtrain_net *net, size_t batch, const fedtrain_data *data,
                                const float *params, fedtrain_score *score,
                                fed_error *err) FED_CHECKED;

@@ -73,8 +73,8 @@ fed_status fedtrain_dataset_open(const char *name, const char *directory, const 
 /** The k-th name that fedtrain_dataset_open knows; NULL past the last. */
 const char *fedtrain_dataset_name(size_t k);
 
-/** An IDX pair of any name: images (magic 0x00000803) and labels (0x00000801), big-endian heads, as
- * on the MNIST page. Errors, owner: as above. */
+/** Open a pair of IDX files of any name: images (magic 0x00000803) and labels (0x00000801),
+ * big-endian heads, as on the MNIST page. Errors and owner as for fedtrain_dataset_open. */
 fed_status fedtrain_dataset_load_idx(const char *images, const char *labels, fedtrain_dataset *set,
                                      fed_error *err) FED_CHECKED;
 
@@ -82,8 +82,9 @@ fed_status fedtrain_dataset_load_idx(const char *images, const char *labels, fed
 fed_status fedtrain_dataset_load_mnist(const char *directory, const char *part,
                                        fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** A device's own pictures: pixel uint8[count, c, h, w] stays the caller's and must outlive the
- * set; label uint8[count] is copied. FED_EINVAL no samples or an empty shape; FED_ENOMEM. */
+/** Make a set of a device's own pictures. pixel uint8[count, c, h, w] stays the caller's and must
+ * outlive the set; label uint8[count] is copied. FED_EINVAL no samples or an empty shape;
+ * FED_ENOMEM. */
 fed_status fedtrain_dataset_wrap(const uint8_t *pixel, const uint8_t *label, size_t count,
                                  fed_shape shape, fedtrain_dataset *set) FED_CHECKED;
 
@@ -91,48 +92,52 @@ fed_status fedtrain_dataset_wrap(const uint8_t *pixel, const uint8_t *label, siz
 void fedtrain_dataset_free(fedtrain_dataset *set);
 
 /**
- * Mean and standard deviation of each channel (of a table: of each column) over all samples, as
- * gather would give them before any normalisation. A constant channel's deviation is given as 1.
- * mean, deviation float32[c]
+ * Compute mean and standard deviation of each channel (of a table: of each column) over all
+ * samples, of the values that fedtrain_dataset_gather would give without normalisation. The
+ * deviation of a constant channel is 1. mean, deviation float32[c]
  */
 void fedtrain_dataset_measure(const fedtrain_dataset *set, float *mean, float *deviation);
 
 /**
- * From now on gather gives (value - mean) / deviation. Off until this is called. All clients and
- * the test set must use the same numbers, for instance what fedtrain_dataset_measure says of the
- * training set. Not while others read the set. mean, deviation float32[c], copied.
+ * From now on fedtrain_dataset_gather gives (value - mean) / deviation. A new set is not
+ * normalised. All clients and the test set must use the same numbers, such as
+ * fedtrain_dataset_measure's for the training set. No other thread may read the set during this
+ * call. mean and deviation, float32[c], are copied.
  * Errors FED_EINVAL not finite, or a deviation that is not positive; FED_ENOMEM
  */
 fed_status fedtrain_dataset_normalise(fedtrain_dataset *set, const float *mean,
                                       const float *deviation) FED_CHECKED;
 
 /**
- * Normalise a set by what n samples of another one say, such as a device's own shard; `by` may be
- * the set itself. index uint32[n], each < by->count; NULL: the first n samples.
- * Errors FED_EINVAL n is 0, or the sets' channels differ, or as above; FED_ENOMEM
+ * Normalise a set by the mean and deviation of n samples of the set `by`, such as a device's own
+ * shard; `by` may be the set itself. index uint32[n], each < by->count; NULL: the first n samples.
+ * Errors FED_EINVAL n is 0, the sets' channels differ, or as for fedtrain_dataset_normalise;
+ * FED_ENOMEM
  */
 fed_status fedtrain_dataset_normalise_by(fedtrain_dataset *set, const fedtrain_dataset *by,
                                          const uint32_t *index, size_t n) FED_CHECKED;
 
-/** Copy samples out as floats: x[b] = pixels / 255, or a table's row; normalised, if the set is.
- * index uint32[n], each < count   x float32[n, c, h, w]   label uint32[n], untouched where the
- * samples have targets */
+/** Copy samples out as floats: x[b] is pixels / 255, or a table's row. They are normalised if the
+ * set is. index uint32[n], each < count   x float32[n, c, h, w]   label uint32[n], untouched where
+ * the samples have targets */
 void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index, size_t n, float *x,
                              uint32_t *label);
 
-/** The targets of these samples, of a set that has them. index as above   target float32[n] */
+/** Copy the targets of these samples out; the set must have targets (set->target).
+ * index uint32[n], each < count   target float32[n] */
 void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t *index, size_t n,
                                      float *target);
 
-/** How pictures are varied in training. Zeroed: not at all. */
+/** How pictures are varied at random in training. A zeroed struct varies nothing. */
 typedef struct fedtrain_augment {
-    uint32_t padding; /* pixels of black around; then the picture's size is cut out anywhere */
-    bool flip;        /* mirror left and right, one time in two */
+    uint32_t padding; /* black pixels around a picture, from which its size is cut out at a random
+                         place */
+    bool flip;        /* mirror left and right with probability 1/2 */
 } fedtrain_augment;
 
-/** Gather, and vary each picture by numbers of rng: two a picture for the cut, one for the flip.
- * For pictures only; padding < h and < w. Padding is black before normalisation, as in PyTorch's
- * usual order of transforms. */
+/** Gather pictures, and vary each at random. For each, rng draws two numbers for the cut if there
+ * is padding, and one for the flip if it is on. Samples must be pictures, and padding less than h
+ * and w. Padding is black before normalisation, as in PyTorch's usual order of transforms. */
 void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtrain_augment *augment,
                                        fed_rng *rng, const uint32_t *index, size_t n, float *x,
                                        uint32_t *label);

@@ -10,7 +10,7 @@
 FED_API_BEGIN
 
 typedef struct fedtrain_score {
-    size_t samples, correct; /* correct is 0 where the data has targets: no answer is just right */
+    size_t samples, correct; /* correct is 0 where the data has targets, not classes */
     float loss;              /* mean: cross-entropy, or squared error */
 } fedtrain_score;
 
@@ -20,8 +20,8 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
                              fed_error *err) FED_CHECKED;
 
 /**
- * Measure params on a text, all its words except the first: samples are words, and the perplexity
- * is e^loss. The text is read in `batch` streams of equal length.
+ * Measure params on a text. A sample is a word to predict, from the second one on, so the
+ * perplexity is e^loss. The text is read in `batch` streams of equal length.
  * token uint32[count]    Errors: as fedtrain_run's; FED_EINVAL also a text of less than 2 tokens
  */
 fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,

@@ -15,9 +15,10 @@ FED_API_BEGIN
 typedef struct fedtrain_job {
     fedtrain_net *net; /* max_batch >= batch */
     fed_optimizer optimizer;
-    const fedtrain_dataset *set; /* samples, or a text: */
-    const fedtrain_shard *shard; /* which samples */
-    const uint32_t *token;       /* uint32[token_count], as of fedtrain_text_join; NULL: samples */
+    const fedtrain_dataset *set; /* the samples, unless token names a text */
+    const fedtrain_shard *shard; /* which samples of set */
+    const uint32_t *token;       /* the client's text, uint32[token_count], as of
+                                    fedtrain_text_join; NULL: samples */
     size_t token_count;
     size_t steps, batch;
     uint64_t seed; /* with client and round, decides the order of the samples */
@@ -25,15 +26,16 @@ typedef struct fedtrain_job {
     fedtrain_augment augment; /* zeroed: samples as they are */
     size_t done;              /* steps of the round that an earlier run has taken */
 
-    /* NULL, or called after each step, with its number in the round, from 0, and its loss; false:
-     * the run ends here, which is no error. It must not use the net, nor read params or state:
-     * these may be elsewhere until the run returns. */
+    /* NULL, or called after each step, with the step's number in the round, from 0, and its loss.
+     * If it returns false, the run ends here, which is no error. It must not use the net, nor read
+     * params or state: they may be stale in this memory until the run returns. */
     bool (*after_step)(void *user, size_t step, float loss);
     void *user;
 } fedtrain_job;
 
-/** More than any task's rounds. A device that trains for the k-th time in an asynchronous round r,
- * k from 0, sets job->round to r + k * FEDTRAIN_AGAIN, and so takes other samples each time. */
+/** A number above any task's number of rounds. A device that trains for the k-th time in an
+ * asynchronous round r, k from 0, sets job->round to r + k * FEDTRAIN_AGAIN, and so takes other
+ * samples each time. */
 enum { FEDTRAIN_AGAIN = 1000000 };
 
 FED_API_END

@@ -17,14 +17,15 @@ FED_API_BEGIN
  *            int64[batch, T]
  *   output   "scores" float32[batch, classes], before the softmax, or float32[batch, T, classes]
  *
- * The batch is any number. It is the net in use: dropout is gone, batch normalization goes by the
- * running statistics, LSTMs begin anew with each call. The weights have the names of their
- * tensors; an LSTM's are put in ONNX's order of gates under names of its own.
+ * The batch may have any size. The file has the net for inference: dropout is left out, batch
+ * normalization uses the running statistics, and LSTMs begin each call with a state of 0. The
+ * weights have the names of their tensors; an LSTM's are put in ONNX's order of gates under names
+ * of its own.
  *
  * params    float32[layout.size]
  * metadata  NULL, or a list of key, value, ..., NULL
- * Errors    FED_ENONFINITE names the tensor; FED_ERANGE more than 2 GiB, the format's limit;
- *           FED_ENOMEM; FED_EIO and others of fed_file_create
+ * Errors    FED_ENONFINITE a value that is not finite: *err names its tensor; FED_ERANGE more than
+ *           2 GiB, the format's limit; FED_ENOMEM; the errors of fed_file_create, such as FED_EIO
  */
 fed_status fedtrain_onnx_save(const char *path, const fed_arch *arch, const float *params,
                               const char *const *metadata, fed_error *err) FED_CHECKED;

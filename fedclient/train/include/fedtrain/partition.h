@@ -12,22 +12,22 @@ FED_API_BEGIN
 
 /** Which samples one client holds. */
 typedef struct fedtrain_shard {
-    uint32_t *index; /* uint32[count], into the dataset, or a text's units */
+    uint32_t *index; /* uint32[count]: indices of samples in the data set, or of units of a text */
     size_t count;
 } fedtrain_shard;
 
-/** Everybody's shards: client k holds index[start[k]] to index[start[k + 1] - 1]. */
+/** The shards of all clients: client k holds index[start[k]] to index[start[k + 1] - 1]. */
 typedef struct fedtrain_partition {
     uint32_t clients;
     uint32_t *index; /* uint32[number of samples] */
     size_t *start;   /* size_t[clients + 1] */
 } fedtrain_partition;
 
-/** Client k's part, a view that lives as long as the partition. */
+/** Client k's shard: a pointer into the partition, valid as long as the partition is. */
 fedtrain_shard fedtrain_partition_shard(const fedtrain_partition *partition, uint32_t k);
 void fedtrain_partition_free(fedtrain_partition *partition);
 
-/** Of a shard that is the caller's own. */
+/** Free a shard that has an index array of its own, as of fedtrain_shard_take. */
 void fedtrain_shard_free(fedtrain_shard *shard);
 
 FED_API_END

@@ -20,14 +20,14 @@ FED_API_BEGIN
  *                         k classes. "two-class" is another name for k = 2. k is 1 to the number of
  *                         classes; shards differ by k samples at most.
  *   dirichlet:alpha=0.5   each client draws a mix of classes from a symmetric Dirichlet
- *                         distribution, with alpha for each class (Hsu et al. 2019, whose alpha is
- *                         that times the number of classes), and shards are equal as in iid. One
+ *                         distribution, with alpha for each class (Hsu et al. 2019; their alpha is
+ *                         ours times the number of classes), and shards are equal as in iid. One
  *                         client after the other draws a class from its mix, and takes a random
- *                         sample of it; classes that ran out are left out of the mix. Small alpha:
- *                         few classes a client; large alpha: iid. 0.001 to 1000.
- *   group                 whole groups, such as the speakers of a play, are shuffled and dealt out.
- *                         The numbers of groups differ by one at most, the sizes of shards very
- *                         much. With as many clients as groups, each client is one speaker.
+ *                         sample of it; classes without samples left are no longer drawn. Small
+ *                         alpha: few classes a client; large alpha: iid. 0.001 to 1000.
+ *   group                 whole groups, such as the speakers of a play, are shuffled and dealt
+ *                         out. The numbers of groups differ by one at most, the sizes of shards
+ *                         very much. With as many clients as groups, each client has one speaker.
  *
  * Shards are disjoint and cover every sample. The same data, split, clients and seed give the same
  * shards on every machine: random numbers are integers of fed_rng, and no function of libm is used
@@ -48,27 +48,27 @@ typedef struct fedtrain_split {
 #define FEDTRAIN_SPLIT_IID       ((fedtrain_split){.kind = FEDTRAIN_BY_CHANCE})
 #define FEDTRAIN_SPLIT_TWO_CLASS ((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 2})
 
-/** Understand a spec. FED_EINVAL, with a sentence that says what is wrong, and what may be written.
- */
+/** Parse a spec. FED_EINVAL: *err says what is wrong, and what may be written. */
 fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split,
                                 fed_error *err) FED_CHECKED;
 
 /**
- * Split a dataset among clients. Errors: FED_EINVAL no clients, more clients than samples, pieces
- * or groups, k over the number of classes, or groups where the data has none; FED_ENOMEM. Owner:
+ * Split a dataset among clients. Errors: FED_EINVAL no clients; more clients than samples, pieces
+ * or groups; k over the number of classes; "group" for data without groups. FED_ENOMEM. Owner:
  * fedtrain_partition_free.
  */
 fed_status fedtrain_dataset_split(const fedtrain_dataset *set, fedtrain_split split,
                                   uint32_t clients, uint64_t seed, fedtrain_partition *partition,
                                   fed_error *err) FED_CHECKED;
 
-/** Split a text's units. Text has no classes: iid or group. Each shard is in the text's order. */
+/** Split a text's units. Text has no classes, so the split must be iid or group. The units of each
+ * shard are in the text's order. */
 fed_status fedtrain_text_split(const fedtrain_text *text, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
 
-/** Client k's part alone, for a device that is one of many. FED_EINVAL also k >= clients. Owner:
- * fedtrain_shard_free. */
+/** Make client k's shard alone, as a device needs it. Errors as for fedtrain_dataset_split;
+ * FED_EINVAL also if k >= clients. Owner: fedtrain_shard_free. */
 fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split, uint32_t clients,
                                uint32_t k, uint64_t seed, fedtrain_shard *shard,
                                fed_error *err) FED_CHECKED;

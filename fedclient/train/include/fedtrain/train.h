@@ -13,23 +13,25 @@
 FED_API_BEGIN
 
 /**
- * Run job->steps optimizer steps, less job->done, from params, in place.
+ * Take the optimizer steps job->done to job->steps - 1 of a round. params and state change in
+ * place.
  *
- * Samples: batches walk through the shard, which is shuffled anew for each pass. The walk of round
- * r goes on where that of round r - 1 ended, without anything being stored.
+ * Samples are taken from the client's shard in a random order, which is drawn anew for each pass
+ * through the shard. Round r takes up where round r - 1 ended; the place follows from the round's
+ * number, so nothing is stored.
  *
- * A text is for models of T tokens that give scores for the word after each. It is read in `batch`
- * streams, which begin evenly spread over it. A step reads the next window of T tokens of each
- * stream; where no whole window is left, the streams begin again. An LSTM's state goes from window
- * to window until then. A run that begins within the streams first reads the window before once
- * more, to have that state: the same job gives the same bits.
+ * A text needs a model that takes T tokens and gives scores for the word after each. The text is
+ * read in `batch` streams, whose beginnings are evenly spread over it. A step reads the next
+ * window of T tokens of each stream. When no whole window is left, the streams begin again; until
+ * then LSTMs keep their state from window to window. A run that begins within the streams first
+ * reads the window before once more, to have that state, so the same job gives the same bits.
  *
  * params  float32[layout.size], in and out
  * state   float32[fedtrain_optimizer_state_size], in and out
- * loss    mean over the steps it ran
- * Errors  fedtrain_batches_open's; FED_EINVAL no steps; FED_ENONFINITE a step's loss (the sentence
- *         says which step; params and state are as that step found them); FED_ENOMEM, FED_EIO the
- *         backend failed: params and state are of no use
+ * loss    mean over the steps of this run
+ * Errors  those of fedtrain_batches_open; FED_EINVAL no steps; FED_ENONFINITE a step's loss is not
+ *         finite (*err says which step's; params and state are as before that step); FED_ENOMEM,
+ *         FED_EIO the backend failed: params and state are of no use
  */
 fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, float *loss,
                         fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* entropy: few bytes where bytes are not all alike, and never many more than there were. */
+/* The pass entropy: few bytes if some bytes are frequent, and never many more than before. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -27,7 +27,8 @@ static size_t pack(const uint8_t *plain, size_t len) {
     return made;
 }
 
-/* The bytes of 3lc's message of x, and of the message after the stage. */
+/* Encode x with a spec of 3lc and a pass. Returns the bytes after the pass; *plain_len: those
+ * before. */
 static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -39,7 +40,8 @@ static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     return pack(message, *plain_len);
 }
 
-/* sent of N values are 1 or -1, at random places. */
+/* Fill x with 1 or -1 at random places, the share sent of all N, and with 0 elsewhere. Returns how
+ * many. */
 static size_t fill(float *x, double sent) {
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
@@ -52,7 +54,7 @@ static size_t fill(float *x, double sent) {
     return count;
 }
 
-/* Bits that a value takes at least: whether it is sent, and its sign. */
+/* The least number of bytes for N values: whether each is sent, and its sign. */
 static double entropy_bytes(size_t count) {
     const double p = (double)count / N;
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
@@ -92,7 +94,7 @@ FED_TEST(bytes_at_random_grow_by_less_than_a_tenth) {
     assert_true(pack(plain, sizeof plain) < sizeof plain / 10 * 11);
 }
 
-/* No nibble has a probability under 2^-12, so no byte takes more than three. */
+/* No nibble has a probability below 2^-12, so no byte takes more than three bytes. */
 FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     static uint8_t plain[300];
     memset(plain, 0, sizeof plain);
@@ -102,7 +104,8 @@ FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     assert_true(pack(plain, sizeof plain) < 3 * (sizeof plain - 250));
 }
 
-/* No room at all, up to just too little: nothing is written past it (AddressSanitizer watches). */
+/* With any room below the needed size, nothing is written past it (AddressSanitizer checks that).
+ */
 FED_TEST(without_room_nothing_is_packed) {
     static const uint8_t plain[] = "A sentence that takes more bytes than there is room for.";
     uint8_t dst[64];

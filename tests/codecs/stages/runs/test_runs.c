@@ -1,4 +1,5 @@
-/* runs: exact, in one form, and small where 3lc sits on its floor. */
+/* The pass runs: exact, with one form for each message, and short if 3lc sends long runs of zeros.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -52,7 +53,7 @@ FED_TEST(random_bytes_come_back) {
     }
 }
 
-/* Packed bytes in memory of just their size, and just the room that they should need. */
+/* Unpack from memory of exactly len bytes, into memory of exactly plain_len bytes. */
 static fed_status unpack(const void *packed, size_t len, size_t plain_len) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
     assert_true(copy != NULL && dst != NULL);
@@ -65,8 +66,10 @@ static fed_status unpack(const void *packed, size_t len, size_t plain_len) {
 
 FED_TEST(another_form_of_the_same_bytes_is_refused) {
     assert_fed_ok(unpack("\xff\x01", 2, 2));
-    assert_fed_status(unpack("\xff\x00\xff\x00", 4, 2), FED_EFORMAT); /* two runs side by side */
-    assert_fed_status(unpack("\xff\x81\x00", 3, 2), FED_EFORMAT);     /* a longer varint */
+    assert_fed_status(unpack("\xff\x00\xff\x00", 4, 2), FED_EFORMAT); /* two runs that must be
+                                                                         one */
+    assert_fed_status(unpack("\xff\x81\x00", 3, 2), FED_EFORMAT);     /* a varint longer than
+                                                                         necessary */
 }
 
 FED_TEST(a_wrong_length_is_refused) {
@@ -97,7 +100,8 @@ FED_TEST(random_packed_bytes_are_refused_or_the_packed_form) {
     }
 }
 
-/* Laplace gradients through many rounds of error feedback, until the messages are at the floor. */
+/* Laplace gradients through many rounds of error feedback, until messages reach 3lc's least size.
+ */
 FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
     enum { N = 40000, ROUNDS = 60 };
     static float residual[N], x[N];
@@ -119,6 +123,6 @@ FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
             packed_bytes += runs()->pack(message, len, packed, sizeof packed);
         }
     }
-    assert_true(plain_bytes > 0); /* there were such rounds */
+    assert_true(plain_bytes > 0); /* some messages had 3lc's least size */
     assert_true(4 * packed_bytes <= plain_bytes);
 }

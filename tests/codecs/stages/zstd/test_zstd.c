@@ -1,4 +1,4 @@
-/* zstd: exact, and no frame but one that says its size. */
+/* The pass zstd: bytes come back exactly, and a frame must say its size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -62,10 +62,10 @@ FED_TEST(a_cut_frame_or_a_second_one_is_refused) {
     assert_fed_status(unpack(packed, 2 * len, LEN), FED_EFORMAT);
     assert_fed_status(unpack(packed, 2 * len, 2 * LEN), FED_EFORMAT);
     assert_fed_status(unpack((const uint8_t *)"\x50\x2a\x4d\x18\x00\x00\x00\x00", 8, LEN),
-                      FED_EFORMAT); /* skippable */
+                      FED_EFORMAT); /* a skippable frame */
 }
 
-/* What zstd 0.7 wrote, before RFC 8878: 200 zeros. libzstd would still decode it. */
+/* A frame of 200 zeros that zstd 0.7 wrote, before RFC 8878. libzstd would still decode it. */
 FED_TEST(a_frame_from_before_the_standard_is_refused) {
     static const uint8_t frame[] = {0x27, 0xb5, 0x2f, 0xfd, 0x20, 0xc8, 0x80,
                                     0x00, 0xc8, 0x00, 0xc0, 0x00, 0x00};

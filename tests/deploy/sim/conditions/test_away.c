@@ -1,4 +1,4 @@
-/* The simulation's schedule: who is away, and when. */
+/* Which clients are away in which round: how many, how often, and how the seed decides it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/away.h"
 #include "fed_cases.h"

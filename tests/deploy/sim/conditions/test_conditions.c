@@ -1,4 +1,4 @@
-/* Lines, speeds and presence: specs are read or refused, what is drawn follows them. */
+/* Links, speeds and presence: specs are read or refused, and what is drawn follows the specs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static sim_presence parse(const char *spec) {
     return presence;
 }
 
-/** The fraction of all clients that are there at that time. */
+/** Return the fraction of all clients that are there at the time `us`. */
 static double present(const sim_presence *presence, int64_t us) {
     uint32_t there = 0;
     for (uint32_t k = 0; k < CLIENTS; k++) {

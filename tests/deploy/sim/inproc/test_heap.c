@@ -1,4 +1,4 @@
-/* The heap of what comes next: the least entry is on top, whatever moves. */
+/* The heap of clients' next events: the first entry stays on top, whatever entries are moved. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 #include "fed/rng.h"

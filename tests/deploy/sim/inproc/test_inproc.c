@@ -1,4 +1,5 @@
-/* Runs in one process: they learn what HTTPS learns, and come out the same however they are run. */
+/* Runs in one process: they make the same model as runs over HTTPS, and their results depend
+ * neither on threads nor on stops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdatomic.h>
@@ -39,7 +40,7 @@ static const char slots_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
-/* `down`: nothing, or a codec_down. */
+/* %s is empty, or the key codec_down with its value. */
 static const char downlink[] =
     "{ \"name\": \"down\", \"model\": \"mlp\", \"codec_up\": \"sbc:p=0.05\", %s\n"
     "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"rounds\": 4, \"cohort\": 12,\n"
@@ -104,7 +105,7 @@ static void assert_same_number(double a, double b) {
     assert_true(a == b || (isnan(a) && isnan(b)));
 }
 
-/** All of it but for real times. */
+/** Check that two logs are equal, except for real times. */
 static void assert_same_log(const sim_log *a, const sim_log *b) {
     assert_true(a->digest == b->digest);
     assert_int_equal(a->round_count, b->round_count);
@@ -134,7 +135,7 @@ static void assert_within(uint64_t value, uint64_t wanted, double part) {
     assert_true(fabs((double)value - (double)wanted) <= part * (double)wanted);
 }
 
-/** Both transports: the same model, and about the same bytes. */
+/** Check that both transports make the same model, with about the same bytes. */
 static void compare_transports(sim_options o) {
     sim_log here = run(&o);
     o.transport = SIM_HTTPS;
@@ -235,7 +236,8 @@ static sim_log run_down(const world *w, const char *codec_down) {
     return run(&o);
 }
 
-/* Clients say that they read second stages, or the coordinator would unpack the deltas. */
+/* Simulated clients announce that they can read passes such as +entropy. Otherwise the coordinator
+ * would send them the deltas without the pass. */
 static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
     const world *w = *state;
     sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
@@ -259,7 +261,7 @@ static void slower_lines_take_longer_for_the_same_bits(void **state) {
     sim_log slow = run(&o);
     assert_true(fast.digest == slow.digest);
     for (size_t i = 0; i < fast.round_count; i++) {
-        /* four ways of half a round trip a round at least, and the training */
+        /* A round takes at least four times half a round trip, and the training. */
         assert_true(slow.rounds[i].virtual_s > fast.rounds[i].virtual_s);
         assert_true(fast.rounds[i].virtual_s >= (double)(i + 1) * (0.02 + 0.2));
         assert_true(slow.rounds[i].virtual_s >= (double)(i + 1) * (0.6 + 0.2));
@@ -286,7 +288,7 @@ static void each_nth_model_is_measured_and_the_last(void **state) {
     sim_log_free(&log);
 }
 
-/** Of many clients on slow links some download for so long that they hear of the end first. */
+/** Some of many clients on slow links still download when the task ends, so they have no model. */
 static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     const world *w = *state;
     write_task(w, some_are_late);
@@ -336,7 +338,8 @@ static void resume_and_compare(sim_options o, const world *w, uint32_t round) {
     sim_log_free(&rest);
     assert_int_not_equal(access(state, F_OK), 0);
     sim_log none = {0};
-    assert_int_equal(sim_run(&o, &watch, &none, &err), FED_ENOTFOUND); /* it has ended */
+    assert_int_equal(sim_run(&o, &watch, &none, &err),
+                     FED_ENOTFOUND); /* the run has ended, and its state is removed */
     sim_log_free(&none);
     sim_log_free(&whole);
 }
@@ -359,8 +362,8 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
     resume_and_compare(o, w, 4);
 }
 
-/* Of a coordinator that has fewer slots than devices, sends patches and is sent pieces, most that
- * counts is in memory only. */
+/* A coordinator that has fewer slots than devices, sends patches and receives pieces keeps much of
+ * its state in memory only. A stopped run has to save that state, too. */
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
     char task[sizeof few_slots + 16];
@@ -379,8 +382,8 @@ static void so_does_one_whose_coordinator_must_remember(void **state) {
     }
 }
 
-/** Change the format of a stopped run, whose file stays whole: a digest of all before is at its
- * end. */
+/** Change the format's number in a stopped run's file, and the digest at the file's end to match.
+ */
 static void make_it_older(const char *state) {
     char path[400];
     uint8_t *data = NULL;
@@ -413,7 +416,7 @@ static void a_stopped_run_of_an_older_format_is_refused_with_a_word(void **state
     make_it_older(directory);
     o.resume = true;
     assert_int_equal(sim_run(&o, &watch, &log, &err), FED_EVERSION);
-    assert_non_null(strstr(err.text, "was written by another release: resume with that"));
+    assert_non_null(strstr(err.text, "was written by another release of fedsim"));
     sim_log_free(&log);
 }
 

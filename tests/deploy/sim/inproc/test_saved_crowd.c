@@ -1,5 +1,5 @@
-/* Runs that share a crowd: to the same bits, whole or not at all, and of no use to anything real.
- */
+/* Runs that share a crowd: they have the bits of other runs, survive damage and crashes, and no
+ * real coordinator accepts the crowd's clients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memmem */
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 typedef struct world {
     char directory[256], task[300], crowd[300], file[320], coordinator[300];
-    uint64_t digest; /* of a run without a crowd */
+    uint64_t digest; /* of the final model of a run without faults */
 } world;
 
 static int setup(void **state) {
@@ -84,7 +84,7 @@ static void assert_refused(const sim_options *o, fed_status wanted, const char *
     assert_fed_says(err, words);
 }
 
-/** A digest of the run, and the certificate of its coordinator's CA. */
+/** Do a run. Return the digest of its final model, and the certificate of its coordinator's CA. */
 static uint64_t run_and_look(sim_options o, const world *w, fed_pem *ca) {
     char path[400];
     uint8_t *data = NULL;
@@ -138,10 +138,10 @@ static void a_crowd_is_refused_where_enrolment_is_real(void **state) {
     const world *w = *state;
     sim_options o = options_of(w);
     o.transport = SIM_HTTPS;
-    assert_refused(&o, FED_EINVAL, "leave \"crowd\" out");
+    assert_refused(&o, FED_EINVAL, "leave the key \"crowd\" out");
 }
 
-/* ---- files that are no good ------------------------------------------------------------------ */
+/* ---- damaged and foreign files --------------------------------------------------------------- */
 
 static void read_crowd(const world *w, uint8_t **data, size_t *len) {
     fed_error err = {0};
@@ -206,7 +206,7 @@ static void where_nothing_can_be_kept_nobody_enrols(void **state) {
     assert_refused(&o, FED_EEXIST, w->task);
 }
 
-/* ---- deaths and full disks ------------------------------------------------------------------- */
+/* ---- crashes and full disks ------------------------------------------------------------------ */
 
 static void begin_without(void *user) {
     const world *w = user;
@@ -241,9 +241,9 @@ static void after_any_death_and_any_failure_the_next_run_is_right(void **state) 
     fault_sweep_run(&sweep);
 }
 
-/* ---- the real thing -------------------------------------------------------------------------- */
+/* ---- real coordinators ----------------------------------------------------------------------- */
 
-/** Copy the PEM text between the first such marks of the file's part, and return its end. */
+/** Copy the first PEM block of the kind `what` in from..end, and return the block's end. */
 static const uint8_t *take_pem(const uint8_t *from, const uint8_t *end, const char *what,
                                fed_pem *pem) {
     char first[64], last[64];
@@ -258,7 +258,7 @@ static const uint8_t *take_pem(const uint8_t *from, const uint8_t *end, const ch
     return behind;
 }
 
-/** The last client of the crowd's file: its key, then its certificate. */
+/** Read the key and the certificate of the last client in the crowd's file. */
 static void take_client(const world *w, fed_identity *who) {
     static const char mark[] = "-----BEGIN EC PRIVATE KEY-----";
     uint8_t *data = NULL;
@@ -301,7 +301,7 @@ static void a_real_coordinator_lets_no_client_of_a_crowd_in(void **state) {
     snprintf(ca.text, sizeof ca.text, "%s", c.ca);
     fed_coordinator_token(&c, token);
     assert_int_equal(fed_curl_enrol(&ca, c.front, token, &real), 200);
-    assert_int_equal(check_in(&ca, &real, c.devices), 400); /* it is heard, and has said nothing */
+    assert_int_equal(check_in(&ca, &real, c.devices), 400); /* accepted, but its body is empty */
     assert_int_equal(check_in(&ca, &simulated, c.devices), 0);
     fed_coordinator_close(&c);
 }

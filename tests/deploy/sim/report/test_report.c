@@ -12,12 +12,12 @@
 #include "fed_cases.h"
 #include "fed_made_up.h"
 
-/* --- XML, as far as the pages go --- */
+/* --- A check that a page is well-formed XML --- */
 
 enum { DEEPEST = 32 };
 
-/** The end of the attributes of a tag: each has a value in quotes, and no '<'. NULL: they are
- * wrong. */
+/** Skip a tag's attributes, and return their end. NULL: an attribute lacks a value in quotes, or
+ * its value has a '<'. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");
@@ -97,7 +97,8 @@ static void make_up_run(sim_result *run, const char *codec, size_t clients, size
     sim_version_text(run->version, sizeof run->version);
 }
 
-/** The page of these runs. FED_REPORT_DIR, where it is set: leave it there, for a look at it. */
+/** Write the page of these runs, and return its text. If the environment variable FED_REPORT_DIR is
+ * set, the page stays in that folder, for people to look at. */
 static char *page_of(const sim_result *runs, size_t count, const char *name) {
     char directory[256], path[700];
     fed_error err = {0};
@@ -234,10 +235,10 @@ FED_TEST(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation) {
     assert_true(fabs(seeds.mean - 0.92) < 1e-12 && fabs(seeds.deviation - 0.02) < 1e-12);
     snprintf(runs[2].version, sizeof runs[2].version, "another build");
     assert_true(sim_seeds_of(runs, 4, 0, &seeds));
-    assert_int_equal(seeds.count, 2); /* what another build made is another experiment */
+    assert_int_equal(seeds.count, 2); /* without the run of another build */
     memcpy(runs[2].version, runs[0].version, sizeof runs[2].version);
-    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* not the first */
-    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* alone */
+    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* not the first of its group */
+    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* alone in its group */
     assert_int_equal(sim_seeds_group(runs, 2), 0);
     assert_int_equal(sim_seeds_group(runs, 3), 1);
     for (size_t k = 0; k < 4; k++) {

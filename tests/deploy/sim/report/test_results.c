@@ -1,4 +1,5 @@
-/* The results of a run: what is written is what is read, also of a run with gaps. */
+/* The results of a run: what is written is read back, also of a run where nothing was measured in
+ * some rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -60,12 +61,13 @@ static void a_result_names_the_build_and_the_machine(void **state) {
     sim_result_free(&back);
 }
 
-/* Sparse updates save much against float32 at each step, and less against one float32 a round. */
+/* Compression is larger against float32 gradients at each step than against one float32 update a
+ * round. */
 static void compression_is_told_against_every_step_and_against_every_round(void) {
     sim_log log;
     fed_made_up_log(&log, 1, 1, 1);
     log.parameters = 100;
-    log.steps = 10; /* of the one update that counted */
+    log.steps = 10; /* local steps of the one counted update */
     log.rounds[0].counted = 1;
     log.clients[0].up_bytes = 200;
     const sim_totals t = sim_log_totals(&log);

@@ -1,4 +1,5 @@
-/* A run's log: rounds are added, who took part is a bit, what was not measured is no number. */
+/* A run's log: rounds are added, a bit notes that a client took part, and what was not measured is
+ * NAN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A run's options: each key of the scenario reaches its member, and makes the run another run. */
+/* A run's options: each key of a scenario sets its member, and another value makes another run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed_cases.h"
@@ -13,7 +13,7 @@ static void read_options(const char *text, sim_scenario *s, sim_options *o) {
 
 #define LEAST "data = d\nmodel = lr\nrounds = 3\n"
 
-/* What is written of the options of a scenario. */
+/* Write the options of a scenario, as a saved run does so that only the same run resumes it. */
 static void write_options(const char *text, char dst[1000]) {
     sim_scenario s;
     sim_options o;
@@ -53,7 +53,7 @@ FED_TEST(each_key_has_its_member) {
     sim_scenario_free(&s);
 }
 
-/* A run goes on only with what it began with, except what is of the machine. */
+/* A run is resumed only with the keys that it began with, except keys of the machine. */
 FED_TEST(another_value_makes_another_run) {
     static const char *const others[] = {"data = e\nmodel = lr\nrounds = 3\n",
                                          LEAST "clients = 399\n",

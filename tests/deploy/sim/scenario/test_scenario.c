@@ -1,5 +1,5 @@
-/* Scenario files and grids: what is taken, what is refused with which words, what goes on to a run.
- */
+/* Scenario files and grids: what is read, what is refused with which message, and what the task and
+ * the options become. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 
@@ -9,7 +9,7 @@
 
 static const char least[] = "data = d\nmodel = lr\nrounds = 3\n";
 
-/** A scenario of these lines, behind the least that one needs; complete. */
+/** Make a complete scenario of the keys that it needs, and of these lines. */
 static fed_status make(const char *lines, sim_scenario *s, fed_error *err) {
     char text[2000];
     snprintf(text, sizeof text, "%s%s", least, lines);
@@ -44,9 +44,9 @@ FED_TEST(a_line_without_an_equals_sign_and_a_key_twice_are_refused) {
     sim_scenario s = {0}, t = {0};
     fed_error err = {0};
     assert_fed_status(sim_scenario_parse("s.txt", "clients 7\n", &s, &err), FED_EINVAL);
-    assert_fed_says(err, "s.txt:1: \"clients 7\" is no `key = value`");
+    assert_fed_says(err, "s.txt:1: \"clients 7\" is not `key = value`");
     assert_fed_status(sim_scenario_parse("s.txt", "seed = 1\nseed = 2\n", &t, &err), FED_EINVAL);
-    assert_fed_says(err, "s.txt:2: key \"seed\" stands at s.txt:1 already");
+    assert_fed_says(err, "s.txt:2: key \"seed\" was given at s.txt:1 already");
     sim_scenario_free(&s);
     sim_scenario_free(&t);
 }
@@ -90,10 +90,12 @@ FED_TEST(iterations_make_rounds) {
         "s.txt", "data = d\nmodel = lr\niterations = 2500\nlocal_steps = 100\n", &s, &err));
     assert_fed_ok_err(sim_scenario_complete(&s, &err));
     assert_string_equal(s.value[SIM_ROUNDS], "25");
-    assert_fed_ok_err(sim_scenario_complete(&s, &err)); /* as one that was written is read */
+    assert_fed_ok_err(
+        sim_scenario_complete(&s, &err)); /* a second time, as when scenario.txt is read */
     assert_fed_ok_err(sim_scenario_override(&s, "rounds=3", &err));
     assert_fed_status(sim_scenario_complete(&s, &err), FED_EINVAL);
-    assert_fed_says(err, "the command line: key \"rounds\" is \"3\", but these iterations make 25");
+    assert_fed_says(
+        err, "the command line: key \"rounds\" is \"3\", but iterations and local_steps make 25");
     assert_fed_ok_err(sim_scenario_override(&s, "rounds=", &err));
     assert_fed_ok_err(sim_scenario_override(&s, "local_steps=5000", &err));
     assert_fed_ok_err(sim_scenario_complete(&s, &err));
@@ -114,7 +116,8 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     assert_fed_ok_err(sim_scenario_parse("back", (const char *)w.data, &back, &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
-    assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS); /* of the machine */
+    assert_int_equal(sim_scenario_difference(&s, &back),
+                     SIM_KEYS); /* threads is a key of the machine */
     assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
     fed_writer_free(&w);
@@ -138,7 +141,7 @@ static json_t *task_of(const char *lines) {
     return task;
 }
 
-/** What the coordinator says of a task with these lines. */
+/** Check that the coordinator refuses the task of these lines, in these words. */
 static void refused(const char *lines, const char *words) {
     sim_scenario s;
     fed_error err = {0};
@@ -177,7 +180,7 @@ FED_TEST(phases_are_a_list_of_rounds_and_what_changes) {
     assert_fed_ok_err(
         make("phases = 2: codec_up=sbc:p=0.1 local_steps=3;  3: batch=4\n", &s, &err));
     fed_writer_growing(&w);
-    if (sim_task_write(&s, &w, &err) != FED_OK) { /* a coordinator that knows no phases */
+    if (sim_task_write(&s, &w, &err) != FED_OK) { /* if this coordinator does not know phases */
         assert_fed_says(err, "s.txt:4: key \"phases\"");
     }
     const char *list = strstr((const char *)w.data, "\"phases\": ");
@@ -205,7 +208,7 @@ FED_TEST(numbers_of_the_run_have_limits) {
         sim_scenario s;
         sim_options o;
         fed_error err = {0};
-        const bool early = k < 2; /* without these numbers others can't be completed */
+        const bool early = k < 2; /* other keys can't be completed without these numbers */
         assert_int_equal(make(cases[k].line, &s, &err), early ? FED_EINVAL : FED_OK);
         if (!early) {
             assert_fed_status(sim_options_read(&s, 1, &o, &err), FED_EINVAL);
@@ -228,7 +231,7 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.split.k, 3);
     assert_int_equal(o.seed, 9);
     assert_int_equal(o.kill_round, 2);
-    assert_int_equal(o.threads, 12); /* two for each core: they wait for answers */
+    assert_int_equal(o.threads, 12); /* over HTTPS two for each core, as steps wait for answers */
     assert_true(o.broken == 0.25);
     sim_scenario_free(&s);
     assert_fed_ok_err(make("clients = 12\n", &s, &err));
@@ -289,8 +292,8 @@ FED_TEST(a_directorys_name_has_neither_slash_nor_blank) {
 FED_TEST(senseless_grids_are_refused) {
     static const char *const cases[][2] = {
         {"batch = 1 | | 2\n", "s.txt:1: key \"batch\" has an empty alternative"},
-        {"batch = 5..2\n", "a range goes up"},
-        {"batch = 1 | 1\n", "an alternative is there twice"},
+        {"batch = 5..2\n", "a range must ascend"},
+        {"batch = 1 | 1\n", "an alternative is given twice"},
         {"batch = 1..100\nseed = 1..100\n", "more than 4096 runs"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

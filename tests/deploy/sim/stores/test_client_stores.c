@@ -1,4 +1,5 @@
-/* The stores of a simulation's clients: each its own, models shared, and all of it in one file. */
+/* The stores of a simulation's clients: each client has its own values, models are shared, and one
+ * file keeps them all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,7 +10,7 @@
 #include "fed_device.h"
 #include "fed_test.h"
 
-enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* a block lies across its end */, HEAD = 40 };
+enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* ends within a block */, HEAD = 40 };
 
 typedef struct world {
     char directory[64], path[96];
@@ -190,7 +191,7 @@ static void an_optimizers_state_begins_with_zeros(void **state) {
     world *w = *state;
     float *first = NULL, *again = NULL;
     put(&w->platform[0], "residual", w->large, LARGE);
-    put(&w->platform[0], "residual", w->large, 3); /* leaves a block that is not 0 */
+    put(&w->platform[0], "residual", w->large, 3); /* gives back a block of values that are not 0 */
     assert_fed_ok(sim_stores_optimizer(w->stores, 0, LARGE / 4, &first, NULL));
     for (size_t i = 0; i < LARGE / 4; i++) {
         assert_true(first[i] == 0);
@@ -241,7 +242,7 @@ static void what_was_synced_is_there_again(void **state) {
         assert_fed_ok(sim_stores_sync(w->stores, NULL));
         assert_fed_ok(sim_stores_sync(w->stores, NULL));
         close_flash(w);
-        w->memory = memory[k % 4]; /* of a machine that has more, or less */
+        w->memory = memory[k % 4]; /* resume with more memory, or with less */
         open_flash(w, true);
         if (k > 0) {
             assert_filled(w);
@@ -249,7 +250,7 @@ static void what_was_synced_is_there_again(void **state) {
     }
     struct stat before, after;
     assert_int_equal(stat(w->path, &before), 0);
-    put(&w->platform[4], "residual", w->large, LARGE); /* where client 2's was */
+    put(&w->platform[4], "residual", w->large, LARGE); /* into the block that client 2 gave back */
     assert_int_equal(stat(w->path, &after), 0);
     assert_true(after.st_size <= before.st_size);
     assert_filled(w);
@@ -325,7 +326,7 @@ static void other_files_are_refused(void **state) {
     assert_fed_status(sim_stores_open(NULL, CLIENTS, true, 0, &w->stores, &err), FED_EINVAL);
 }
 
-/** Each byte of the heads and of the index, and some of what the blocks hold. */
+/** Change each byte of the file's head, and then every 509th byte of the file. */
 static void damage_is_noticed(void **state) {
     world *w = *state;
     struct stat about;
@@ -345,19 +346,20 @@ static void damage_is_noticed(void **state) {
         fed_status status = sim_stores_open(w->path, CLIENTS, true, MEMORY, &w->stores, &err);
         assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION ||
                     status == FED_EINVAL);
-        assert_true(status != FED_OK || at >= HEAD); /* what is unused */
+        assert_true(status != FED_OK || at >= HEAD); /* unused bytes may change */
         damaged += status != FED_OK;
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* a model, a residual, the rest */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* the bytes of a model and a residual, at
+                                                           least */
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);
     open_flash(w, false);
 }
 
-/* ---- With clients on it ---- */
+/* ---- Clients that use the stores ---- */
 
 static void a_client_does_its_task_on_it(void) {
     static const char *const codecs[] = {"sbc:p=0.1", "float32", "3lc:s=1"};
@@ -400,7 +402,7 @@ typedef struct worker {
     uint32_t first;
 } worker;
 
-/** Each client of this thread's: three versions of a model, residuals and a small value. */
+/** Store three versions of a model, a residual and a small value for each client of this thread. */
 static void *work(void *argument) {
     const worker *w = argument;
     float values[VALUES] = {0};

@@ -113,7 +113,7 @@ FED_TEST(test_a_table_has_its_option) {
 }
 
 FED_TEST(test_unknown_names_parts_and_options_are_refused) {
-    assert_refused("mnis", "train", FED_EINVAL, "unknown data \"mnis\": write mnist, ");
+    assert_refused("mnis", "train", FED_EINVAL, "unknown data set \"mnis\": write mnist, ");
     assert_refused("mnist2", "train", FED_EINVAL, "cifar100 or csv (:label=... or :target=...)");
     assert_refused("mnist:label=1", "train", FED_EINVAL, "unknown data");
     assert_refused("csv:labels=1", "train", FED_EINVAL, "unknown data");

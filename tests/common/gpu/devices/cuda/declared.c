@@ -1,4 +1,5 @@
-/* Our declarations of CUDA's functions against NVIDIA's headers: it compiles where they agree. */
+/* Compare this project's declarations of CUDA's functions with NVIDIA's headers. This file
+ * compiles only if they agree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cuda.h>
 #if __has_include(<nvrtc.h>)
@@ -12,7 +13,8 @@
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define X(member, symbol, args)                                                                    \
     _Static_assert(__builtin_types_compatible_p(cuda_result(*) args, __typeof__(&(symbol))),       \
-                   #symbol " is declared otherwise in NVIDIA's header");
+                   #symbol                                                                         \
+                   ": common/gpu/devices/cuda declares it otherwise than NVIDIA's header");
 /* NOLINTEND(bugprone-macro-parentheses) */
 FED_CUDA_CALLS(X)
 #ifdef HAS_NVRTC

@@ -1,4 +1,4 @@
-/* CUDA devices on the fake driver: sentences of failures, contexts, the caller's own streams. */
+/* CUDA devices on a fake driver: error messages, contexts, and streams of the calling program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "gpu_case.h"
@@ -15,7 +15,8 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n) {\n"
                               "    }\n"
                               "}\n";
 
-/* What FED_FAKE_CUDA says to the fake libraries; NULL: nothing. */
+/* Tell the fake libraries by FED_FAKE_CUDA how to behave, such as which call fails; NULL: nothing
+ * fails. */
 static void plan(const char *text) {
     if (text != NULL) {
         assert_int_equal(setenv("FED_FAKE_CUDA", text, 1), 0);
@@ -194,12 +195,12 @@ FED_TEST(each_failure_names_its_call) {
         assert_fed_status(fed_gpu_explain(p.gpu, status, &err), status);
         assert_fed_says(err, cases[k].says);
         assert_fed_says(err, "cuda:0 (a fake card 0");
-        assert_fed_ok(cases[k].call(&p)); /* the same call is right */
+        assert_fed_ok(cases[k].call(&p)); /* without the planned failure it succeeds */
     }
     close_place(&p);
 }
 
-/* The fake driver refuses what a real one would answer with a crash, or not at all. */
+/* The fake driver refuses addresses that would crash a real driver, or go unnoticed there. */
 FED_TEST(addresses_that_are_not_the_devices_are_refused) {
     const place p = open_place();
     uint32_t value = 0;
@@ -234,11 +235,11 @@ FED_TEST(says_why_kernels_can_not_be_built) {
     assert_fed_says(err, "does not take the kernels of NVRTC 12.4; install a newer driver");
     assert_fed_status(build("cuModuleLoadData=2", kernels, &err), FED_ENOMEM);
     assert_fed_status(build("nvrtcCreateProgram=1", kernels, &err), FED_ENOMEM);
-    assert_fed_status(build("arch=110", kernels, &err), FED_EIO); /* it begins with 100 */
+    assert_fed_status(build("arch=110", kernels, &err), FED_EIO); /* this NVRTC begins with 100 */
     assert_fed_says(err, "no longer compiles for compute capability 9.0");
 }
 
-/* The newest that NVRTC knows is older than the card: it makes PTX, which the driver compiles. */
+/* If the card is newer than all that NVRTC knows, NVRTC makes PTX, which the driver compiles. */
 FED_TEST(a_newer_card_gets_ptx) {
     fed_error err = {0};
     assert_fed_ok(build("arch=80", kernels, &err));
@@ -282,7 +283,7 @@ FED_TEST(any_thread_may_call) {
     close_place(&p);
 }
 
-/* The program's own calls of the driver. */
+/* Functions of the driver that the test calls itself, like a program that uses CUDA. */
 typedef struct own_calls {
     void *library;
     unsigned (*retain)(void **context, int device);
@@ -316,7 +317,7 @@ FED_TEST(a_stream_of_the_program) {
     assert_fed_ok(fed_gpu_stream_new(p.gpu, own.stream, &mine));
     assert_fed_ok(fed_gpu_launch(mine, p.module, "fill_index", GROUPS, args, 2));
     check_index(mine, &p);
-    fed_gpu_stream_free(mine); /* and leaves the program's */
+    fed_gpu_stream_free(mine); /* does not destroy the program's stream */
     assert_int_equal(own.stream_destroy(own.stream), 0);
     assert_fed_ok(fed_gpu_stream_new(p.gpu, (void *)(uintptr_t)1, &all)); /* CU_STREAM_LEGACY */
     check_index(all, &p);

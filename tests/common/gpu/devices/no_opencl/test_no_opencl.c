@@ -1,4 +1,5 @@
-/* The kind "opencl" of a build without OpenCL: each way to a device says what to do. */
+/* In a build without OpenCL every call for an "opencl" device fails with a sentence that says what
+ * to install. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/device_vtable.h"
 #include "fed_cases.h"
