@@ -1,4 +1,5 @@
-/* A client for apps: texts are copied, callbacks get the program's user, any thread can end it. */
+/* The client as apps use it: texts are copied, callbacks get the program's pointer, and any
+ * thread can end it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@ typedef struct world {
     fed_coordinator home;
     fedclient_app *app;
     unsigned trained, asked, progress, rooms;
-    float room[64 + VALUES]; /* with the head of a record */
+    float room[64 + VALUES]; /* with room for the head of a record */
     atomic_bool in_step;
 } world;
 
@@ -64,7 +65,7 @@ static fed_status open_app(world *w, const char *server, fed_error *err) {
                                        .room = room,
                                        .user = w};
     const fed_status status = fedclient_app_open(&options, ca, state, &w->app, err);
-    memset(address, 'x', sizeof address); /* all were copied */
+    memset(address, 'x', sizeof address); /* the options were copied, so this must have no effect */
     memset(name, 'x', sizeof name);
     memset(ca, 'x', sizeof ca);
     memset(&log, 0xff, sizeof log);
@@ -130,7 +131,7 @@ static void *stop_a_waiting_step(void *user) {
     while (!atomic_load(&w->in_step)) {
         fed_sleep_ms(1);
     }
-    fed_sleep_ms(100); /* sooner or later the request waits for its answer: any time will do */
+    fed_sleep_ms(100); /* the thread then waits for its answer, at any point of the request */
     fedclient_app_stop(w->app);
     return NULL;
 }
@@ -139,7 +140,7 @@ FED_TEST_WITH(another_thread_ends_a_step_that_waits, world *w) {
     fed_error err = {0};
     fedclient_event event = {0};
     pthread_t thread;
-    enrol(w); /* and there is no task */
+    enrol(w); /* enrolled, but there is no task */
     assert_int_equal(pthread_create(&thread, NULL, stop_a_waiting_step, w), 0);
     atomic_store(&w->in_step, true);
     fed_status status = FED_OK;
@@ -157,7 +158,7 @@ FED_TEST_WITH(a_failed_open_leaves_nothing, world *w) {
     assert_fed_status(open_app(w, "http://nowhere", &err), FED_EINVAL);
     assert_fed_says(err, "http://nowhere");
     assert_null(w->app);
-    enrol(w); /* so the folder is free */
+    enrol(w); /* succeeds, because the folder's lock is free */
     fedclient_platform platform;
     const fedclient_options options = {.platform = &platform, .train = train};
     fedclient_app *second = NULL;

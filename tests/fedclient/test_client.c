@@ -1,4 +1,4 @@
-/* The client's turns: what it does, what it says, and that no gradient is ever lost. */
+/* The steps of a client: what it does, what it reports, and that no training is ever lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -8,13 +8,14 @@
 
 static const char *const codecs[] = {"3lc:s=1", "float32", "sbc:p=0.1"};
 
-/** sbc decodes to means, which round; the others are exact on multiples of a power of two. */
+/** Return the tolerance for a codec. sbc decodes to means, which are rounded. The other codecs
+ * are exact for multiples of a power of two. */
 static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** What the devices' stores are: a chip; memory that lends its values, and can fail like a chip; or
- * memory that lets them be changed where they lie, too. */
+/** The kind of the devices' stores: a flash chip; memory that lends its values and can fail
+ * like a chip; or memory in which values are also changed in place. */
 static enum { CHIP, LENDING, IN_PLACE } store_kind;
 
 static void open_device(fed_device *device, const char *codec) {
@@ -46,7 +47,8 @@ static void a_round_is_trained_uploaded_and_counted(void **state) {
     assert_true(event.loss == 0.5f);
     assert_int_equal(event.wait_ms, 0);
     assert_int_equal(device->fake.version, 1);
-    assert_int_equal(device->flash.puts, 4); /* model, residual, pending, pending */
+    assert_int_equal(device->flash.puts, 4); /* puts of the model, the residual, and the pending
+                                                message twice */
     fed_device_check(device, 0);
 }
 
@@ -197,7 +199,8 @@ static void a_coordinator_that_says_when_is_asked_no_earlier(void **state) {
         assert_in_range(fed_device_event(device).wait_ms, least_ms[k], least_ms[k] + 200);
     }
     fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 1);
-    assert_in_range(fed_device_event(device).wait_ms, 400, 800); /* that was then */
+    /* The earlier Retry-After no longer counts. */
+    assert_in_range(fed_device_event(device).wait_ms, 400, 800);
 }
 
 static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) {
@@ -238,7 +241,8 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
         fed_fake_refuse(&device->fake, "/v1/update", cases[k].status, "what");
         assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
     }
-    assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000); /* the refusal, for who is alone */
+    /* The wait after a refusal, for a device with only this task. */
+    assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
 }
@@ -284,7 +288,7 @@ static void a_callback_must_say_how_many_samples(void **state) {
 
 static void what_a_sum_cannot_hold_is_sent_in_pieces(void **state) {
     fed_device *device = *state;
-    device->step = 4; /* values up to 16: twice what a client sends at once */
+    device->step = 4; /* values up to 16, twice the largest value of one message */
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) > 0);
     device->step = 0;
@@ -335,7 +339,7 @@ static void an_upload_of_a_task_that_is_over_is_let_go(void **state) {
 
 static void a_training_cut_short_before_its_message_is_not_done_twice(void **state) {
     fed_device *device = *state;
-    device->flash.dies_at = 2; /* model, residual, then pending */
+    device->flash.dies_at = 2; /* the puts are the model, the residual and the pending message */
     fed_device_fail(device, FED_EIO);
     fed_device_restart(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
@@ -356,7 +360,7 @@ static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
 
 static void a_full_disk_loses_nothing(void **state) {
     fed_device *device = *state;
-    for (uint64_t k = 0; k < 4; k++) { /* without a restart in between */
+    for (uint64_t k = 0; k < 4; k++) { /* several faults without a restart in between */
         device->flash.dies_at = device->flash.puts + k % 3;
         fed_device_fail(device, FED_EIO);
         fed_fake_flash_revive(&device->flash);
@@ -436,7 +440,7 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
     assert_int_equal(device->calls, 2);
 }
 
-/** Give the device a certificate that is in the last third of its life. */
+/** Give the device a certificate that is in the last third of its validity. */
 static void make_old(fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
     device->fake.enrolled_until_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
@@ -455,7 +459,8 @@ static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state)
     assert_string_equal(fedclient_device(device->client), name);
     fed_device_restart(device);
     fed_device_finish(device, 4);
-    assert_int_equal(device->fake.renewals, 1); /* the new one was stored, and is young */
+    assert_int_equal(device->fake.renewals, 1); /* the new certificate was stored, so it is not
+                                                   renewed again */
     assert_string_equal(fedclient_device(device->client), name);
 }
 
@@ -482,7 +487,7 @@ static fed_status fail_to_train(void *user, fedclient_round *round, fed_error *e
     return fed_fail(err, FED_EINVAL, "the program's data are gone");
 }
 
-/* The renewal met a line that was down; what the program does then is its own fault. */
+/* The failed renewal must not make the program's own error look like a network error. */
 static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void **state) {
     fed_device *device = *state;
     fedclient_event event;
@@ -495,7 +500,8 @@ static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void *
     assert_int_equal(device->fake.plan.times, 0);
 }
 
-/** Run a task of 3 rounds in which power fails at put `at`; did it get that far? */
+/** Run a task of 3 rounds in which power fails in put number `at`. Returns whether there were
+ * that many puts. */
 static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
     open_device(&device, codec);
@@ -540,11 +546,12 @@ static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void) {
         while (!survives_power_loss("3lc:s=1", at, writing == 1, true)) {
             at++;
         }
-        assert_int_equal(at, 14); /* the same, and the identity */
+        assert_int_equal(at, 14); /* one more put than above, for the identity */
     }
 }
 
-/** The line goes dead at request `at`, and then power fails, too. */
+/** Let the link fail at request number `at`, and then power in put number `put`. Returns
+ * whether there were that many requests. */
 static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put,
                                bool old) {
     fed_device device;

@@ -1,18 +1,18 @@
-/* Downloads of patches: they lead to the very bits, are asked for only where they are offered, and
- * what is wrong with one is healed by another download. */
+/* Downloads of patches: they give exactly the model's bits, and are requested only if the
+ * coordinator offers them. A wrong patch is replaced by another download. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 #include "fedcodec/patch.h"
 
-/* A coordinator that offers patches, before the fake one. */
+/* A coordinator that offers patches, in front of the fake one. */
 typedef struct world {
     fed_device device;
     fedclient_transport inner;
     float *held;    /* values of the version that the device has */
-    bool offers;    /* FED_CAN_PATCH */
-    bool garbage;   /* of a patch from a version */
-    uint32_t ahead; /* that version is this much further on */
+    bool offers;    /* the coordinator offers patches (FED_CAN_PATCH) */
+    bool garbage;   /* damage patches that start from a version */
+    uint32_t ahead; /* patches claim to start from a version so much newer */
     unsigned patches, wholes, others;
 } world;
 
@@ -41,7 +41,8 @@ static void write_patch(world *w, const char *query, fed_writer *answer) {
     w->wholes += whole;
 }
 
-/* Says what it can do in the last field of an answer to a check-in that says more than WAIT. */
+/* Set FED_CAN_PATCH in the capabilities, the last field of an answer to a check-in other than
+ * WAIT. */
 static void offer(fed_writer *answer) {
     if (answer->data[0] != FED_ACTION_WAIT) {
         answer->data[answer->len - 4] |= FED_CAN_PATCH;
@@ -114,7 +115,7 @@ static fedclient_event step(world *w) {
     return event;
 }
 
-/* A round in which this device took part, and then one in which it did not. */
+/* Do a round with this device, and then one without it. */
 static void a_round_and_one_more(world *w) {
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     fed_fake *fake = &w->device.fake;
@@ -137,8 +138,8 @@ static void assert_model_is_the_newest(world *w) {
     free(values);
 }
 
-/* The model that the device has stored is the one that the fake has now: its own update of the last
- * turn is only counted. */
+/* Check that the device has stored the fake's present model. The device's last step only
+ * reports that its update was counted. */
 static void end_the_task(world *w) {
     w->device.fake.rounds = w->device.fake.version;
     fedclient_event event;
@@ -157,7 +158,7 @@ FED_TEST_WITH(a_model_comes_whole_as_a_patch, world *w) {
 }
 
 FED_TEST_WITH(a_patch_leads_from_the_version_held, world *w) {
-    a_round_and_one_more(w); /* it holds version 0, and w->held is that */
+    a_round_and_one_more(w); /* the device has version 0, whose values are in w->held */
     end_the_task(w);
     assert_int_equal(w->wholes, 1);
     assert_int_equal(w->patches, 1);
@@ -168,7 +169,7 @@ FED_TEST_WITH(patches_are_not_asked_for_where_none_are_offered, world *w) {
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->others, 2);
-    w->offers = true; /* the coordinator is a newer one from now on */
+    w->offers = true; /* from now on the coordinator is of a newer release */
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->others, 2);
 }
@@ -176,7 +177,7 @@ FED_TEST_WITH(patches_are_not_asked_for_where_none_are_offered, world *w) {
 static void expect_a_whole_one_instead(world *w) {
     end_the_task(w);
     assert_int_equal(w->patches, 1);
-    assert_int_equal(w->wholes, 2); /* the first model, and now */
+    assert_int_equal(w->wholes, 2); /* for the first model, and now */
 }
 
 FED_TEST_WITH(a_patch_that_makes_no_sense_is_replaced, world *w) {

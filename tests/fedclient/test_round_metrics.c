@@ -1,4 +1,5 @@
-/* Metrics of the program's own: they travel with the update and the evaluation, or not at all. */
+/* Custom metrics of the program: they are sent with the update and the evaluation, if the
+ * coordinator takes them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -7,9 +8,9 @@
 
 /* A device whose callback reports how often it was called. */
 typedef struct reporter {
-    fed_device device; /* first: teardown closes it */
+    fed_device device; /* first, because teardown closes it */
     int calls;
-    fed_status wrong; /* what the library says of a value that is not finite */
+    fed_status wrong; /* the library's status for a value that is not finite */
     fed_error why;
 } reporter;
 
@@ -49,7 +50,7 @@ FED_TEST_WITH(metrics_travel_with_the_update_of_their_round, reporter *r) {
     assert_string_equal(own->items[0].name, "calls");
     assert_true(own->items[0].value == 1);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(own->count, 1); /* "first" was of the first round */
+    assert_int_equal(own->count, 1); /* the metric "first" belongs to the first round */
     assert_true(own->items[0].value == 2);
 }
 
@@ -60,10 +61,10 @@ FED_TEST_WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on, repor
 }
 
 FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
-    r->device.fake.no_own = true; /* it would refuse a list */
+    r->device.fake.no_own = true; /* the fake would refuse custom metrics */
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
-    r->device.fake.no_own = false; /* it is upgraded */
+    r->device.fake.no_own = false; /* the coordinator was upgraded */
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 1);
 }
@@ -71,11 +72,11 @@ FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
 FED_TEST_WITH(a_message_that_was_lost_is_sent_again_with_its_metrics, reporter *r) {
     fed_fake_fail(&r->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_RETRY);
-    open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
+    open_as(r, FED_ROLE_TRAIN); /* restart the program */
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
     assert_int_equal(fed_device_event(&r->device).outcome,
-                     FEDCLIENT_COUNTED); /* the residual is without that message */
+                     FEDCLIENT_COUNTED); /* the residual no longer contains the counted message */
 }
 
 FED_TEST_WITH(metrics_travel_with_the_evaluation, reporter *r) {

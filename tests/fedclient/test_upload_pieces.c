@@ -1,17 +1,17 @@
-/* An update that is sent in pieces: no gradient is lost, and no byte is sent twice. */
+/* An update that is sent in pieces: no training is lost, and no byte is sent twice. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 
 static const char *const codecs[] = {"float32", "sbc:p=0.1"};
 
-/** sbc decodes to means, which round. float32 is exact. */
+/** Return the tolerance for a codec. sbc decodes to means, which are rounded; float32 is exact. */
 static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** In pieces of so few bytes that a task takes some dozens of them, and with values that fill them.
- */
+/** Open a device whose pieces are so small that a task takes some dozens of them, with values
+ * that fill them. */
 static void open_in_pieces(fed_device *device, const char *codec) {
     fed_device_open(device, codec, 3);
     device->options.piece_bytes = 24;
@@ -70,7 +70,7 @@ FED_TEST(no_byte_that_came_through_travels_twice) {
     fedclient_event event = {0};
     for (unsigned k = 0; k < 400 && event.outcome != FEDCLIENT_FINISHED; k++) {
         rough.fake.dies_at =
-            rough.fake.requests + 2; /* the third from here, which may be a piece */
+            rough.fake.requests + 2; /* the third request from here, which may be a piece */
         rough.fake.dies_midway = true;
         assert_fed_ok_err_of(&rough, fed_device_step(&rough, &event));
         fed_device_restart(&rough);
@@ -89,7 +89,8 @@ FED_TEST(an_older_coordinator_gets_the_update_whole) {
     open_in_pieces(&device, "float32");
     device.fake.whole_only = true;
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
-    device.fake.whole_only = false; /* it says that it takes pieces, then an older release runs */
+    device.fake.whole_only = false; /* the coordinator announces pieces, but then an older
+                                       release answers */
     fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
     device.fake.whole_only = true;

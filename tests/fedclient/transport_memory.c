@@ -1,7 +1,7 @@
 /*
- * What each transport takes of a device's memory: every allocation of the process is counted, the
- * libraries' too, while it talks to a server in another process. Prints the table of
- * docs/client-memory.md; fails where memory is left over at the end.
+ * How much of a device's memory each transport takes: it counts every allocation of the process,
+ * including those of libraries, while the process talks to a server in another process. Prints the
+ * table of docs/client-memory.md, and fails if memory is left at the end.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
@@ -17,8 +17,8 @@
 
 enum { KB = 1024, MB = 1024 * KB, HOUR_S = 3600 };
 
-/* ---- Allocations: these stand before the C library's, for its own callers and every library ----
- */
+/* ---- Allocations: these functions precede the C library's, for this program and every library
+ * ---- */
 
 static atomic_size_t live, peak;
 
@@ -93,7 +93,7 @@ typedef struct parties {
     fed_identity server, device;
     uint16_t port;
     pid_t pid;
-    int leash; /* the server ends when this is closed */
+    int leash; /* the write end of a pipe; the server ends when it is closed */
 } parties;
 
 static void serve(const parties *p, int tell, int leash) {
@@ -160,7 +160,8 @@ static void measure(const parties *p, const char *name) {
     fed_writer answer;
     fed_error err = {0};
     fed_writer_growing(&answer);
-    assert_non_null(fed_writer_reserve(&answer, MB)); /* the caller's, and so not counted */
+    /* The caller's memory, which is not counted. */
+    assert_non_null(fed_writer_reserve(&answer, MB));
     const size_t before = live;
     assert_fed_ok_err(fedclient_transport_open(name, &options, &t, &err));
     assert_fed_ok_err(t.identify(t.user, &p->device.key, &p->device.cert, &err));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The client library builds and links without libcurl: with the transport on mbedTLS where mbedTLS speaks TLS 1.3, else with none.
+# Checks that the client library builds and links without libcurl, using mbedTLS if that supports TLS 1.3, else no transport.
 #
 #   without_curl.sh ROOT FOLDER COMPILER     builds in FOLDER
 # SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ if readelf -d "$program" | grep libcurl || nm "$program" | grep -i curl_; then
     echo "minimal needs libcurl all the same"
     exit 1
 fi
-# A CA that is none is refused only where there is a transport.
+# The file is no CA certificate, but only a transport finds that out.
 cp "$root/LICENSE" "$folder/ca.pem"
 cd "$folder"
 ./bin/minimal https://127.0.0.1:1 ca.pem token 2>said && { echo "minimal took a licence for a CA"; exit 1; }

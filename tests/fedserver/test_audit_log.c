@@ -1,9 +1,9 @@
-/* The audit log: who did what when is written down with it, and strangers can't fill it. */
+/* The audit log: it records who did what and when, and requests of strangers can't fill it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 #include "fedserver/identity/passes.h"
 
-/* The events, each followed by a blank; the last detail. */
+/* events: the event of each line, followed by a blank; detail: that of the last line. */
 typedef struct lines {
     char events[400], detail[480];
     size_t count;
@@ -42,7 +42,8 @@ static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
     assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, name, &entry, &err));
     assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     assert_fed_ok_err(
-        fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err)); /* no news */
+        /* A device that is revoked already gives no line. */
+        fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     coordinator_crash(c);
     assert_string_equal(read_since(c, 0).events, "token_made enrolled renamed revoked ");
     const lines since = read_since(c, c->now_ms);

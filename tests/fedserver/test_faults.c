@@ -1,5 +1,5 @@
-/* A store that fails: nothing was promised that is not kept, and the coordinator says so and stops.
- */
+/* A store that fails: each acknowledged update counts, and the coordinator reports the failure
+ * and stops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -14,7 +14,7 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* The real store, whose calls that write are counted; the one numbered `fail_at` fails. */
+/* The real store with a counter: the call number `fail_at` of those that write fails. */
 static fedserver_store faulty;
 static const fedserver_store *real;
 static long calls, fail_at;
@@ -59,7 +59,7 @@ FAULTY(lease_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db
 static fed_status faulty_commit(void *db, fed_error *err) {
     const fed_status status = spend(err);
     if (status != FED_OK) {
-        real->rollback(db); /* S18: a commit that fails leaves nothing */
+        real->rollback(db); /* a failed commit must leave nothing (S18 in docs/durability.md) */
         return status;
     }
     return real->commit(db, err);
@@ -84,12 +84,13 @@ static void make_faulty(const coordinator *c) {
     faulty.commit = faulty_commit;
 }
 
-/* One device's way through the task, one batch a request. Stops at the first failure. */
+/* The requests of one device from enrolment to the task's end, with one batch for each. It
+ * stops at the first failure. */
 typedef struct journey {
     fedserver *server;
     const test_device *who;
     int64_t now_ms;
-    uint32_t counted; /* updates that were acknowledged, after their commit */
+    uint32_t counted; /* updates whose acknowledgement was committed */
     bool done;
 } journey;
 
@@ -117,7 +118,7 @@ static fed_status post(journey *j, const char *path, const fed_writer *body, fed
     return fedserver_commit(j->server, err);
 }
 
-/* Its message in two pieces, the second of which completes it. */
+/* Send the device's message in two pieces; the second one completes it. */
 static fed_status upload(journey *j, const fed_assignment *work, fed_error *err) {
     fed_writer message, out, in;
     int http = 0;
@@ -177,7 +178,8 @@ static fed_status travel(journey *j, fed_error *err) {
     return FED_OK;
 }
 
-/* What the log claims: a line counts for a round only once the round is on the disk. */
+/* Number of rounds that the log has reported. A line may come only when the round is on the
+ * disk. */
 static long claimed;
 
 static void count_claims(void *user, fed_log_level level, const char *line) {
@@ -191,7 +193,7 @@ static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     uint64_t clean = 0;
     bool failed = true;
-    for (long at = 0; failed; at++) { /* 0: nothing fails */
+    for (long at = 0; failed; at++) { /* in the first run nothing fails */
         coordinator c;
         fed_error err = {0};
         coordinator_setup(&c);
@@ -216,8 +218,8 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
             assert_fed_ok_err(travel(&j, &err));
         }
         assert_true(j.done);
-        assert_int_equal(claimed, 2);     /* each round once, whatever failed */
-        assert_in_range(j.counted, 2, 3); /* one may have been sent twice */
+        assert_int_equal(claimed, 2);     /* each round is reported once, whichever call failed */
+        assert_in_range(j.counted, 2, 3); /* one update may have been sent twice */
         assert_int_equal(fedserver_rounds_front(&j.server->rounds)->versions.version, 2);
         clean = clean == 0 ? fedserver_rounds_front(&j.server->rounds)->versions.digest : clean;
         assert_true(fedserver_rounds_front(&j.server->rounds)->versions.digest == clean);
@@ -226,8 +228,8 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     }
 }
 
-/* A store that several coordinators share, whose connection breaks. Opening it anew takes until
- * somebody says so, and may fail. */
+/* A store that several coordinators share, whose connection breaks. Opening it again blocks
+ * until the test allows it, and may fail. */
 static bool gone, comes_back;
 static atomic_int opens_now;
 static atomic_bool may_open;
@@ -258,7 +260,7 @@ static void gone_let_go(void *db) {
     assert_non_null(db);
 }
 
-/* A follower whose store has gone, and whose thread tries to open it. */
+/* Make a follower whose store is lost, and whose thread tries to open the store again. */
 static fedserver *lose_store(coordinator *c) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -287,7 +289,7 @@ static fedserver *lose_store(coordinator *c) {
     return server;
 }
 
-/* Batches, until the thread has opened the store, or one fails. */
+/* Run batches until the thread has opened the store or a batch fails. */
 static fed_status await_store(fedserver *server, fed_error *err) {
     fed_status status = FED_OK;
     for (int k = 0; k < 20000 && status == FED_OK && server->db == NULL; k++) {
@@ -300,7 +302,7 @@ static fed_status await_store(fedserver *server, fed_error *err) {
 
 static void end_follower(coordinator *c, fedserver *server) {
     fed_error err = {0};
-    fedserver_let_go(server); /* as the adapter does after an error */
+    fedserver_let_go(server); /* the HTTPS adapter does this after an error */
     fedserver_close(server);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
     coordinator_teardown(c);
@@ -323,13 +325,15 @@ FED_TEST(a_follower_goes_on_while_its_store_is_silent) {
     uint64_t term;
     fedserver *server = lose_store(&c);
     comes_back = true;
-    for (int batches = 0; batches < 300; batches++) { /* each would wait for the store */
+    for (int batches = 0; batches < 300; batches++) {
+        /* None of these batches may wait for the store. */
         assert_fed_ok_err(fedserver_begin(server, &err));
         assert_fed_ok_err(fedserver_commit(server, &err));
         fed_sleep_ms(1);
     }
     assert_int_equal(atomic_load(&opens_now), 1);
-    assert_true(fedserver_follows(server, &leader, &term)); /* it knows where requests go */
+    /* The follower still knows the leader's address. */
+    assert_true(fedserver_follows(server, &leader, &term));
     assert_string_equal(leader, "127.0.0.1:9");
     assert_int_equal(term, 7);
     atomic_store(&may_open, true);

@@ -1,5 +1,5 @@
-/* One hostile device among honest ones, in a task that says nothing about such devices: the model
- * is learned all the same, and the device is named. */
+/* One hostile device among honest ones, in a task without settings for such devices. The model
+ * must still be learnt, and the status must name the device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -11,10 +11,10 @@
 enum {
     INPUTS = 16,
     CLASSES = 4,
-    PARAMETERS = INPUTS * CLASSES + CLASSES, /* in the model's order: weights or biases first */
+    PARAMETERS = INPUTS * CLASSES + CLASSES, /* the biases come before the weights */
     HONEST = 9,
     DEVICES = HONEST + 1,
-    SAMPLES = 40, /* of each honest device */
+    SAMPLES = 40, /* samples of each honest device */
     STEPS = 5,
     ROUNDS = 30
 };
@@ -33,7 +33,7 @@ typedef struct data {
     int label[SAMPLES];
 } data;
 
-/* A class is a bright quarter of the inputs, in noise. */
+/* Draw data in which each class has a quarter of the inputs brighter than the rest, plus noise. */
 static void draw_data(data *d, uint32_t device) {
     fed_rng rng;
     fed_rng_init(&rng, 11, device, 0);
@@ -45,10 +45,10 @@ static void draw_data(data *d, uint32_t device) {
     }
 }
 
-/* Softmax regression: the loss, and with a rate a step of gradient descent on w. */
+/* Softmax regression: return the loss, and if rate > 0 make a step of gradient descent on w. */
 static double learn(const data *d, float w[PARAMETERS], double rate) {
     double loss = 0, gradient[PARAMETERS] = {0};
-    float *bias = w, *weight = w + CLASSES; /* (CLASSES, INPUTS) */
+    float *bias = w, *weight = w + CLASSES; /* weight: (CLASSES, INPUTS) */
     for (int s = 0; s < SAMPLES; s++) {
         double p[CLASSES], all = 0, most = -INFINITY;
         for (int c = 0; c < CLASSES; c++) {
@@ -91,7 +91,8 @@ static void train(const data *d, const float *model, float change[PARAMETERS]) {
 
 typedef enum attack { NONE, NOISE, BACKWARDS } attack;
 
-/* All that one device may say: 2^20 samples, and values as large as the sum takes. */
+/* Make the strongest update that a device may send: 2^20 samples, and the largest values that
+ * the sum accepts. */
 static void attack_with(attack kind, const float *model, const data *d, fed_rng *rng,
                         float x[PARAMETERS]) {
     train(d, model, x);
@@ -106,7 +107,7 @@ static const float *model_of(const coordinator *c) {
     return fedserver_rounds_front(&c->server->rounds)->versions.values;
 }
 
-/* Play the task; the honest devices' mean loss at its end. */
+/* Run the task. Returns the mean loss of the honest devices at its end. */
 static double play(coordinator *c, const test_device d[DEVICES], const char *task, attack kind) {
     static data all[DEVICES];
     fed_rng rng;
@@ -192,15 +193,16 @@ FED_TEST_WITH(a_hostile_device_does_not_ruin_the_model_and_is_named, world *w) {
     const double ruined = play(&w->c, w->d, unlimited, NOISE);
     print_message("loss %.3f honest, %.3f with noise, %.1f without a limit\n", honest, noise,
                   ruined);
-    assert_true(honest < 0.5);          /* log(4) = 1.39 at first */
-    assert_true(noise < honest + 0.15); /* it learns, though less exactly */
+    assert_true(honest < 0.5);          /* log(4) = 1.39 at the start */
+    assert_true(noise < honest + 0.15); /* the model is learnt, though less exactly */
     assert_true(ruined > 10);
     const named n = look_who(w, 2);
     assert_true(n.heaviest == ROUNDS && n.furthest == ROUNDS);
     assert_true(n.least_share > 0.99 && n.least_norm > 100);
 }
 
-/* Half of what moves the model is enough to turn it round, a quarter is not. */
+/* With half of the weight a hostile device can reverse the model's change; with a quarter it
+ * can't. */
 FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, world *w) {
     const double half = play(&w->c, w->d, task_json, BACKWARDS);
     const double quarter = play(&w->c, w->d, tighter, BACKWARDS);
@@ -209,7 +211,7 @@ FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, wo
     assert_true(quarter < 0.7);
 }
 
-/* Rounds in which nobody stands out are what they were before there was a limit. */
+/* If no device exceeds the limit, the rounds must give the same model as without a limit. */
 FED_TEST_WITH(an_honest_run_is_the_same_with_and_without_the_limit, world *w) {
     (void)play(&w->c, w->d, task_json, NONE);
     const uint64_t limited = fedserver_rounds_front(&w->c.server->rounds)->versions.digest;

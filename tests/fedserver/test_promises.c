@@ -1,5 +1,6 @@
-/* Whatever a batch has promised, and however PostgreSQL fails meanwhile: no commit says yes, nobody
- * gets the answer, and the coordinator that is opened again knows of nothing (S1, S2, S18). */
+/* PostgreSQL fails in several ways during a batch. Then the commit must fail, no answer may
+ * leave, and the coordinator that is opened next must have none of the batch (S1, S2 and S18 in
+ * docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -15,17 +16,18 @@ static const char task[] =
     " \"codec_down\": \"float32\", \"rounds\": 1000, \"cohort\": 2, \"goal\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* A coordinator with a task, a device with a lease, an evaluator, and one who wants to enrol. */
+/* A coordinator with a task, a device that has a lease, an evaluator, a device without a lease,
+ * and a token for a new device. */
 typedef struct scene {
     coordinator c;
     test_device trainer, judge, unseen;
-    fed_assignment work; /* the trainer's lease */
+    fed_assignment work; /* the lease of the device that trains */
     uint64_t task;
     char token[FEDSERVER_TOKEN];
     uint8_t body[FED_PEM_SIZE];
 } scene;
 
-/* -- what is promised -- */
+/* -- requests that change the store -- */
 
 static fedserver_request from(const test_device *d, const char *path, const uint8_t *body,
                               size_t len) {
@@ -50,7 +52,7 @@ static fedserver_request a_lease(scene *s) {
     return a_lease_of(s, &s->unseen, FED_ROLE_TRAIN);
 }
 
-/* It ends the round: the batch's tick commits a version. */
+/* The update completes the round, so the batch's tick commits a version. */
 static fedserver_request an_update_and_its_round(scene *s) {
     fed_writer w;
     fed_writer_fixed(&w, s->body, sizeof s->body);
@@ -101,7 +103,7 @@ static fedserver_request signed_by(scene *s, const test_device *d, const char *p
     return request;
 }
 
-/* A used token, a device, a line of the audit. */
+/* The request uses a token and writes a device and a line of the audit log. */
 static fedserver_request an_enrolment(scene *s) {
     static test_device newcomer;
     fed_error err = {0};
@@ -177,10 +179,10 @@ static void leads_again(const scene *s) {
 
 typedef struct failure {
     void (*begin)(const scene *s), (*end)(const scene *s);
-    bool shared; /* several coordinators share the store */
+    bool shared; /* several coordinators use the store */
 } failure;
 
-/* -- the walk -- */
+/* -- the test of all combinations -- */
 
 static void set_up(scene *s, bool shared) {
     fed_error err = {0};
@@ -200,7 +202,7 @@ static void set_up(scene *s, bool shared) {
     coordinator_commit(&s->c);
 }
 
-/* All rows of a coordinator, in short. */
+/* Compute a digest of all rows of the coordinator. */
 static void digest_rows(const scene *s, char digest[40]) {
     fed_postgres_sql(where(s),
                      "SET search_path = fedserver; SELECT md5(concat("
@@ -216,7 +218,7 @@ static void digest_rows(const scene *s, char digest[40]) {
                      digest, 40);
 }
 
-/* A careless part of the program drops what the store says. */
+/* Simulate code that ignores an error of the store. */
 static void look_carelessly(const scene *s, bool careless) {
     fedserver_device found;
     fed_error dropped = {0};
@@ -226,8 +228,8 @@ static void look_carelessly(const scene *s, bool careless) {
     }
 }
 
-/* One batch: the request, the head of another one's, the tick, the commit. *status: the answer
- * that waits. FED_OK: it leaves. */
+/* Run a batch: handle the request, check the head of another request, tick and commit. *status:
+ * the answer that waits for the commit. It may leave only if FED_OK is returned. */
 static fed_status run_batch(scene *s, const fedserver_request *request, bool careless,
                             int *status) {
     fed_error err = {0};
@@ -260,11 +262,12 @@ static void walk(const failure *f, bool careless) {
         f->end(&s);
         digest_rows(&s, after);
         if (committed == FED_OK) {
-            fail_msg("%s: the commit said yes, the answer was %d", promises[k].name, status);
+            fail_msg("%s: the commit succeeded in spite of the fault, and the answer was %d",
+                     promises[k].name, status);
         }
         assert_true(status == 0 || status == promises[k].answer);
         assert_string_equal(after, before);
-        /* the coordinator ends; the next one keeps the promise */
+        /* This coordinator must stop. The next one can handle the same request. */
         fed_error err = {0};
         assert_fed_status(fedserver_begin(s.c.server, &err), FED_ESTATE);
         coordinator_crash(&s.c);

@@ -1,4 +1,5 @@
-/* What a coordinator refuses stays with its clients: real ones, that reach it without a network. */
+/* Updates that a coordinator refuses stay with the device: real clients, which reach the
+ * coordinator without a network. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -10,15 +11,16 @@
 
 enum { PARAMETERS = 330 };
 
-/* A client on memory. */
+/* A client with a store in memory. */
 typedef struct member {
     coordinator *c;
     fedclient *client;
     fedclient_platform platform;
     fed_inproc line;
     const fed_layout *layout;
-    int64_t takes_ms, piece_takes_ms; /* a training; a piece of an update on its way */
-    uint8_t message[16384];           /* that comes in pieces */
+    int64_t takes_ms, piece_takes_ms; /* how long a training takes, and how long a piece of an
+                                         update travels */
+    uint8_t message[16384];           /* the message that arrives in pieces */
     uint32_t pieces;
     void (*meanwhile)(struct member *member);
     struct member *others;
@@ -42,7 +44,7 @@ static size_t read_piece(const uint8_t *body, size_t len, fed_piece *head) {
     return r.pos;
 }
 
-/* A piece is on its way for a while, and the coordinator's clock goes on. */
+/* Let a piece travel for a while, so that the coordinator's clock advances. */
 static void carry_piece(void *user, const char *path, const uint8_t *body, size_t len) {
     member *m = user;
     fed_piece head;
@@ -124,7 +126,7 @@ static fedclient_event member_step(member *m) {
     return event;
 }
 
-/* D4: all it has trained is counted or owed. */
+/* D4 in docs/durability.md: everything trained must be counted or owed. */
 static void member_close(member *m) {
     float *owed = fed_owed(&m->platform, m->layout);
     for (int i = 0; i < PARAMETERS; i++) {
@@ -135,7 +137,7 @@ static void member_close(member *m) {
     fedclient_platform_memory_close(&m->platform);
 }
 
-/* While it trains, the others commit three rounds. */
+/* While this client trains, the others complete three rounds. */
 static void others_go_on(member *m) {
     for (int k = 0; k < 9 && m->calls == 2; k++) {
         assert_int_equal(member_step(&m->others[k % 3]).outcome, FEDCLIENT_COUNTED);
@@ -173,7 +175,7 @@ static void what_comes_too_late_or_too_old_stays_with_its_client(void **state) {
     member_close(&slow);
 }
 
-/* While it trains, the others reach the goal. */
+/* While this client trains, the others reach the round's goal. */
 static void others_finish(member *m) {
     for (int k = 0; k < 2; k++) {
         assert_int_equal(member_step(&m->others[k]).outcome, FEDCLIENT_COUNTED);
@@ -202,7 +204,8 @@ static void a_surplus_report_of_a_synchronous_round_stays_with_its_client(void *
     member_close(&slow);
 }
 
-/* The deadline is the round's, however well an upload gets on: others wait for it. */
+/* Even an upload that makes progress must end at the round's deadline, because others wait for
+ * the round. */
 static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
     coordinator *c = *state;
     for (int staleness = 0; staleness <= 2; staleness += 2) {
@@ -218,10 +221,11 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
         slow.piece_takes_ms = 3000;
         assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
         assert_string_equal(slow.word, "lease_expired");
-        assert_int_equal(slow.pieces, 4); /* of 6: the fourth came after 12 s */
+        assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces: the fourth arrived after 12 s */
         slow.piece_takes_ms = 1000;
         fedclient_event event = member_step(&slow);
-        if (event.outcome == FEDCLIENT_WAITED) { /* for its turn in the next attempt */
+        if (event.outcome == FEDCLIENT_WAITED) { /* the device waits for its turn in the next
+                                                    attempt */
             coordinator_wait(c, event.wait_ms);
             event = member_step(&slow);
         }

@@ -1,5 +1,5 @@
-/* Whole rounds through fedserver_handle: what devices are told, what counts, what the model
- * becomes. */
+/* Whole rounds through fedserver_handle: what devices are told, which updates count, and the
+ * resulting model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -13,7 +13,7 @@
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
 
-enum { PARAMETERS = 6 }; /* of the model below */
+enum { PARAMETERS = 6 }; /* of the model "input 2 | dense 2" */
 
 static const char plain[] = "{\"name\": \"plain\", \"model\": \"input 2 | dense 2\","
                             " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
@@ -30,7 +30,7 @@ static const float *model(const coordinator *c) {
     return fedserver_rounds_front(&c->server->rounds)->versions.values;
 }
 
-/* What an upload of x comes to, in short. */
+/* Upload x and return the answer in short form, such as "409 lease_unknown". */
 static const char *upload(coordinator *c, const test_device *d, const fed_assignment *work,
                           const float *x) {
     char word[32];
@@ -97,7 +97,7 @@ static void an_update_counts_once_however_often_it_is_sent(void **state) {
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0).reason, FED_WAIT_REPORTED);
     assert_int_equal(device_upload(c, &b, &work_b, ones, 1, NULL), 200);
     coordinator_restart(c);
-    /* its round is committed, and still the answer is yes */
+    /* the update's round is committed already, but a repeated update is still acknowledged */
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
 }
@@ -123,7 +123,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
     coordinator_task(c, plain);
     const fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    coordinator_restart(c); /* what was counted is known to a coordinator that was restarted */
+    coordinator_restart(c); /* a restarted coordinator still knows which updates were counted */
     c->server->rounds.log = &log;
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(h.warnings, 0);
@@ -131,7 +131,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
         assert_string_equal(upload(c, &a, &work, others), "409 cloned");
     }
     fed_hex(a.fingerprint, 8, name);
-    assert_int_equal(h.warnings, 1); /* said once, not as often as it is asked */
+    assert_int_equal(h.warnings, 1); /* the warning is logged once, however often the device asks */
     assert_non_null(strstr(h.last, name));
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
@@ -153,7 +153,7 @@ static void what_an_older_release_counted_is_learned_from_its_first_repetition(v
     assert_int_equal(device_upload(c, &a, &work, others, 1, NULL), 409);
 }
 
-/* A loss that no training has is refused with 422. */
+/* Upload an update with an impossible loss, which must be refused with 422. */
 static void upload_expect_loss(coordinator *c, const test_device *d, const fed_assignment *work,
                                float loss) {
     fed_writer w, body;
@@ -197,7 +197,8 @@ static void updates_that_can_not_count_say_why(void **state) {
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &a);
     fed_assignment other = work;
-    assert_string_equal(upload(c, &b, &work, ones), "409 lease_unknown"); /* another's lease */
+    /* The lease belongs to another device. */
+    assert_string_equal(upload(c, &b, &work, ones), "409 lease_unknown");
     other.lease++;
     assert_string_equal(upload(c, &a, &other, ones), "409 lease_unknown");
     other = work;
@@ -210,11 +211,11 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_string_equal(upload(c, &a, &work, large), "422 out_of_range");
     upload_expect_loss(c, &a, &work, -3e38f);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
-    /* none of that has cost the device its slot */
+    /* The refused requests have not cost the device its slot. */
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
-/* Upload the bytes of w, which is freed. */
+/* Upload the bytes of w, and free w. */
 static void upload_expect(coordinator *c, const test_device *d, fed_writer *w, int status,
                           const char *word) {
     answer a = coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
@@ -235,7 +236,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     const size_t whole = w.len;
     fed_writer_free(&w);
 
-    for (size_t len = 0; len < whole; len++) { /* truncated anywhere */
+    for (size_t len = 0; len < whole; len++) { /* truncated at every byte */
         device_encode(&work, ones, 1, &w);
         w.len = len;
         upload_expect(c, &d, &w, 400, "bad_update");
@@ -244,7 +245,8 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* longer than with all the metrics it can have */
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* longer than an update with all its custom
+                                                     metrics can be */
         fed_write_u8(&w, 0);
     }
     upload_expect(c, &d, &w, 413, "too_large");
@@ -252,7 +254,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     memset(w.data + fedserver_intake_head_bytes(), 0xa5, w.len - fedserver_intake_head_bytes());
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    memset(w.data + w.len - 4, 0xff, 4); /* the last value becomes a NaN */
+    memset(w.data + w.len - 4, 0xff, 4); /* the last value becomes NaN */
     upload_expect(c, &d, &w, 400, "bad_update");
     fed_assignment other = work;
     snprintf(other.task.codec_up, sizeof other.task.codec_up, "sbc:p=0.5");
@@ -283,7 +285,7 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
     assert_int_equal(again.action, FED_ACTION_TRAIN);
     assert_true(again.lease != work_b.lease);
     assert_int_equal(device_upload(c, &b, &again, ones, 1, NULL), 200);
-    coordinator_wait(c, 10000); /* the minimum of 2 is met */
+    coordinator_wait(c, 10000); /* the deadline passes with the minimum of 2 updates */
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
@@ -293,7 +295,7 @@ static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
     coordinator_task(c, strict);
     fed_assignment old = device_ask_work(c, &a);
     coordinator_wait(c, 10000);
-    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN); /* attempt 2 runs */
+    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN); /* attempt 2 is running */
     fed_assignment fresh = device_ask_work(c, &a);
     assert_int_equal(fresh.action, FED_ACTION_TRAIN);
     assert_true(fresh.lease != old.lease);
@@ -318,7 +320,8 @@ static void what_was_not_committed_never_was(void **state) {
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_crash(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
-    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200); /* it asks again */
+    /* The device asks again and gets the lease once more. */
+    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
 }
 
@@ -336,7 +339,8 @@ static void noise(float *x, uint32_t round, uint32_t who) {
     }
 }
 
-/* Three rounds; `order` permutes the uploads, and with `crash` there is one after each of them. */
+/* Run three rounds. `order` permutes the uploads. With `crash` the coordinator crashes after
+ * each upload. */
 static uint64_t crowd_digest(const int order[CROWD], bool crash) {
     coordinator c;
     test_device d[CROWD];
@@ -405,7 +409,7 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
             noise(x, round, (uint32_t)k);
             assert_int_equal(device_upload(c, &d[k], &work[k], x, 1, NULL), 200);
         }
-        coordinator_restart(c); /* the chain comes back from the store */
+        coordinator_restart(c); /* the chain of deltas is read from the store */
     }
     fed_assignment done = device_checkin(c, &d[0], FED_ROLE_TRAIN, 1, 2);
     assert_int_equal(done.action, FED_ACTION_DONE);
@@ -419,7 +423,8 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
     assert_memory_equal(follower, sleeper, sizeof follower);
     assert_memory_equal(follower, newcomer, sizeof follower);
     assert_true(fed_digest(newcomer, CROWD_PARAMETERS) == done.digest);
-    /* who is up to date is sent nothing, and what comes from another world everything */
+    /* A device that is up to date is sent nothing. A device with an unknown version is sent
+     * everything. */
     assert_int_equal(device_download(c, &d[0], &done.task, 3, 3, follower, &delta_len), 200);
     assert_int_equal(delta_len, 0);
     assert_int_equal(device_download(c, &d[0], &done.task, 9, 3, follower, &chain_len), 200);
@@ -481,7 +486,7 @@ static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_task(c, plain);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
-    assert_false(ask_held(c, &d, 30000, 5).hold); /* TRAIN comes at once */
+    assert_false(ask_held(c, &d, 30000, 5).hold); /* the answer TRAIN is not held back */
 }
 
 static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state) {
@@ -552,7 +557,8 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
     assert_int_equal(work.version, 0);
     const fed_metric first = {.task = 1, .version = 0, .samples = 10, .correct = 1, .loss = 2};
     assert_int_equal(report(c, &judge, &first), 200);
-    assert_int_equal(report(c, &judge, &first), 200); /* its answer was lost */
+    /* The same report again, as if its answer was lost. */
+    assert_int_equal(report(c, &judge, &first), 200);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0).reason, FED_WAIT_NO_MODEL);
     fed_assignment round = device_ask_work(c, &trainer);
     assert_int_equal(device_upload(c, &trainer, &round, ones, 1, NULL), 200);
@@ -594,7 +600,8 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
             .path = cases[k].path,
             .query = "",
             .fingerprint = cases[k].who != NULL ? cases[k].who->fingerprint : NULL};
-        const int early = cases[k].status == 403 ? 0 : cases[k].status; /* small: told why, later */
+        /* A small body is read first and then refused with the reason. */
+        const int early = cases[k].status == 403 ? 0 : cases[k].status;
         assert_int_equal(fedserver_body_refused(c->server, &head, cases[k].len), early);
         assert_int_equal(coordinator_status(c, cases[k].who, cases[k].method, cases[k].path, "",
                                             body, (size_t)cases[k].len),
@@ -608,7 +615,8 @@ static int refused(fedserver *server, const char *method, const char *path, uint
     return fedserver_body_refused(server, &head, len);
 }
 
-/* Never 413 for an update: a device would take one that counted for one that did not (D2). */
+/* Never 413 for an update: a device would take an update that was counted before for one that
+ * was not (D2 in docs/durability.md). */
 static void a_follower_refuses_bodies_by_what_its_leader_says(void **state) {
     coordinator *c = *state;
     const uint64_t huge = 1 << 28;
@@ -655,7 +663,7 @@ static void a_task_of_another_process_starts_by_itself(void **state) {
     assert_fed_ok_err(fedserver_task_add(cli, c->now_ms, path, &id, &err));
     fedserver_close(cli);
     fed_sleep_ms(FEDSERVER_CHANGED_MS);
-    coordinator_commit(c); /* the next batch sees it */
+    coordinator_commit(c); /* the next batch sees the change */
     coordinator_wait(c, 1000);
     assert_non_null(fedserver_rounds_front(&c->server->rounds));
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.wire.id, id);
@@ -697,7 +705,8 @@ static void the_newest_model_can_be_exported(void **state) {
 static void a_batch_is_settled_until_it_writes(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
-    assert_false(fedserver_settled(c->server)); /* its certificate is a promise */
+    assert_false(fedserver_settled(c->server)); /* the answer with the certificate waits for the
+                                                   commit */
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));
@@ -711,7 +720,7 @@ static void a_batch_is_settled_until_it_writes(void **state) {
     assert_true(device_ask_work(c, &d).lease == work.lease);
     assert_int_equal(device_download(c, &d, &work.task, -1, 0, values, NULL), 200);
     assert_true(fedserver_settled(c->server));
-    for (int k = 0; k < 2; k++) { /* sent again, it is counted already */
+    for (int k = 0; k < 2; k++) { /* the second time the update is already counted */
         assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
         assert_int_equal(fedserver_settled(c->server), k == 1);
         coordinator_commit(c);

@@ -17,9 +17,9 @@ void arch_case_refused(const char *text, const char *words) {
     fed_arch arch = {.classes = 77};
     fed_error err = {0};
     if (fed_arch_parse(text, &arch, &err) != FED_EFORMAT || strstr(err.text, words) == NULL) {
-        fail_msg("\"%.200s\": \"%s\" does not say \"%s\"", text, err.text, words);
+        fail_msg("\"%.200s\": the error \"%s\" does not contain \"%s\"", text, err.text, words);
     }
-    assert_int_equal(arch.classes, 77); /* unchanged */
+    assert_int_equal(arch.classes, 77); /* a refused text changes nothing in arch */
 }
 
 void arch_case_gives(const char *text, size_t l, const char *shape) {
@@ -29,7 +29,7 @@ void arch_case_gives(const char *text, size_t l, const char *shape) {
     snprintf(out, sizeof out, "%ux%ux%u", arch.layers[l].out.c, arch.layers[l].out.h,
              arch.layers[l].out.w);
     if (strcmp(out, shape) != 0) {
-        fail_msg("\"%s\": layer %zu gives %s, not %s", text, l, out, shape);
+        fail_msg("\"%s\": the output of layer %zu has the shape %s, not %s", text, l, out, shape);
     }
     fed_arch_free(&arch);
 }

@@ -5,13 +5,13 @@
 
 #include "fed/arch.h"
 
-/** Fails the test where the text is wrong. */
+/** Parse a model's text. The test fails where the text is wrong. */
 fed_arch arch_case_parse(const char *text);
 
-/** The text must be refused, with these words in the error. */
+/** Check that the text is refused, with an error that contains these words. */
 void arch_case_refused(const char *text, const char *words);
 
-/** Layer l of the text must give this shape, written "CxHxW". */
+/** Check that layer l of the text has this output shape, written "CxHxW". */
 void arch_case_gives(const char *text, size_t l, const char *shape);
 
 #endif

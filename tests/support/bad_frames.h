@@ -11,44 +11,49 @@
 
 #include "fed/rng.h"
 
-enum { BAD_FRAME = 65535 + 256 }; /* most bytes of a frame */
+enum { BAD_FRAME = 65535 + 256 }; /* largest number of bytes in a frame */
 
 typedef struct bad_frame {
-    struct virtio_net_hdr offload; /* what Linux says of it, as a packet socket gives it */
-    uint8_t *data;                 /* room for BAD_FRAME bytes, from the Ethernet header on */
+    struct virtio_net_hdr offload; /* the offload header that Linux gives with the frame to a
+                                      packet socket */
+    uint8_t *data;                 /* room for BAD_FRAME bytes; begins with the Ethernet header */
     size_t len;
 } bad_frame;
 
 /** Where the parts of a frame lie, as indices of its bytes. */
 typedef struct bad_parts {
-    uint8_t family; /* 4, 6; 0: it is no whole IP packet */
-    bool tcp;       /* tcp and payload hold; the packet is no fragment */
+    uint8_t family; /* 4 or 6; 0: the frame is not a whole IP packet */
+    bool tcp;       /* the packet is a whole TCP segment, so the TCP fields below are set */
     size_t ip, transport, payload, end;
 } bad_parts;
 
 bad_parts bad_frame_parts(const bad_frame *frame);
 
-/** The sum of a TCP packet's pseudo-header, as TCP's checksum field holds it under NEEDS_CSUM. */
+/** Return the sum of a TCP packet's pseudo-header, as Linux leaves it in TCP's checksum field
+ * when the flag NEEDS_CSUM is set. */
 uint16_t bad_frame_pseudo(const bad_frame *frame, const bad_parts *parts);
 
-/** Write the checksum that Linux has left to the device: as a network card does, whatever stands in
- * the field. Only for a frame that is one packet. */
+/** Write the checksum that Linux has left to the device, as a network card does. The old value
+ * of the checksum field does not matter. The frame must be one packet. */
 void bad_frame_complete(bad_frame *frame);
 
-/** The packet's TCP checksum is that of its bytes, or of its pseudo-header under NEEDS_CSUM. */
+/** Is the TCP checksum right? With NEEDS_CSUM set, the field must hold the sum of the
+ * pseudo-header, otherwise that of all bytes. */
 bool bad_frame_whole(const bad_frame *frame, const bad_parts *parts);
 
-/** Set bits of ToS or traffic class: tos = (tos & keep) | set. IPv4's header checksum follows. */
+/** Set bits of the type of service (IPv4) or traffic class (IPv6): tos = (tos & keep) | set.
+ * IPv4's header checksum is updated. */
 void bad_frame_set_tos(bad_frame *frame, const bad_parts *parts, uint8_t keep, uint8_t set);
 
 /**
- * Cut a TCP segment, or a segment of many, into segments of `least` to `most` bytes of payload;
- * most = 0: into those that Linux would send, gso_size. Each piece has its whole checksum. A
- * device that cuts segments checks them first: one whose checksum is wrong stays as it is, as do
- * frames that are no TCP, and segments with SYN, RST or URG.
+ * Cut a TCP segment into segments of `least` to `most` bytes of payload. The frame may be a
+ * segment that Linux has left uncut for the card (segmentation offload). With most = 0, the size
+ * of the pieces is the frame's gso_size, as Linux asks. Each piece has a complete checksum.
+ * The frame stays whole if its checksum is wrong, as with a real card. It also stays whole if it
+ * is not TCP, or has SYN, RST or URG set.
  *
- * piece   room for the pieces; not `frame`
- * use     called for each piece in their order, or for `frame`
+ * piece   room for the pieces; it must not be `frame`
+ * use     called for each piece in order, or for the whole `frame`
  */
 typedef void bad_use(void *user, bad_frame *frame);
 void bad_frame_cut(bad_frame *frame, uint32_t least, uint32_t most, fed_rng *rng, bad_frame *piece,

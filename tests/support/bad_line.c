@@ -26,7 +26,7 @@ fed_status bad_line_open(bad_line *line, bad_rates *rates, uint64_t seed, bad_em
     line->altered.data = malloc(BAD_FRAME);
     if (line->piece.data == NULL || line->packet.data == NULL || line->altered.data == NULL) {
         bad_line_close(line);
-        return fed_fail(err, FED_ENOMEM, "no memory for the frames of a bad line");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the frames of a bad line");
     }
     for (uint32_t k = 0; k < BAD_SIDES; k++) {
         fed_rng_init(&line->way[k].rng, seed, k, 0);
@@ -61,7 +61,8 @@ static void send_out(bad_line *line, int from, const bad_frame *frame) {
     line->emit(line->user, from, frame);
 }
 
-/* A frame that must wait; one that finds no room goes on at once. */
+/* Keep the frame until `frames` more have come or `ms` have passed. Return false if there is no
+ * room; the caller then sends the frame at once. */
 static bool hold(bad_line *line, const bad_frame *frame, uint64_t frames, int64_t ms) {
     bad_way *way = &line->way[line->from];
     uint8_t *copy = way->held_count < BAD_HELD ? malloc(frame->len) : NULL;
@@ -91,7 +92,7 @@ static void release(bad_line *line, int from, int64_t now_ms) {
     way->held_count = kept;
 }
 
-/* Late, or now. */
+/* Hold the frame back if chance says so, otherwise send it on. */
 static void pass(bad_line *line, const bad_frame *frame) {
     bad_rates *r = line->rates;
     if (happens(line, BAD_REORDER)) {
@@ -128,7 +129,8 @@ static void change_headers(bad_line *line, bad_frame *frame) {
     }
 }
 
-/* What damages bytes comes after the checksum. A segment of many has none yet: it stays whole. */
+/* Damage bytes after the checksum is complete, so that the receiver can notice. A segment that
+ * the card has yet to cut has no checksum, so it is not damaged. */
 static void damage(bad_line *line, bad_frame *frame) {
     fed_rng *rng = &line->way[line->from].rng;
     if (frame->offload.gso_type != VIRTIO_NET_HDR_GSO_NONE || frame->len <= HEADS + 1) {
@@ -147,7 +149,8 @@ static void damage(bad_line *line, bad_frame *frame) {
     }
     if (frame->len + 4 <= BAD_FRAME && happens(line, BAD_PAD)) {
         bad_frame_complete(frame);
-        uint32_t more = 1 + fed_rng_below(rng, 4); /* more than 4 a device may refuse */
+        uint32_t more = 1 + fed_rng_below(rng, 4); /* a network card may refuse a frame with more
+                                                      than 4 bytes of padding */
         memset(frame->data + frame->len, (int)fed_rng_below(rng, 256), more);
         frame->len += more;
         mark(line, BAD_PAD);
@@ -174,7 +177,8 @@ static void one_frame(void *user, bad_frame *frame) {
     pass(line, frame);
 }
 
-/* The pieces of a packet; those of a segment of many are packets already. */
+/* Send one packet on, or cut it into smaller segments first. A segment that the card had to cut
+ * has become single packets before this call. */
 static void one_packet(void *user, bad_frame *frame) {
     bad_line *line = user;
     if (!happens(line, BAD_CUT)) {

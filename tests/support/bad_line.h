@@ -10,42 +10,45 @@
 
 /** What can happen to a frame. */
 typedef enum bad_luck {
-    BAD_CUT,       /* a TCP segment is cut into smaller ones; each has its own luck after that */
-    BAD_DROP,      /* it is lost */
-    BAD_BLEACH,    /* its DSCP becomes that of `tos`: 0 as a rule */
-    BAD_CONGEST,   /* its ECN says CE, if it is ECN-capable */
-    BAD_FLIP,      /* a bit after the Ethernet header is wrong */
-    BAD_TRUNCATE,  /* its last bytes are missing */
-    BAD_PAD,       /* bytes stand behind it, as Ethernet pads short frames */
-    BAD_DUPLICATE, /* it arrives twice */
-    BAD_REORDER,   /* up to hold_frames others overtake it, for at most hold_ms */
-    BAD_DELAY,     /* it arrives delay_ms later */
+    BAD_CUT,       /* a TCP segment is cut into smaller ones; each of them may suffer other
+                      faults */
+    BAD_DROP,      /* the frame is lost */
+    BAD_BLEACH,    /* the frame's DSCP becomes that of `tos`, usually 0 */
+    BAD_CONGEST,   /* the frame's ECN field becomes CE, if the frame is ECN-capable */
+    BAD_FLIP,      /* a bit after the Ethernet header is flipped */
+    BAD_TRUNCATE,  /* the frame's last bytes are missing */
+    BAD_PAD,       /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
+    BAD_DUPLICATE, /* the frame arrives twice */
+    BAD_REORDER,   /* up to hold_frames others overtake the frame, for at most hold_ms */
+    BAD_DELAY,     /* the frame arrives delay_ms later */
     BAD_KINDS
 } bad_luck;
 
 enum { BAD_SIDES = 2, BAD_HELD = 256, BAD_SURE = 1000000 };
 
-/** Another thread may change it while the line runs. */
+/** How often each fault happens. Another thread may change these rates while the line runs. */
 typedef struct bad_rates {
-    atomic_uint chance[BAD_KINDS]; /* of BAD_SURE frames */
+    atomic_uint chance[BAD_KINDS]; /* so many of BAD_SURE frames suffer this fault */
     atomic_uint hold_frames, hold_ms, delay_ms;
-    atomic_uint least, most; /* payload of a piece; most 0: Linux's own size */
+    atomic_uint least, most; /* bytes of payload in a piece of a cut segment; most = 0: the size
+                                that Linux asks for */
     atomic_uint tos;
-    atomic_uint quiet;   /* nothing happens to the first frames of each direction */
-    atomic_bool packets; /* as on a wire: segments of many are cut, and checksums complete */
+    atomic_uint quiet;   /* so many first frames of each direction suffer no fault */
+    atomic_bool packets; /* true: segments that Linux leaves for the card are cut, and checksums
+                            are completed, as on a wire */
 } bad_rates;
 
-/** Frames of one direction. */
+/** Counts of one direction's frames. */
 typedef struct bad_counts {
-    _Atomic uint64_t in, in_bytes; /* read while the line runs */
+    _Atomic uint64_t in, in_bytes; /* other threads read these while the line runs */
     uint64_t out, out_bytes;
-    uint64_t untaken; /* of `out`: the far interface took no more */
+    uint64_t untaken; /* frames of `out` that the interface at the far end refused */
     uint64_t of[BAD_KINDS];
 } bad_counts;
 
 typedef struct bad_held {
     bad_frame frame;
-    uint64_t until_frame; /* number of a later frame of its direction */
+    uint64_t until_frame; /* the frame waits until this frame of its direction has come */
     int64_t until_ms;
 } bad_held;
 
@@ -56,10 +59,9 @@ typedef struct bad_way {
     size_t held_count;
 } bad_way;
 
-/** Called with each frame that leaves. `from`: the side that it came in at. */
+/** Called with each frame that leaves the line. from: the side at which the frame came in. */
 typedef void bad_emit(void *user, int from, const bad_frame *frame);
 
-/** Each direction has random numbers of its own. */
 typedef struct bad_line {
     bad_rates *rates;
     bad_way way[BAD_SIDES];
@@ -72,26 +74,28 @@ typedef struct bad_line {
 
 const char *bad_luck_name(bad_luck luck);
 
-/** Errors: FED_ENOMEM */
+/** Set up a line between two sides, each direction with its own random numbers. Errors:
+ * FED_ENOMEM */
 fed_status bad_line_open(bad_line *line, bad_rates *rates, uint64_t seed, bad_emit *emit,
                          void *user, fed_error *err) FED_CHECKED;
 void bad_line_close(bad_line *line);
 
-/** A frame came in at side `from`, 0 or 1. Its bytes may be changed. */
+/** Take a frame that came in at side `from` (0 or 1). The line may change the frame's bytes. */
 void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms);
 
-/** Let go of the frames whose time has come. Returns ms to the next such time, at most 1000. */
+/** Send the delayed frames whose time has come. Returns the milliseconds until the next one, at
+ * most 1000. */
 int bad_line_poll(bad_line *line, int64_t now_ms);
 
 /**
- * Join two network interfaces by the line until *stop. They are packet sockets made by
- * bad_line_socket. A full socket loses frames, as a real line does.
+ * Join two network interfaces by the line until *stop is true. bad_line_socket makes a packet
+ * socket for each interface. Frames are lost when a socket's buffer is full, as on a real line.
  */
-int bad_line_socket(const char *interface, fed_error *err); /* < 0: it failed */
-bool bad_line_read(int fd, bad_frame *frame);               /* false: there is no frame now */
+int bad_line_socket(const char *interface, fed_error *err); /* < 0: failed; err says why */
+bool bad_line_read(int fd, bad_frame *frame);               /* false: no frame has arrived */
 void bad_line_run(bad_line *line, const int sockets[BAD_SIDES], const atomic_bool *stop);
 
-/** One line of text for each direction. */
+/** Write one line of text for each direction. */
 size_t bad_line_report(const bad_line *line, char *dst, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* A bad line between two network interfaces, as packet sockets. */
+/* A bad line between two network interfaces, which it reads and writes through packet sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: SO_RCVBUFFORCE */
 #include "bad_line.h"
@@ -38,8 +38,8 @@ int bad_line_socket(const char *interface, fed_error *err) {
     unsigned index = if_nametoindex(interface);
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (index == 0 || fd < 0 || !prepare(fd, (int)index)) {
-        (void)fed_fail(err, FED_EIO, "%s: no packet socket (%s); run as root", interface,
-                       index == 0 ? "no such interface" : strerror(errno));
+        (void)fed_fail(err, FED_EIO, "interface %s: can't open a packet socket (%s); run as root",
+                       interface, index == 0 ? "no such interface" : strerror(errno));
         if (fd >= 0) {
             close(fd);
         }

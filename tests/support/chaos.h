@@ -1,4 +1,5 @@
-/* A federation over real TLS in which everything that can go wrong does: its processes. */
+/* The processes of the chaos test: a federation over real TLS whose links, processes and disk
+ * fail. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CHAOS_H
 #define FED_CHAOS_H
@@ -9,45 +10,50 @@
 
 #include "fedserver/operator.h"
 
-/** What all processes of a run see. The board lies in shared memory. */
+/** What all processes of a run share. It lies in shared memory. */
 typedef struct chaos_board {
-    atomic_uint front, devices;             /* the coordinator's ports; 0: not up yet */
-    atomic_uint proxy_front, proxy_devices; /* the ports of the proxy, whose links are bad */
-    atomic_int database_dies; /* 1: a coordinator may end because its store was lost */
-    atomic_int storm;         /* 0: links are good, and each request is sent once */
-    atomic_int over;          /* 1: the helper processes end */
+    atomic_uint front, devices;             /* the coordinator's ports; 0: not open yet */
+    atomic_uint proxy_front, proxy_devices; /* the ports of the proxy, which makes links bad */
+    atomic_int database_dies;               /* 1: a coordinator may end because its store failed */
+    atomic_int storm; /* 1: links fail and devices repeat requests; 0: neither happens */
+    atomic_int over;  /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
-    /* what happened */
+    /* Counts of what happened. */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
-    atomic_uint repeated, stale, lost_answers;    /* requests */
-    atomic_uint enrolled, finished, acknowledged; /* devices; updates */
-    atomic_uint round, given, counted; /* of the newest round that a device was told: its number,
-                                          places that were given, updates acknowledged */
+    atomic_uint repeated, stale, lost_answers;    /* requests sent again, requests sent out of
+                                                     order, answers lost */
+    atomic_uint enrolled, finished, acknowledged; /* devices enrolled and finished; updates
+                                                     acknowledged */
+    atomic_uint round, given, counted; /* the newest round that a device was told of: its number,
+                                          slots given, updates acknowledged */
 } chaos_board;
 
 typedef struct chaos_run {
     chaos_board *board;
-    char directory[300];               /* holds coordinator/, device0/ ... and device0.log ... */
-    uint16_t front_port, devices_port; /* the coordinator's in each of its lives; 0: any */
+    char directory[300];               /* holds coordinator/, device0/, ... and device0.log, ... */
+    uint16_t front_port, devices_port; /* the coordinator's ports, the same after each restart;
+                                          0: any */
     uint64_t seed;
-    uint32_t wait_most_ms; /* devices ask again after this at the latest, so that the test ends
-                              soon */
-    char ca[4096];         /* PEM */
-    uint32_t piece_bytes;  /* of the devices' client; 0: its default */
-    const char *servers;   /* devices know these addresses, and use no proxy; NULL: the coordinator
-                              of the board */
-    unsigned slots;        /* of each device; above 1: each device takes part in all tasks */
-    int far;               /* a descriptor of the network beyond a link of limited rate; -1: none */
+    uint32_t wait_most_ms; /* longest time until a device asks again; it keeps the test short */
+    char ca[4096];         /* certificate of the CA, PEM */
+    uint32_t piece_bytes;  /* piece size of the devices' client; 0: its default */
+    const char *servers;   /* the devices use these addresses and no proxy; NULL: they use the
+                              coordinator of the board */
+    unsigned slots;        /* slots of each device; with more than 1, each device takes part in
+                              all tasks */
+    int far;               /* descriptor of the network namespace beyond a link of limited rate;
+                              -1: none */
 } chaos_run;
 
-/** One device of so many is in the far network. It reaches the coordinator by that address, without
- * a proxy. */
+/** Every fourth device is in the far network. It reaches the coordinator at that network's
+ * address, without a proxy. */
 enum { CHAOS_FAR_EVERY = 4 };
 #define CHAOS_NEAR "10.99.0.1"
 
 /**
- * Put this process and its children into a network of their own, and open a second one beyond a
- * link that `devices` share. Where the system does not allow it, print a notice and go on without.
+ * Put this process and its children into a network namespace of their own. Open a second namespace
+ * beyond a link whose rate `devices` share. Where the system forbids that, print a notice and go
+ * on without it.
  */
 void chaos_net_open(chaos_run *run, unsigned devices);
 
@@ -55,32 +61,34 @@ void chaos_net_open(chaos_run *run, unsigned devices);
 bool chaos_net_is_far(const chaos_run *run, unsigned k);
 void chaos_net_enter(const chaos_run *run);
 
-/** How often a packet to the devices had to wait for the link, and how many bytes the link carried.
- */
+/** Return how often a packet to the devices had to wait for the link. *bytes: how many bytes
+ * the link carried. */
 unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes);
 
-/** The exit status of a device that has not finished the task. */
+/** Exit statuses of a device that has not finished the task: start it again, or the test has
+ * failed and a person must look. */
 enum { CHAOS_AGAIN = 3, CHAOS_WANTS_A_PERSON = 4 };
 
 /* The main functions of the child processes. None of them returns. */
 
-/** The coordinator on its sockets. Ports that are 0 become free ones, which it writes to the board.
- */
+/** Serve the coordinator. Where the run's port is 0, use a free one and write it to the board. */
 _Noreturn void chaos_coordinator(const chaos_run *run);
 
-/** A device: it steps until it knows that the task is over. life: how often it was started before.
- * The device writes each answer that acknowledges an update to its log before the client sees it.
- */
+/** Step a device until it knows that the task is over. life: how often the device was started
+ * before. The device logs each answer that acknowledges an update before the client sees it. */
 _Noreturn void chaos_device(const chaos_run *run, unsigned k, unsigned life,
                             const char token[FEDSERVER_TOKEN]);
 
-/** The proxy between devices and coordinator: some connections break, some are slow, some stall. */
+/** Run the proxy between devices and coordinator: some connections break, some are slow, some
+ * stall. */
 _Noreturn void chaos_proxy(const chaos_run *run);
 
-/** Connections that send a byte now and then, and never a whole request. */
+/** Hold connections open by sending a byte now and then, and never a whole request (a slow
+ * loris attack). */
 _Noreturn void chaos_loris(const chaos_run *run, unsigned connections);
 
-/* a record: kind, u32 size, bytes */
+/* Kinds of records in a device's log. A record is its kind (1 byte), its size (u32) and that
+ * many bytes. */
 enum { CHAOS_LOG_UPDATE = 'U', CHAOS_LOG_VERSION = 'V', CHAOS_LOG_TRAINING = 'T' };
 
 #endif

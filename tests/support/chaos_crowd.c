@@ -1,4 +1,5 @@
-/* Children that are killed and come back, their task, and the judgement at the end. */
+/* Child processes that are killed and started again, their task, and the final check of their
+ * logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chaos_crowd.h"
 

@@ -1,4 +1,4 @@
-/* A device of the chaos run: the real client and transport, on a link that repeats and loses
+/* A device of the chaos test: the real client and transport, on a link that repeats and loses
  * messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
@@ -49,7 +49,8 @@ void chaos_coordinator(const chaos_run *run) {
     if (status == FED_OK) {
         status = fedserver_http_serve(server, &options, talks, &err);
     }
-    if (status == FED_EIO && run->board->database_dies != 0) { /* S2 */
+    if (status == FED_EIO && run->board->database_dies != 0) {
+        /* The store failed (S2 in docs/durability.md). */
         _exit(CHAOS_AGAIN);
     }
     fprintf(stderr, "chaos: the coordinator ended: %s (%s)\n", err.text, fed_status_name(status));
@@ -69,7 +70,7 @@ typedef struct bad_line {
     fedclient_transport inner;
     fed_rng dice;
     int log;
-    bool far; /* the device does not use the proxy */
+    bool far; /* the device is in the far network and uses no proxy */
     const fedclient_platform *platform;
     saved stale[STALE]; /* updates that the device has sent before */
     unsigned kept;
@@ -79,7 +80,7 @@ static bool lucky(bad_line *l, unsigned of_100) {
     return l->run->board->storm != 0 && fed_rng_below(&l->dice, 100) < of_100;
 }
 
-/** One write, so that a kill can't leave half a record. */
+/** Append a record by one call of write, so that a kill can't leave half of it. */
 static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t len) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -87,7 +88,7 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
     fed_write_u32(&w, (uint32_t)len);
     fed_write_bytes(&w, data, len);
     if (write(l->log, w.data, w.len) != (ssize_t)w.len) {
-        perror("chaos: log");
+        perror("chaos: can't write a device's log");
         _exit(1);
     }
     fed_writer_free(&w);
@@ -121,9 +122,9 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
     return FED_OK;
 }
 
-/** Send an update once more. It must not count again, whatever the answer; the check at the end
- * would see that. If it was acknowledged and is still the last update, it must be acknowledged
- * again. */
+/** Send an update once more. Whatever the answer, the coordinator must not count the update
+ * again; the final check would notice. If the update was acknowledged and is still the last
+ * one, it must be acknowledged again. */
 static void send_again(bad_line *l, const saved *s, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
@@ -136,12 +137,14 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     fed_status result = l->inner.send(l->inner.user, &request, &status, &answer, &err);
     fed_writer_free(&answer);
     if (result == FED_OK && was_counted && status != 200 && status < 500) {
-        fprintf(stderr, "chaos: an acknowledged update was answered with %d\n", status);
+        fprintf(stderr,
+                "chaos: an acknowledged update was sent again, and answered with status %d\n",
+                status);
         _exit(CHAOS_WANTS_A_PERSON);
     }
 }
 
-/** Keep a body. It replaces the oldest one. */
+/** Keep a copy of a request's body. It replaces the oldest copy. */
 static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
     saved *s = &l->stale[l->kept++ % STALE];
     free(s->body);
@@ -195,15 +198,15 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** The last piece of a message was acknowledged, so the message is. The device has it stored, in
- * its first slot: devices that send pieces here take part in one task. */
+/** Log the message as acknowledged, since its last piece was. The message is in the device's first
+ * slot: devices that send pieces take part in one task only. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;
     fedclient_record pending = {0};
     fed_error err = {0};
     size_t len = 0;
     if (fedclient_pending_load(l->platform, 0, &head, &pending, &err) != FED_OK) {
-        fprintf(stderr, "chaos: %s\n", err.text);
+        fprintf(stderr, "chaos: can't read the stored update: %s\n", err.text);
         _exit(CHAOS_WANTS_A_PERSON);
     }
     const uint8_t *update = fedclient_record_payload(&pending, &len);
@@ -248,7 +251,8 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
-    if (l->kept > 0 && lucky(l, 10)) { /* out of order: after newer updates, rounds later */
+    if (l->kept > 0 && lucky(l, 10)) { /* send an old update again, after newer ones and perhaps
+                                          in a later round */
         l->run->board->stale++;
         send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
     }
@@ -285,15 +289,16 @@ static void line_traffic(void *user, fedclient_traffic *traffic) {
     l->inner.traffic(l->inner.user, traffic);
 }
 
-/* -- a device's life -- */
+/* -- the life of a device -- */
 
 /** The training callback. */
 typedef struct trainer {
-    const bad_line *line; /* for its log */
+    const bad_line *line; /* where its records are logged */
     fed_drill drill;
 } trainer;
 
-/** Note which task has this training, which is not durable yet: its number may come again. */
+/** Train, after logging the number and task of this training. It is not durable yet, so a later
+ * training may get the same number. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     trainer *t = user;
     fed_writer w;
@@ -319,7 +324,8 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         bool waits = event.outcome == FEDCLIENT_WAITED;
         bool never_took_part =
             waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
-        /* with several tasks it gets the last model of each */
+        /* A device with several slots goes on after the end of one task: it gets the last model
+         * of each. */
         bool done = event.outcome == FEDCLIENT_FINISHED && run->slots <= 1;
         if (done || never_took_part || (waits && event.reason == FED_WAIT_FINISHED)) {
             run->board->finished++;
@@ -377,14 +383,14 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     if (status == FED_OK) {
         _exit(0);
     }
-    /* A program ends on these errors and is started again: there is no link while it enrols, or
-     * the coordinator is too slow or too busy for it, as fedclient_enrol has it; or links so often
-     * end during the handshake that this looks like a refused certificate. */
+    /* The process ends on these errors and is started again. While the device enrols, its link
+     * may fail, or fedclient_enrol finds the coordinator too slow or busy. Links that often end
+     * within the handshake can also look like a refused certificate. */
     bool again =
         status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY || status == FED_EAUTH;
     if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {
-        fprintf(stderr, "chaos: device %u wants a person: %s (%s)\n", k, err.text,
-                fed_status_name(status));
+        fprintf(stderr, "chaos: device %u failed, and can't just start again: %s (%s)\n", k,
+                err.text, fed_status_name(status));
     }
     _exit(again ? CHAOS_AGAIN : CHAOS_WANTS_A_PERSON);
 }

@@ -19,23 +19,22 @@
 
 enum { LINES = 2048, ROOM = 16384, TICK_MS = 10, BACKLOG = 512 };
 
-/** One direction of a connection. */
 typedef struct lane {
     int from, to;
     uint8_t bytes[ROOM];
     size_t at, len;
-    bool ended; /* `from` sends no more bytes */
+    bool ended; /* the side `from` has closed its half */
 } lane;
 
 typedef struct proxy_line {
     bool used, connected;
     lane up, down;
-    int64_t credit;                   /* bytes that may pass now, on a slow connection */
+    int64_t credit;                   /* bytes that a slow connection may still pass in this tick */
     int64_t rate;                     /* bytes per tick; 0: no limit */
     int64_t left;                     /* bytes until the connection breaks; negative: it does not
                                          break */
-    int64_t stalls_at, resumes_at_ms; /* the first in bytes; the second a time, after the stall
-                                         began */
+    int64_t stalls_at, resumes_at_ms; /* the connection stalls after so many bytes;
+                                         resumes_at_ms: when the stall ends, set at its start */
     int64_t passed;
 } proxy_line;
 
@@ -57,7 +56,7 @@ static int listen_anywhere(atomic_uint *port) {
     socklen_t len = sizeof at;
     if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) != 0) {
-        perror("chaos: listen");
+        perror("chaos: the proxy can't listen");
         _exit(1);
     }
     *port = ntohs(at.sin_port);
@@ -75,7 +74,7 @@ static void draw_fate(const chaos_run *run, proxy_line *l, fed_rng *dice) {
     }
     switch (fed_rng_below(dice, 8)) {
     case 0:
-    case 1: /* breaks early or late; most handshakes take 3 KB */
+    case 1: /* break after few or many bytes; most handshakes take 3 KB */
         l->left = 1 + (int64_t)fed_rng_below(dice, 40000);
         board->broken_lines++;
         break;
@@ -93,8 +92,7 @@ static void draw_fate(const chaos_run *run, proxy_line *l, fed_rng *dice) {
 }
 
 static void close_line(proxy_line *l, bool rudely) {
-    if (rudely) { /* the other end gets a reset, as from a router that has forgotten the
-                     connection */
+    if (rudely) { /* send a reset, as a router that has forgotten the connection does */
         const struct linger now = {.l_onoff = 1};
         (void)setsockopt(l->up.from, SOL_SOCKET, SO_LINGER, &now, sizeof now);
         (void)setsockopt(l->up.to, SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -122,11 +120,11 @@ static void accept_line(const chaos_run *run, int listener, unsigned target, pro
     const struct sockaddr_in at = loopback(target);
     draw_fate(run, l, dice);
     if (connect(l->up.to, (const struct sockaddr *)&at, sizeof at) != 0 && errno != EINPROGRESS) {
-        close_line(l, true); /* the coordinator does not run now */
+        close_line(l, true); /* the coordinator is down at the moment */
     }
 }
 
-/** How many bytes may pass. */
+/** Return how many of the wanted bytes may pass now. */
 static size_t allowed(proxy_line *l, size_t wanted) {
     int64_t most = (int64_t)wanted;
     if (l->rate > 0 && most > l->credit) {
@@ -151,7 +149,7 @@ static void note_passed(proxy_line *l, size_t n, fed_rng *dice) {
     }
 }
 
-/** Move bytes in one direction. False: the connection is over. */
+/** Move bytes in one direction. Returns false when the connection is over. */
 static bool pump(proxy_line *l, lane *w, short from_events, fed_rng *dice) {
     if (w->len == 0 && (from_events & (POLLIN | POLLHUP | POLLERR)) != 0) {
         ssize_t got = recv(w->from, w->bytes, sizeof w->bytes, 0);
@@ -179,7 +177,7 @@ static short wants(const lane *in, const lane *out) {
     return (short)((in->len == 0 ? POLLIN : 0) | (out->len > 0 ? POLLOUT : 0));
 }
 
-/** One iteration over all connections. */
+/** Move bytes on all connections once. */
 static void turn_lines(proxy_line *lines, struct pollfd *polls, const size_t *which, size_t count,
                        fed_rng *dice) {
     for (size_t k = 0; k < count; k++) {
@@ -215,7 +213,7 @@ void chaos_proxy(const chaos_run *run) {
                 continue;
             }
             l->credit = tick && l->rate > 0 ? l->rate : l->credit;
-            /* The next tick looks again at a lane whose bytes may not pass now. */
+            /* Do not poll a lane whose bytes may not pass now; the next tick tries it again. */
             bool held = allowed(l, 1) == 0;
             waiting |= held || l->rate > 0;
             polls[2 + 2 * count] =
@@ -235,10 +233,10 @@ void chaos_proxy(const chaos_run *run) {
     _exit(0);
 }
 
-/* -- slow loris -- */
+/* -- slow loris: connections that never send a whole request -- */
 
 void chaos_loris(const chaos_run *run, unsigned connections) {
-    /* The head of a TLS record, which announces 16 KB. */
+    /* the head of a TLS record that announces 16 KB */
     static const uint8_t hello[] = {0x16, 0x03, 0x01, 0x40, 0x00, 0x01, 0x00, 0x3f, 0xfc, 0x03};
     chaos_board *board = run->board;
     int *fd = calloc(connections, sizeof *fd);

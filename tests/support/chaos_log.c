@@ -1,4 +1,4 @@
-/* The log of a device of the chaos run. */
+/* The log of a device of the chaos test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chaos_log.h"
 
@@ -30,7 +30,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
         federation_report_version(f, k, version, digest);
         assert_true(version < FEDERATION_VERSIONS);
         if (f->digest[version] != 0 && f->digest[version] != digest) {
-            federation_break(f, "D5: version %u had two digests", version);
+            federation_break(f, "D5: version %u was announced with two digests", version);
         }
         f->digest[version] = digest;
         return;
@@ -72,9 +72,9 @@ void chaos_log_read(const char *directory, unsigned k, federation *f) {
     free(data);
 }
 
-/* The length of the records at the log's beginning that are whole. */
+/* Return the length of the whole records at the beginning of the log. */
 static off_t whole_records(int log) {
-    uint8_t head[5]; /* the kind, and the length of what follows */
+    uint8_t head[5]; /* the record's kind, and the length of its bytes */
     struct stat file;
     off_t end = 0;
     while (fstat(log, &file) == 0 && pread(log, head, sizeof head, end) == (ssize_t)sizeof head) {

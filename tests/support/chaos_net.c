@@ -1,6 +1,6 @@
-/* Links of limited rate: a network of the run's own, and a second one that a pair of virtual
- * network cards connects. Each card limits the rate at which it sends. Both networks end with the
- * processes. */
+/* Links of limited rate: a network namespace for the run, and a second one. A pair of virtual
+ * network cards connects the two, and each card limits the rate at which it sends. Both
+ * namespaces end with the processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare, setns */
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "chaos.h"
 #include "fed_test.h"
 
-/* A device's part of the link's rate, if all devices use the link at the same time. */
+/* Rate of the link for one device, when all devices use it at the same time. */
 enum { DOWN_KBIT = 256, UP_KBIT = 96 };
 
 static bool put(const char *path, const char *text) {
@@ -32,7 +32,8 @@ static bool put(const char *path, const char *text) {
     return done;
 }
 
-/** Give this process a network of its own: as root, or as root of a user namespace. */
+/** Move this process to a new network namespace. It needs root, or becomes root in a new user
+ * namespace. */
 static bool leave_network(void) {
     char users[40], groups[40];
     snprintf(users, sizeof users, "0 %u 1", (unsigned)geteuid());
@@ -60,11 +61,11 @@ __attribute__((format(printf, 1, 2))) static bool shell(const char *format, ...)
     va_start(rest, format);
     vsnprintf(command, sizeof command, format, rest);
     va_end(rest);
-    return system(command) == 0; /* NOLINT: the command holds only our own text */
+    return system(command) == 0; /* NOLINT: the command has no text from outside */
 }
 
-/** Open another network, and put one end of the pair into it. It lasts while a process has the
- * descriptor. Returns -1 if there is none. */
+/** Open another network namespace, and put one end of the pair into it. It lasts while a
+ * process has the descriptor. Returns -1 if that is not possible. */
 static int open_far(void) {
     int ready[2], fd = -1;
     char byte = 0, path[40];
@@ -100,7 +101,7 @@ static bool raise_nic(const char *card, const char *address, unsigned kbit) {
                  address, card, card, card, kbit);
 }
 
-/** Set up the other network's end of the pair. */
+/** Configure the other end of the pair, in the far namespace. */
 static bool raise_far(int fd, unsigned kbit) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -113,17 +114,17 @@ static bool raise_far(int fd, unsigned kbit) {
 void chaos_net_open(chaos_run *run, unsigned devices) {
     run->far = -1;
     if (!leave_network()) {
-        printf("  no line has a bandwidth: this process may not make a network of its own\n");
+        printf("  links have no rate limit: this process may not make a network namespace\n");
         return;
     }
     if (!raise_loopback()) {
-        perror("chaos: lo");
-        exit(1); /* this process cannot return to its own network */
+        perror("chaos: can't set up the loopback interface");
+        exit(1); /* a failure is final: this process cannot return to its first network */
     }
     run->far = open_far();
     if (run->far < 0 || !raise_nic("near", CHAOS_NEAR, DOWN_KBIT * devices) ||
         !raise_far(run->far, UP_KBIT * devices)) {
-        printf("  no line has a bandwidth: ip or tc can't make one here\n");
+        printf("  links have no rate limit: ip or tc can't set one up here\n");
         run->far = -1;
     }
 }
@@ -134,7 +135,7 @@ bool chaos_net_is_far(const chaos_run *run, unsigned k) {
 
 void chaos_net_enter(const chaos_run *run) {
     if (setns(run->far, CLONE_NEWNET) != 0) {
-        perror("chaos: setns");
+        perror("chaos: can't enter the far network namespace");
         _exit(1);
     }
 }

@@ -1,4 +1,4 @@
-/* fedclientd in tests: a world of its own, runs of the program, what it said. */
+/* Runs fedclientd in tests, with a coordinator of the test's own, and reads the program's log. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "clientd_world.h"
 
@@ -53,7 +53,8 @@ pid_t clientd_spawn(const clientd_world *w, const char *const *more) {
                             "--data",
                             w->directory};
     for (size_t n = 9; *more != NULL; n++) {
-        const bool other = strcmp(*more, "--server") == 0; /* instead of ours, not beside it */
+        /* The test's own --server replaces the default one. */
+        const bool other = strcmp(*more, "--server") == 0;
         args[other ? 1 : n] = *more++;
         if (other) {
             args[2] = *more++;
@@ -95,7 +96,7 @@ bool clientd_says(const clientd_world *w, const char *text) {
 void clientd_wait_for(const clientd_world *w, pid_t pid, const char *text) {
     while (!clientd_says(w, text)) {
         if (waitpid(pid, NULL, WNOHANG) != 0) {
-            fail_msg("it has ended, and did not say \"%s\"", text);
+            fail_msg("fedclientd has ended without printing \"%s\"", text);
         }
         fed_sleep_ms(5);
     }
@@ -107,6 +108,7 @@ void clientd_run(const clientd_world *w, const char *const *more, int wanted, co
         uint8_t *data = NULL;
         size_t len = 0;
         assert_fed_ok(fed_file_read(w->log, 1 << 20, &data, &len, NULL));
-        fail_msg("status %d, wanted %d and \"%s\": %s", status, wanted, text, (char *)data);
+        fail_msg("fedclientd ended with status %d; wanted: %d, and \"%s\" in its log: %s", status,
+                 wanted, text, (char *)data);
     }
 }

@@ -1,4 +1,4 @@
-/* A coordinator, made-up digits, and fedclientd as a person runs it. */
+/* A coordinator, made-up digits, and the program fedclientd as a person runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLIENTD_WORLD_H
 #define CLIENTD_WORLD_H
@@ -10,33 +10,33 @@
 
 typedef struct clientd_world {
     char directory[256], state[300], ca[320], log[300], url[64];
-    char token[FEDSERVER_TOKEN]; /* for one device */
+    char token[FEDSERVER_TOKEN]; /* enrols one device */
     fed_coordinator coordinator;
 } clientd_world;
 
-/** cmocka's setup and teardown; *state is the world. */
+/** Setup and teardown for cmocka; *state is the clientd_world. */
 int clientd_setup(void **state);
 int clientd_teardown(void **state);
 
-/** Give the coordinator this task. */
+/** Queue this task at the coordinator. */
 void clientd_queue(clientd_world *w, const char *json);
 
-/** Start fedclientd with the usual options, then `more`, up to NULL. Its output goes to the log.
- * It ends after 300 s. */
+/** Start fedclientd with the usual options, then those of `more`, a list that ends with NULL.
+ * Its output goes to the log. A run is stopped after 300 s. */
 pid_t clientd_spawn(const clientd_world *w, const char *const *more);
 
-/** The exit status; -1: a signal ended it. */
+/** Return the exit status; -1: a signal ended the process. */
 int clientd_wait(pid_t pid);
 
-/** Send this signal, with which it must end well. */
+/** Send this signal. The process must then end with exit status 0. */
 void clientd_end(pid_t pid, int signal);
 
 bool clientd_says(const clientd_world *w, const char *text);
 
-/** Wait until it says so. It must not end before that. */
+/** Wait until the log contains the text. The process must not end before that. */
 void clientd_wait_for(const clientd_world *w, pid_t pid, const char *text);
 
-/** Run it to its end: with this exit status, and this text in the log. */
+/** Run fedclientd to its end. It must exit with `wanted`, and its log must contain `text`. */
 void clientd_run(const clientd_world *w, const char *const *more, int wanted, const char *text);
 
 #endif

@@ -11,7 +11,7 @@ enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
  * length. */
 size_t codec_case_encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap);
 
-/** The message of a tensor, and what decoding gives. */
+/** The message of a tensor, and the values that decoding it gives. */
 typedef struct codec_case {
     uint8_t message[CODEC_CASE_BYTES];
     size_t len;
@@ -22,11 +22,11 @@ typedef struct codec_case {
 /** Encode x[n], n <= CODEC_CASE_VALUES, and decode the message. */
 codec_case codec_case_of(const char *spec, const float *x, size_t n);
 
-/** The message for x[n] is these bytes, and each value decodes to y[i]. */
+/** Check that the message for x[n] has these bytes, and that decoding it gives y[n]. */
 void assert_codec_message(const char *spec, const float *x, const float *y, size_t n,
                           const void *bytes, size_t len);
 
-/** Is src[len] refused as a message of n <= CODEC_CASE_VALUES values? */
+/** Check that src[len] is refused as a message of n <= CODEC_CASE_VALUES values. */
 void assert_codec_refuses(uint8_t id, const void *src, size_t len, size_t n);
 void assert_codec_accepts(uint8_t id, const void *src, size_t len, size_t n);
 

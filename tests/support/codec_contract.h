@@ -1,4 +1,4 @@
-/* For the contract tests of the codecs: every codec with many parameters, tensors of many kinds,
+/* For the tests that every codec must pass: codecs with many parameters, tensors of many kinds,
  * and messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CONTRACT_H
@@ -7,20 +7,20 @@
 #include "codecs/registry.h"
 #include "fed/pool.h"
 
-/** The unit of vector instructions whose codecs are tested. */
+/** The codecs' vector unit that is tested, such as avx2. */
 extern const fedcodec_unit *contract_unit;
 
-/** The same codec in another unit's code. */
+/** The same codec in the code of another vector unit. */
 fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
 
 /** Parse a spec string as a codec of contract_unit. */
 fedcodec contract_parse(const char *spec);
 
-/** The k-th codec of contract_unit: each with its defaults, then with each parameter at its ends,
- * then with specs that the ends do not cover. false: there are no more. */
+/** Give the k-th codec of contract_unit. First comes each codec with its defaults, then with
+ * each parameter at its smallest and largest value, then further specs. Returns false when
+ * there are no more. */
 bool contract_codec(size_t k, fedcodec *codec);
 
-/** The tensors to test, with names, so that a failure names its tensor. */
 typedef enum contract_fill {
     FILL_LAPLACE,
     FILL_ZERO,
@@ -38,7 +38,8 @@ typedef enum contract_fill {
 
 extern const char *const contract_fill_names[CONTRACT_FILLS];
 
-/** n values of that kind, and a copy of n values: malloc'ed, with room for one more. */
+/** Return n values of that kind, malloc'ed, with room for one more. contract_copy returns a
+ * copy of n values. */
 float *contract_values(contract_fill kind, size_t n);
 float *contract_copy(const float *x, size_t n);
 
@@ -51,7 +52,7 @@ typedef struct contract_message {
     float *residual; /* after encoding */
 } contract_message;
 
-/** Encode with this residual (malloc'ed, as before the encode), or without one (NULL). */
+/** Encode x. residual: malloc'ed, as before the encode; NULL: none. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 
@@ -62,7 +63,7 @@ void contract_drop(contract_message *m);
 /** Call visit with a message of each codec and each kind of tensor. */
 void contract_each_message(size_t n, void (*visit)(const contract_message *m, const float *x));
 
-/** The `run` of a pool that runs the parts one by one, the last one first. */
+/** A function for a pool's `run` that runs the parts one by one, the last part first. */
 void contract_run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                             void *job);
 

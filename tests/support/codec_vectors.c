@@ -10,7 +10,7 @@ void assert_vector_floats(const codec_vector *v, const char *what, const float *
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
         if (bits != wanted->word[i]) {
-            fail_msg("%s: %s[%zu] is %08x instead of %08x", v->name, what, i, bits,
+            fail_msg("%s: the bits of %s[%zu] are %08x instead of %08x", v->name, what, i, bits,
                      wanted->word[i]);
         }
     }

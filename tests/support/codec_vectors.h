@@ -1,4 +1,5 @@
-/* Files of golden messages: what they hold, and one after the other of a folder. */
+/* Golden messages: what a file of a golden message holds, and a loop over the files of a
+ * folder. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_VECTORS_H
 #define FED_CODEC_VECTORS_H
@@ -6,18 +7,19 @@
 #include "fedcodec/codec.h"
 #include "vector_file.h"
 
-/** A file, as tests/vectors/test_codec_vectors.c says. Floats are their bits, bytes a word each. */
+/** A golden message, in the file format of tests/vectors/test_codec_vectors.c. A word is the
+ * bits of one float32, or one byte of the message. */
 typedef struct codec_vector {
     char name[VECTOR_NAME];
     char spec[FEDCODEC_SPEC];
-    vector_words small, tensors, statistics; /* of an envelope */
+    vector_words small, tensors, statistics; /* empty unless the message is an envelope */
     vector_words input, message, decoded, residual;
 } codec_vector;
 
 /** Call check with each file NAME.txt of the folder; returns how many there are. */
 size_t codec_vectors_each(const char *folder, void (*check)(const codec_vector *v));
 
-/** Are these the floats, to the bit? */
+/** Check that x holds these floats, bit for bit. */
 void assert_vector_floats(const codec_vector *v, const char *what, const float *x,
                           const vector_words *wanted);
 

@@ -1,4 +1,5 @@
-/* The hand-made devices: real certificates and real messages, but no sockets and no clock. */
+/* Coordinator and devices for tests without sockets and clock: certificates and messages are
+ * real. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -45,13 +46,14 @@ void coordinator_open(coordinator *c) {
     must(fedserver_begin(c->server, &err), &err);
 }
 
-/* Which places of stores the coordinators of this program have: there may be several at once. */
+/* Which of FED_POSTGRES_STORES test databases are in use: a program may have several
+ * coordinators at once. */
 static bool taken[FED_POSTGRES_STORES];
 
 static unsigned take_place(void) {
     unsigned k = 0;
     if (!store_is("postgres")) {
-        return k; /* the directory is the place */
+        return k; /* the directory's number is also that of the database */
     }
     while (k < FED_POSTGRES_STORES && taken[k]) {
         k++;

@@ -1,5 +1,4 @@
-/* A coordinator in a temporary directory, and hand-made devices that talk to it without a network.
- */
+/* A coordinator in a temporary directory, and devices that talk to it without a network. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_COORDINATOR_FIXTURE_H
 #define FED_TEST_COORDINATOR_FIXTURE_H
@@ -15,15 +14,18 @@
 
 typedef struct coordinator {
     char directory[256];
-    unsigned place; /* of its store, where that is a database */
+    unsigned place; /* the number of the test database, where the store is PostgreSQL */
     fedserver *server;
     int64_t now_ms;       /* the time that the coordinator sees; tests change it */
-    uint64_t task_memory; /* that tasks may take together, from the next opening on; 0: no limit */
-    /* where others reach it, from the next opening on; NULL: it serves alone */
+    uint64_t task_memory; /* limit in bytes for all tasks together, used at the next opening; 0:
+                             no limit */
+    /* The address for other coordinators, used at the next opening; NULL: this one serves
+     * alone. */
     const char *address;
-    /* headers of the next requests; NULL: none */
+    /* Headers of the next requests; NULL: left out. */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
-    bool from_elsewhere; /* the next requests come from another machine */
+    bool from_elsewhere; /* true: the next requests come from another machine than the
+                            coordinator's */
 } coordinator;
 
 typedef struct test_device {
@@ -35,107 +37,110 @@ typedef struct test_device {
 /** The answer to a request. The caller frees the body with answer_free. */
 typedef struct answer {
     int status;
-    char error[32]; /* the word in {"error": word}, or "" */
+    char error[32]; /* the error word of the JSON answer {"error": word}, or "" */
     bool hold;
     uint32_t hold_ms;
     char etag[20], content_range[72], set_cookie[128], file_name[64];
     const char *content_type;
-    uint8_t *body; /* a NUL follows it */
+    uint8_t *body; /* the body, with a NUL after it */
     size_t len;
 } answer;
 
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
-/** The store of each new coordinator is that of FED_TEST_STORE, or the default: ctest runs each
- * program that includes this file on every store. A test that reads or changes its
- * file begins with `coordinator_only_on_sqlite`, and is skipped elsewhere. */
+/** Skip this test unless the store is SQLite. Each new coordinator uses the store that
+ * FED_TEST_STORE names, or the default, and ctest runs the programs on every store. A test that
+ * reads or changes the store's file calls this function first. */
 void coordinator_only_on_sqlite(void);
 
-/** A cmocka test whose *state is a new coordinator. */
+/** Define a cmocka test whose *state is a new coordinator. */
 #define WITH_COORDINATOR(test)                                                                     \
     cmocka_unit_test_setup_teardown(test, coordinator_begin, coordinator_end)
 int coordinator_begin(void **state);
 int coordinator_end(void **state);
 
-/** Let only one task of the size of the one that runs fit into the memory for tasks, so that others
- * wait in the queue. */
+/** Limit the memory for tasks so that one task of the running one's size fits. Other tasks wait
+ * in the queue. */
 void coordinator_one_at_a_time(coordinator *c);
 
-/** The store of its directory: for tests that open it again with functions of their own. */
+/** The kind of store that the coordinator uses, for tests that open it again with their own
+ * functions. */
 const fedserver_store *coordinator_store(const coordinator *c);
 
-/** Open the closed coordinator, and begin a batch. */
+/** Open the coordinator after it was closed, and begin a batch. */
 void coordinator_open(coordinator *c);
 
-/** Close without a commit, as a crash would, and open again. */
+/** Close without a commit, as in a crash, and open again. */
 void coordinator_crash(coordinator *c);
 
-/** Commit, then end as a crash would, and open again. */
+/** Commit, close as in a crash, and open again. */
 void coordinator_restart(coordinator *c);
 
-/** What a coordinator's directory has stored keeps the rules: `fedserver check` finds nothing. No
- * process serves the directory now. */
+/** Run `fedserver check` on a coordinator's directory; it must find nothing wrong. No process
+ * may serve the directory at the time. */
 void coordinator_check(const char *directory);
 
-/** Commit what has happened and begin the next batch, which sees what other handles have changed.
- */
+/** Commit what has happened and begin the next batch. The new batch sees what other handles of
+ * the store have changed. */
 void coordinator_commit(coordinator *c);
 
-/** Advance the time by ms, and tick. */
+/** Advance the time by ms, and let the coordinator do what is due. */
 void coordinator_wait(coordinator *c, int64_t ms);
 
-/** Queue a task with this JSON, and tick, so that the task starts if it can. */
+/** Queue a task with this JSON, and let it start if it can. */
 uint64_t coordinator_task(coordinator *c, const char *json);
 
-/** Enrol with a new token, as a device does. */
+/** Enrol a device with a new token. */
 test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
-/** The device in memory. Its row is read if it has not come since the start. */
+/** Return the device as the coordinator has it in memory. Its row is read from the store first,
+ * if necessary. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
 /** How many devices are enrolled. */
 uint64_t coordinator_enrolled(const coordinator *c);
 
-/** Make one request. device NULL: to the front. */
+/** Make one request of a device. d = NULL: a request to the front, without a certificate. */
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
 
-/** What GET path says to who reads it on this machine: JSON, which the caller frees. */
+/** Return the JSON that GET path answers to a reader on the coordinator's own machine. The
+ * caller frees it. */
 json_t *coordinator_json(coordinator *c, const char *path, const char *query);
 
-/** Make one request for its status alone. */
+/** Make one request and return its HTTP status. */
 int coordinator_status(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 
-/** The answer has this status and this word of an error ("": none). It is freed. */
+/** Check that the answer has this status and this error word ("": none), and free the answer. */
 void answer_expect(answer *a, int status, const char *word);
 
-/** A status and a word in short, as "409 cloned", or "200" where the word is "". It stays until the
- * next call. */
+/** Return a status and an error word as text: "409 cloned", or "200" where the word is "". The
+ * text is valid until the next call. */
 const char *answer_short(int status, const char *word);
 
-/** A check-in that the coordinator answers at once. */
+/** Check in as a device that the coordinator must answer at once. */
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 
-/** Likewise, of a device that says all this. */
+/** Check in as device_checkin does, with all fields of the message given. */
 fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin);
 
-/** A check-in of a device that trains and holds nothing. */
+/** Check in as a device that trains and has no model yet. */
 fed_assignment device_ask_work(coordinator *c, const test_device *d);
 
-/** Append an update of x[n] to w, encoded as the task says. */
+/** Append an update of x[n] to w, encoded with the task's codec. */
 void device_encode(const fed_assignment *work, const float *x, uint32_t samples, fed_writer *w);
 
-/** Upload x[n]. Returns the answer's status; *word (may be NULL) its error. */
+/** Upload x[n]. Returns the answer's status. *word, where not NULL, becomes the error word. */
 int device_upload(coordinator *c, const test_device *d, const fed_assignment *work, const float *x,
                   uint32_t samples, char word[32]);
 
-/** Download version `want` for a device that has version `have` (< 0: none). Applies the download
- * to values[n], and returns the status. *len (may be NULL): bytes of the body. */
+/** Download version `want` for a device that has version `have` (< 0: none), and apply it to
+ * values[n]. Returns the HTTP status. *len, where not NULL, becomes the bytes of the body. */
 int device_download(coordinator *c, const test_device *d, const fed_task *task, int64_t have,
                     uint32_t want, float *values, size_t *len);
 

@@ -1,4 +1,4 @@
-/* A net's training on one backend, step by step, to compare backends by their losses. */
+/* Trains a net on one backend and keeps the loss of each step, to compare backends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve_case.h"
 

@@ -1,4 +1,4 @@
-/* A net's training on one backend, step by step, to compare backends by their losses. */
+/* Trains a net on one backend and keeps the loss of each step, to compare backends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CURVE_CASE_H
 #define CURVE_CASE_H
@@ -9,21 +9,23 @@
 #include "fed/arch.h"
 #include "fedtrain/dataset.h"
 
-/** What is trained. All backends begin with the same weights, and take the same batches. */
+/** A training. All backends begin with the same weights and take the same batches. */
 typedef struct curve_case {
     const fed_arch *arch;
     const fedtrain_dataset *set;
     const char *optimizer;
     size_t steps, batch;
-    uint32_t seed;  /* of the weights and of the batches */
-    uint32_t nudge; /* 0; else the last bit of each weight is drawn anew, from this seed */
+    uint32_t seed;  /* seed of the weights and of the batches */
+    uint32_t nudge; /* seed for a random last bit in each weight; 0: weights stay as they are */
 } curve_case;
 
-/** Train on the processor's backend "fast", on "reference", or on a device by its name. The test or
- * bench fails if that fails.
+/**
+ * Train on the processor's backend "fast", on "reference", or on a device by its name. The test or
+ * bench fails if the training fails.
  *
  * loss    float[steps]
- * params  float[layout.size], the trained ones */
+ * params  float[layout.size], the trained parameters
+ */
 void curve_case_run(const curve_case *c, const char *backend, float *loss, float *params);
 
 #endif

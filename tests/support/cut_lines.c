@@ -1,4 +1,4 @@
-/* Forwards the connections of the lines that a test cuts. */
+/* Forwards connections, and breaks or stops them when a test asks for it (cut_lines.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 
@@ -22,17 +22,17 @@
 
 enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 
-/* Where a stream to PostgreSQL is between two messages. */
+/* How far a stream of messages to PostgreSQL has been parsed. */
 typedef struct reading {
-    bool started;    /* messages have a type from now on */
-    uint8_t head[8]; /* of the message that begins, as far as it came */
+    bool started;    /* false until the first message, which has no type byte */
+    uint8_t head[8]; /* the beginning of the current message's head */
     size_t have;
     uint32_t left; /* bytes of the message after its head */
-    bool counted;  /* the statement that begins here was counted, and waits for the deed */
-    bool last;     /* the deed happens at this message's end */
+    bool counted;  /* the next statement was already counted in deed_in */
+    bool last;     /* the deed happens at the end of the current message */
 } reading;
 
-/* One direction. */
+/* One direction of a connection. */
 typedef struct lane {
     uint8_t bytes[ROOM];
     size_t at, len;
@@ -42,7 +42,7 @@ typedef struct pair {
     bool used;
     unsigned line;
     int near, far;
-    uint64_t carried; /* bytes in both directions */
+    uint64_t carried; /* bytes that passed in both directions */
     lane up, down;
     reading reading;
 } pair;
@@ -89,16 +89,16 @@ static int open_door(const char *text) {
     const int fd = socket_to(text, &a, &len);
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, &a.any, len) != 0 || listen(fd, BACKLOG) != 0) {
-        fail_msg("no line from %s: %s", text, strerror(errno));
+        fail_msg("can't listen on %s for a line: %s", text, strerror(errno));
     }
     if (text[0] == '/') {
-        assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL has a user of its own */
+        assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL runs as another user */
     }
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }
 
-/* Also where other processes have inherited the sockets. */
+/* Close both sides. shutdown also ends sockets that other processes have inherited. */
 static void hang_up(pair *p) {
     (void)shutdown(p->near, SHUT_RDWR);
     (void)shutdown(p->far, SHUT_RDWR);
@@ -143,7 +143,7 @@ static void let_in(cut_forwarder *f, unsigned k) {
     p->reading = (reading){.have = 0};
 }
 
-/* -- deeds at statements -- */
+/* -- deeds: what happens at a chosen statement -- */
 
 static bool counts_down(cut_line *line) {
     unsigned left = line->deed_in;
@@ -155,8 +155,8 @@ static uint32_t number(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* A message's head is whole: how long is the rest? A connection may ask for encryption before its
- * first message; these questions have codes of their own. */
+/* A message's head is complete: find the length of the rest. Before its first message, a
+ * connection may ask for encryption; these requests have codes of their own. */
 static void take_head(reading *r) {
     enum { QUESTION = 80877103, LAST_QUESTION = 80877104 };
     if (r->started) {
@@ -169,8 +169,8 @@ static void take_head(reading *r) {
     r->have = 0;
 }
 
-/* How many of these bytes may pass before the deed; *due: it happens after them. A statement is a
- * message Execute or Query. */
+/* Return how many of these bytes may pass before the deed. *due: the deed happens after them. A
+ * statement is an Execute or Query message. */
 static size_t before_deed(cut_line *line, reading *r, const uint8_t *bytes, size_t len, bool *due) {
     for (size_t at = 0; at < len;) {
         if (r->left > 0) {
@@ -219,7 +219,7 @@ static void do_deed(cut_forwarder *f, unsigned k) {
 
 /* -- forwarding -- */
 
-/* False: the connection is over. */
+/* Receive bytes if there are none to send. Returns false when the connection is over. */
 static bool fill(lane *l, int from) {
     if (l->len > 0) {
         return true;
@@ -245,7 +245,7 @@ static bool drain(cut_lines *lines, pair *p, lane *l, int to) {
     return (uint64_t)put < left;
 }
 
-/* What is under way up to a deed must arrive: PostgreSQL takes it at once, unless it is stopped. */
+/* Send what came before the deed. PostgreSQL takes it at once, unless PostgreSQL is stopped. */
 static void drain_all(cut_lines *lines, pair *p) {
     for (int k = 0; k < 100 && p->up.len > 0 && drain(lines, p, &p->up, p->far); k++) {
         struct pollfd room = {.fd = p->far, .events = POLLOUT};
@@ -253,7 +253,7 @@ static void drain_all(cut_lines *lines, pair *p) {
     }
 }
 
-/* New bytes for PostgreSQL. False: a deed has ended the connection. */
+/* Parse new bytes for PostgreSQL. Returns false when a deed has ended the connection. */
 static bool pass_statements(cut_forwarder *f, pair *p) {
     cut_line *line = &f->lines->line[p->line];
     lane *up = &p->up;
@@ -269,7 +269,8 @@ static bool pass_statements(cut_forwarder *f, pair *p) {
     due = false;
     (void)before_deed(line, &p->reading, up->bytes + pass, rest, &due);
     up->at = pass;
-    up->len = rest; /* what a stopped process has sent arrives */
+    up->len = rest; /* these bytes still arrive when the deed only stopped the process that sent
+                       them */
     return line->deed == CUT_STOPS;
 }
 

@@ -5,7 +5,8 @@
 
 #include "fedcodec/envelope.h"
 
-/** Tensors dense1.weight, dense1.bias and scale, of 600, 7 and 1 values; the last two are small. */
+/** Values of the tensors dense1.weight (600), dense1.bias (7) and scale (1). The last two are
+ * small, so they travel as one group. */
 enum { ENVELOPE_SIZE = 2 * 300 + 7 + 1, ENVELOPE_SMALL = 100 };
 
 typedef struct envelope_case {
@@ -21,10 +22,11 @@ typedef struct envelope_case {
 void envelope_case_open(envelope_case *f, const char *spec);
 void envelope_case_close(envelope_case *f);
 
-/** Let dense1.bias begin the buffers, so that the large tensor lies between the small ones. */
+/** Move dense1.bias to the beginning of the buffers, so that the large tensor lies between the
+ * small ones. */
 void envelope_case_move_apart(envelope_case *f);
 
-/** Append the envelope to out. */
+/** Append the envelope to the case's buffer `out`. */
 void envelope_case_encode(envelope_case *f);
 
 /** A model of one tensor with two values that are not 0: [7] and [LARGE / 2]. Its 3lc message
@@ -38,11 +40,11 @@ typedef struct large_case {
     float *residual, *y;
 } large_case;
 
-/** Encode the model into out. End with large_case_close. */
+/** Encode the model into the case's buffer `out`. End with large_case_close. */
 void large_case_encode(large_case *l, const char *spec);
 void large_case_close(large_case *l);
 
-/** x[ENVELOPE_SIZE] = the stream-th series of values, from -0.5 to 0.5. */
+/** Fill x[ENVELOPE_SIZE] with random values from -0.5 to 0.5; each `stream` is another series. */
 void envelope_case_fill(float *x, uint32_t stream);
 
 #endif

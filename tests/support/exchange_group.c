@@ -1,4 +1,4 @@
-/* A worker group that exchanges gradients: its ranks' steps. */
+/* Runs the ranks of a worker group that exchange gradients, for tests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exchange_group.h"
 
@@ -30,7 +30,8 @@ static bool is_plain(const exchange_run *run, uint32_t step) {
     return run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
 }
 
-/* The tensors from the last to the first, or in an order that rank and step decide. */
+/* Fill in the order of the tensors: from the last to the first, or random (`rough`) by rank and
+ * step. */
 static void make_order(const exchange_entry *entry, uint32_t step, uint32_t order[TENSORS]) {
     fed_rng rng;
     fed_rng_init(&rng, 22, step, entry->place.rank);
@@ -50,9 +51,11 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-/* Two gradients, as two steps may be under way: on the host, and with a GPU there too. */
+/* Two gradients, because two steps may be under way at once: on the host, and also on a GPU if
+ * there is one. */
 typedef struct gradients {
-    float *host, *put; /* float32[2 * exchange_size()]; put is the host's, or on the GPU */
+    float *host, *put; /* float32[2 * exchange_size()] each; put: what is given to the exchange,
+                          host itself or GPU memory */
 } gradients;
 
 static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, const gradients *g) {
@@ -65,7 +68,8 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     make_order(entry, step, order);
     for (uint32_t k = 0; k < TENSORS; k++) {
         size_t at = offset_of(order[k]), n = tensor[order[k]];
-        if (entry->stream != NULL) { /* and it may come later than the call that puts it in */
+        if (entry->stream != NULL) { /* the copy may end later than the call that gives it to the
+                                        exchange */
             FED_TRY(fed_gpu_copy(entry->stream, g->put + slot + at, g->host + slot + at,
                                  n * sizeof(float), FED_GPU_UP));
         }
@@ -74,7 +78,7 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     return FED_OK;
 }
 
-/* A sum goes where `sums` is. */
+/* Where keep() writes a sum. */
 typedef struct target {
     exchange_entry *entry;
     float *sums;
@@ -109,7 +113,8 @@ static fed_status work(exchange_entry *entry, feddc_exchange *x, const gradients
         uint32_t until = step + (entry->run->rough ? 2 : 1);
         for (; put_in < until && put_in < steps; put_in++) {
             if (entry->stream != NULL &&
-                put_in > 1) { /* step put_in - 2 may still be on its way up */
+                put_in > 1) { /* the copy of step put_in - 2 from the same buffer may not have
+                                 ended */
                 FED_TRY(fed_gpu_sync(entry->stream));
             }
             FED_TRY(put(entry, x, put_in, g));
@@ -143,7 +148,7 @@ static fed_status make_gradients(const exchange_entry *entry, gradients *g) {
 }
 
 static void free_gradients(const exchange_entry *entry, gradients *g) {
-    if (entry->stream != NULL) { /* after a failure copies from host to put may be under way */
+    if (entry->stream != NULL) { /* after a failure, copies from host to put may still run */
         (void)!fed_gpu_sync(entry->stream);
         fed_gpu_free(entry->run->gpu, g->put);
     }

@@ -1,5 +1,5 @@
-/* A worker group that exchanges gradients which rank and step alone decide: any sum can be checked.
- */
+/* A worker group that exchanges gradients. Rank and step alone decide a gradient, so that a
+ * test can check any sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EXCHANGE_GROUP_H
 #define EXCHANGE_GROUP_H
@@ -7,47 +7,48 @@
 #include "feddc/exchange.h"
 #include "link_group.h"
 
-/** What a worker group is to do. */
+/** What a worker group does. */
 typedef struct exchange_run {
     const feddc_link_vtable *link;
     const char *collective, *codec, *pull, *nic;
     uint32_t size, steps;
-    uint32_t plain_every; /* each so manieth step is plain; 0: none */
-    bool rough;    /* a step is put in before the last one is taken, its tensors in any order */
+    uint32_t plain_every; /* at every plain_every-th step the exchange is uncompressed; 0: at
+                             none */
+    bool rough;    /* a step's tensors are put in random order, and before the last step is taken */
     bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
-    fed_gpu *gpu;  /* where gradients and sums are; NULL: on the host */
-    bool mixed;    /* odd ranks are on the host all the same */
+    fed_gpu *gpu;  /* the GPU that holds gradients and sums; NULL: they are on the host */
+    bool mixed;    /* odd ranks use the host even if there is a GPU */
 } exchange_run;
 
-/** What a rank got. */
+/** One rank's part in the run, and its results. */
 typedef struct exchange_entry {
     const exchange_run *run;
     feddc_place place;
-    uint32_t workers; /* 0: it could not join */
+    uint32_t workers; /* number of workers; 0: the rank could not join */
     fed_status status;
     fed_error err;
     float *sums;       /* [steps * exchange_size()]; NULL for an aggregator */
-    uint32_t complete; /* steps that it has taken */
-    float *state;      /* the residuals; NULL: none */
+    uint32_t complete; /* number of steps whose sums the rank has taken */
+    float *state;      /* the residuals; NULL: the codec has none */
     size_t state_size;
-    fed_gpu_stream *stream; /* with a GPU, of this rank's thread */
+    fed_gpu_stream *stream; /* the GPU stream of this rank's thread; NULL without a GPU */
 } exchange_entry;
 
-/** Values of the gradient. Its tensors are odd. */
+/** Number of values in the gradient. Its tensors have odd sizes. */
 size_t exchange_size(void);
 
-/** float32[exchange_size()] */
+/** grad: float32[exchange_size()] */
 void exchange_gradient(uint32_t rank, uint32_t step, float *grad);
 
-/** Join, take all steps, and leave: one rank's part. seat->run and seat->place are filled in. */
+/** Join, take all steps and leave, as one rank. entry->run and entry->place must be set. */
 void exchange_play(void *entry);
 
-/** All ranks of a run, as threads of this process. */
+/** Run all ranks, each as a thread of this process. */
 void exchange_group_play(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 void exchange_group_clear(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 
-/** The largest error of the workers' sum of a step, against a sum in double; divided by the sum of
- * magnitudes. */
+/** Return the largest error of the workers' sum at a step, relative to the sum of magnitudes.
+ * The exact sum is computed in double. */
 double exchange_error(const exchange_entry *entry, uint32_t step);
 
 #endif

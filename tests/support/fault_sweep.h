@@ -1,5 +1,5 @@
-/* A sweep runs one operation with each kind of fault at each of its system calls, one after the
- * other. */
+/* A sweep runs one operation again and again: with each kind of fault, at each of its system
+ * calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H
@@ -15,7 +15,7 @@
 
 typedef struct fault_sweep {
     const char *directory; /* the faults happen to files in this directory */
-    uint64_t step;         /* test one call of so many, to save time; 1: each call */
+    uint64_t step;         /* test every step-th call, to save time; 1: each call */
     void *user;
     void (*start)(void *user);                  /* prepares the directory for the operation */
     bool (*deed)(void *user);                   /* the operation, in a process of its own;
@@ -54,12 +54,14 @@ static inline void fault_sweep_run(const fault_sweep *sweep) {
             assert_true(fired || acknowledged);
         }
         assert_false(fired);
-        assert_true(at > 1 + 2 * sweep->step); /* the sweep tested some calls */
+        assert_true(at > 1 + 2 * sweep->step); /* otherwise the operation made too few calls to
+                                                  test any */
     }
     fault_shared_free(plan, sizeof *plan);
 }
 
-/** For main: put the directory into memory. On a disk, so many syncs would take minutes. */
+/** Call this first in main: it puts temporary directories into memory. On a disk, so many syncs
+ * would take minutes. */
 static inline void fault_sweep_in_memory(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);

@@ -1,4 +1,5 @@
-/* A link around another one: it loses a rank at its k-th event, and delays or reorders events. */
+/* A link of workers around another link: one rank fails at its k-th event, and events are late
+ * or out of order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULTY_LINK_H
 #define FAULTY_LINK_H
@@ -7,25 +8,27 @@
 
 enum { FAULTY_RANKS = 64 };
 
-/** What goes wrong. All ranks of the process share one plan. */
+/** The faults. All ranks of the process share one plan. */
 typedef struct faulty_plan {
     const feddc_link_vtable *inner;
-    uint32_t victim;   /* the rank that is lost */
-    uint64_t at;       /* when its link has told it of so many events; 0: none is lost */
-    bool orderly;      /* it says goodbye */
-    uint32_t delay_us; /* each event comes up to so much later */
-    uint32_t mix;      /* events of different ranks change places among so many, at most 16 */
+    uint32_t victim;   /* the rank that fails */
+    uint64_t at;       /* the rank fails after so many events of its link; 0: no rank fails */
+    bool orderly;      /* the failing rank says goodbye to its peers */
+    uint32_t delay_us; /* longest delay of an event */
+    uint32_t mix;      /* up to this many events, at most 16, of different ranks change places */
     uint64_t seed;
 
-    uint64_t events[FAULTY_RANKS]; /* out: what each rank was told of, but for WOKEN and NOTHING */
+    uint64_t events[FAULTY_RANKS]; /* result: number of events each rank received, without
+                                      FEDDC_WOKEN and FEDDC_NOTHING */
 } faulty_plan;
 
 /**
- * The link that does so. plan outlives what is opened by it; the next call replaces it.
+ * Return a link with these faults. The plan must live as long as anything opened by the link. The
+ * next call replaces the plan.
  *
- * The lost rank's own calls of send and wait fail with FED_EIO from then on, and when it closes the
- * link its peers see it go.
- * Messages of one rank stay in their order, and its GONE comes after them.
+ * The failed rank's calls of send and wait return FED_EIO from then on. Its peers see it go when
+ * it closes the link. Messages of one rank stay in order, and the event FEDDC_GONE of that rank
+ * comes last.
  */
 const feddc_link_vtable *faulty_link(faulty_plan *plan);
 

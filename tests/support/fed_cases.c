@@ -1,11 +1,11 @@
-/* Tests that a program finds by itself. */
+/* Finds the tests of a program and runs them (fed_cases.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 static fed_case *first;
 static size_t count;
 
-/* A compiler may call constructors in any order, so the lines decide. */
+/* Insert the test by its line. A compiler may call constructors in any order. */
 void fed_case_add(fed_case *one) {
     fed_case **at = &first;
     while (*at != NULL && (*at)->line < one->line) {
@@ -16,7 +16,7 @@ void fed_case_add(fed_case *one) {
     count++;
 }
 
-/** group, each: what stands around all tests, and around one. */
+/** Setup and teardown. */
 typedef struct fixture {
     CMFixtureFunction setup, teardown;
 } fixture;
@@ -24,7 +24,7 @@ typedef struct fixture {
 static int run(fixture group, fixture each) {
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     if (tests == NULL) {
-        return 1; /* without memory, or without a test */
+        return 1; /* out of memory, or the program has no test */
     }
     size_t k = 0;
     for (const fed_case *one = first; one != NULL; one = one->next) {

@@ -1,18 +1,18 @@
-/* Tests that a program finds by itself: each is written once, and stands in no list. */
+/* Tests that register themselves: a test is written once, and no list names it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CASES_H
 #define FED_CASES_H
 
 #include "fed_test.h"
 
-/** A test: FED_TEST(what_it_states) { ... }. A file needs no main: the one of fed_cases_main.c runs
- * its tests in the order of the file. */
+/** Define a test: FED_TEST(what_it_states) { ... }. A file needs no main. That of
+ * fed_cases_main.c runs the tests in the order of the file. */
 #define FED_TEST(name)                                                                             \
     static void name(void);                                                                        \
     FED_CASE(name, ((void)fed_state, name()))                                                      \
     static void name(void)
 
-/** A test of what a setup left at *state, with that as its parameter:
+/** Define a test with a parameter, the *state that a setup has made:
  * FED_TEST_WITH(what_it_states, world *w) { ... }. */
 #define FED_TEST_WITH(name, parameter)                                                             \
     static void name(parameter);                                                                   \
@@ -28,7 +28,7 @@
         fed_case_add(&one);                                                                        \
     }
 
-/** What they know of a test. */
+/** A registered test; for the macros above. */
 typedef struct fed_case {
     const char *name;
     CMUnitTestFunction function;
@@ -38,8 +38,9 @@ typedef struct fed_case {
 
 void fed_case_add(fed_case *one);
 
-/** For a main of the file's own: run its tests, with a setup before all of them and a teardown
- * after them, or with both around each test. Either may be NULL. Returns how many failed. */
+/** For a program with a main of its own: run its tests. fed_cases_run calls setup once before
+ * all tests and teardown after them; fed_cases_run_each calls them around each test. Either may
+ * be NULL. Returns how many tests failed. */
 int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 int fed_cases_run_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 

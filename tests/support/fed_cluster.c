@@ -1,4 +1,4 @@
-/* Processes of coordinators that share a store. */
+/* Runs several coordinators that share a store, each in its own process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cluster.h"
 
@@ -85,7 +85,7 @@ void fed_cluster_close(fed_cluster *c) {
     c->ca = NULL;
 }
 
-/* -- what an operator does -- */
+/* -- the work of an operator -- */
 
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]) {
     enum { LIFE_S = 24 * 3600 };
@@ -125,7 +125,7 @@ static void name_output(const fed_cluster *c, unsigned k, char path[400]) {
 void fed_cluster_start(fed_cluster *c, unsigned k) {
     char out[400];
     name_output(c, k, out);
-    (void)unlink(out); /* of an earlier life */
+    (void)unlink(out); /* a file of an earlier start */
     assert_int_equal(c->member[k].pid, 0);
     fflush(NULL);
     const pid_t pid = fork();
@@ -136,7 +136,7 @@ void fed_cluster_start(fed_cluster *c, unsigned k) {
     c->member[k].pid = pid;
 }
 
-/* It prints a line once its ports are open. */
+/* Has member k opened its ports? It prints a line when it has. */
 static bool is_ready(const fed_cluster *c, unsigned k) {
     char out[400];
     struct stat file;
@@ -150,7 +150,8 @@ void fed_cluster_start_ready(fed_cluster *c, unsigned k) {
     fed_cluster_start(c, k);
     while (!is_ready(c, k)) {
         if (fed_cluster_ended(c, k, &how) || fed_clock_monotonic_ms() > end_ms) {
-            fail_msg("coordinator %u does not serve (%d): see %s", k, how, c->member[k].log);
+            fail_msg("coordinator %u ended or does not serve (wait status %d): see %s", k, how,
+                     c->member[k].log);
         }
         fed_sleep_ms(POLL_MS);
     }
@@ -181,7 +182,7 @@ static char *read_log(const char *path) {
     size_t len = 0;
     fed_error none = {0};
     (void)!fed_file_read(path, 1 << 30, &text, &len, &none);
-    return (char *)text; /* NULL: it has not begun */
+    return (char *)text; /* NULL: the log does not exist yet */
 }
 
 uint64_t fed_cluster_led(const char *path) {

@@ -1,4 +1,5 @@
-/* Coordinators beside each other on one PostgreSQL: `fedserver run --cluster`, a process each. */
+/* Several coordinators with one PostgreSQL store: a process of `fedserver run --cluster` for
+ * each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CLUSTER_H
 #define FED_CLUSTER_H
@@ -13,53 +14,57 @@
 enum { FED_CLUSTER_MOST = 8 };
 
 typedef struct fed_cluster_member {
-    pid_t pid;           /* of `fedserver run`; 0: it does not run */
-    char directory[340]; /* parent/coordinator, parent/coordinator1, ...: with copies of
-                            the same keys and of `store` */
-    char log[340];       /* what it has logged in all its lives: DIRECTORY.log */
+    pid_t pid;           /* process ID of `fedserver run`; 0: not running */
+    char directory[340]; /* parent/coordinator, parent/coordinator1, ...: each has a copy of the
+                            keys and of the file `store` */
+    char log[340];       /* DIRECTORY.log: the log of all its starts */
     char bind[24];       /* 127.0.0.1 for the first, 127.0.0.2 for the second, ... */
-    uint16_t link;       /* port for the other coordinators */
+    uint16_t link;       /* the port for the other coordinators */
 } fed_cluster_member;
 
-/** All members have the same two ports, each on its own address, as devices expect it. */
+/** The coordinators. All have the same two ports for devices, each on its own address, as
+ * devices expect. */
 typedef struct fed_cluster {
     unsigned count;
     fed_cluster_member member[FED_CLUSTER_MOST];
     uint16_t front, devices;
-    char servers[400]; /* for fedclient_options.server: all their fronts */
-    char *ca;          /* PEM */
-    long requests;     /* `run --requests`; 0: its default */
+    char servers[400]; /* the addresses of all fronts, for fedclient_options.server */
+    char *ca;          /* certificate of the CA, PEM */
+    long requests;     /* value of `fedserver run --requests`; 0: its default */
 } fed_cluster;
 
-/** Make the coordinator in parent/coordinator, with that store, and copies of its directory for the
- * others. None is started. store: as of `fedserver init --store`. */
+/** Make the first coordinator's directory, parent/coordinator, and copies of it for the others.
+ * None is started. store: a value of `fedserver init --store`. */
 void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count);
-/** Kill all that run. */
+/** Kill all members that run. */
 void fed_cluster_close(fed_cluster *c);
 
-/** Make the directory `to` of another coordinator: copies of the keys and of `store`. */
+/** Make the directory of another coordinator, with copies of the keys and of the file `store`. */
 void fed_cluster_copy(const char *from, const char *to);
 
-/** A token for a device with that tag ("": none). A task from JSON; its files lie in `parent`. */
+/** Make a token for a device with that tag ("": none). fed_cluster_task queues a task from
+ * JSON; the files that the JSON names lie in `parent`. */
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]);
 uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json);
 
-/** Start member k; it need not serve yet when the function returns. */
+/** Start member k. It may not serve yet when the function returns. */
 void fed_cluster_start(fed_cluster *c, unsigned k);
-/** Start member k, and wait until its ports are open. The test fails if it ends. */
+/** Start member k and wait until its ports are open. The test fails if the process ends. */
 void fed_cluster_start_ready(fed_cluster *c, unsigned k);
 
-/** Send a signal to `fedserver run`. SIGKILL also waits for its end. */
+/** Send a signal to member k's `fedserver run`. After SIGKILL, wait for the end of the process. */
 void fed_cluster_signal(fed_cluster *c, unsigned k, int number);
-/** Has member k ended? Then *how is as of waitpid, and it may be started again. */
+/** Has member k ended? If so, *how is the status of waitpid, and the member may be started
+ * again. */
 bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how);
 
-/** The newest term in which a coordinator led, as its log at this path says; 0: in none. */
+/** Return the newest term in which a coordinator was the leader, by its log at this path; 0: in
+ * none. */
 uint64_t fed_cluster_led(const char *path);
-/** Which member led last, as their logs say; -1: none has led. *term, where not NULL: of its lead.
- * */
+/** Return which member was the leader last, by their logs; -1: none was. *term, where not NULL,
+ * becomes its term. */
 int fed_cluster_leader(const fed_cluster *c, uint64_t *term);
-/** How often these words are in the log of member k. */
+/** Return how often these words are in the log of member k. */
 unsigned fed_cluster_says(const fed_cluster *c, unsigned k, const char *words);
 
 #endif

@@ -29,7 +29,7 @@ static void *serve(void *user) {
                                             .ready = note_ready,
                                             .user = c};
     if (fedserver_http_serve(c->server, &options, NULL, &err) != FED_OK) {
-        fprintf(stderr, "the coordinator ended: %s\n", err.text);
+        fprintf(stderr, "the test's coordinator ended with an error: %s\n", err.text);
         note_ready(c, 0, 0);
     }
     return NULL;

@@ -1,4 +1,5 @@
-/* A real coordinator for tests: a directory of its own, served on loopback by a thread. */
+/* A real coordinator for tests. It has a directory of its own, and a thread serves it on
+ * loopback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COORDINATOR_H
 #define FED_COORDINATOR_H
@@ -12,9 +13,10 @@
 
 typedef struct fed_coordinator {
     char directory[300];
-    char *ca;                /* PEM */
-    uint16_t front, devices; /* ports; a restart keeps them */
-    uint32_t requests_per_s; /* fedserver_http_options; 0: its default */
+    char *ca;                /* certificate of the CA, PEM */
+    uint16_t front, devices; /* ports; they stay the same after a restart */
+    uint32_t requests_per_s; /* limit of requests per second, as in fedserver_http_options; 0:
+                                its default */
     fedserver *server;
     pthread_t thread;
     atomic_int stop;
@@ -23,19 +25,19 @@ typedef struct fed_coordinator {
     bool ready;
 } fed_coordinator;
 
-/** Make a coordinator in parent/name, and start it. */
+/** Make a coordinator in parent/name, and start serving. */
 void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *name);
 void fed_coordinator_close(fed_coordinator *c);
 
 void fed_coordinator_start(fed_coordinator *c);
 void fed_coordinator_stop(fed_coordinator *c);
 
-/** How many slots of the open round are taken, and how often a device has declined since the start.
- * The figures belong to the thread that serves, so the thread ends first. Then the coordinator
- * starts again. */
+/** Return how many slots of the open round are taken, and how many declines came since the
+ * start. The serving thread owns these figures, so it is ended for the reading and then started
+ * again. */
 void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines);
 
-/** A token for one device. */
+/** Make a token that enrols one device. */
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);
 void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,
                                char token[FEDSERVER_TOKEN]);

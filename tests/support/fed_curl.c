@@ -48,7 +48,7 @@ CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, co
     return curl;
 }
 
-/* The list of headers that the handle keeps. */
+/* Return the list of request headers that belongs to the handle. */
 static struct curl_slist *headers_of(CURL *curl) {
     char *kept = NULL;
     curl_easy_getinfo(curl, CURLINFO_PRIVATE, &kept);
@@ -107,11 +107,11 @@ void fed_reply_free(fed_reply *reply) {
 
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body) {
     if (reply->code != CURLE_OK) {
-        fail_msg("curl: %s", curl_easy_strerror(reply->code));
+        fail_msg("the request failed in libcurl: %s", curl_easy_strerror(reply->code));
     }
     assert_int_equal(reply->status, status);
     if (strstr(fed_reply_text(&reply->body), part_of_body) == NULL) {
-        fail_msg("no \"%s\" in: %s", part_of_body, fed_reply_text(&reply->body));
+        fail_msg("\"%s\" is missing in the answer: %s", part_of_body, fed_reply_text(&reply->body));
     }
     fed_reply_free(reply);
 }
@@ -174,7 +174,7 @@ void fed_curl_expect_words(CURL *curl, const char *words) {
     char heard[4096];
     fed_curl_receive(curl, words, heard, sizeof heard);
     if (strstr(heard, words) == NULL) {
-        fail_msg("no \"%s\" in: %s", words, heard);
+        fail_msg("\"%s\" is missing in what was received: %s", words, heard);
     }
 }
 

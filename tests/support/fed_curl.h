@@ -14,8 +14,8 @@ typedef struct fed_identity {
     fed_pem key, cert;
 } fed_identity;
 
-/** A new key, and a certificate for it by that CA, valid from `from` until `until` (Unix seconds).
- * A server's is for localhost and 127.0.0.1. */
+/** Make a new key, and a certificate for it by that CA, valid from `from` until `until` (Unix
+ * seconds). A server's certificate names localhost and 127.0.0.1. */
 void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
                        int64_t from, int64_t until, fed_identity *who);
 
@@ -26,48 +26,47 @@ CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, co
 /** The result of a request. */
 typedef struct fed_reply {
     CURLcode code;
-    long status; /* 0: no answer */
+    long status; /* HTTP status; 0: no answer came */
     fed_writer body, headers;
 } fed_reply;
 
 fed_reply fed_curl_ask(CURL *curl);
 
-/** Let the handle's requests have one more header. Who calls this ends with fed_curl_close. */
+/** Add a header to the handle's requests. Close the handle with fed_curl_close then. */
 void fed_curl_header(CURL *curl, const char *line);
 void fed_curl_close(CURL *curl);
 
-/* The same as fed_curl_ask, in two steps, for curl_multi. */
+/* The two halves of fed_curl_ask, for use with curl_multi. */
 void fed_curl_listen(CURL *curl, fed_reply *reply);
 void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 
-/** The body or the headers as a string. */
+/** Return the body or the headers of a reply as a string. */
 const char *fed_reply_text(const fed_writer *part);
 void fed_reply_free(fed_reply *reply);
 
-/** Fails the test unless the answer has this status, and its body contains this part. Frees the
+/** Check that the answer has this status and that its body contains part_of_body. Frees the
  * reply. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
 
-/** Ask, and expect an answer with this status and this part of a body. */
+/** Make the request, and check the answer as fed_reply_assert does. */
 void fed_curl_expect(CURL *curl, long status, const char *part_of_body);
 
-/** Make a key, and enrol it with a token at this front. Returns the answer's status; 200: *who is
- * enrolled. */
+/** Make a key, and enrol it with a token at this front. Returns the answer's HTTP status. With
+ * 200, *who has the new certificate. */
 long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
 
-/** A TLS connection on which the test sends any bytes. */
+/** Open a TLS connection without HTTP, for a test that sends bytes of its own. */
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
 void fed_curl_send(CURL *curl, const char *words);
-/** Send data until all of it is sent or the other side closes. Returns whether all of it was sent.
- */
+/** Send data until all is sent or the other side closes. Returns whether all was sent. */
 bool fed_curl_send_bytes(CURL *curl, const void *data, size_t len);
-/** Receive into dst until the bytes contain `end`, or the connection closes, or 10 s are over. */
+/** Receive into dst until the bytes contain `end`, the connection closes, or 10 s have passed. */
 void fed_curl_receive(CURL *curl, const char *end, char *dst, size_t cap);
 void fed_curl_receive_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
-/** Receive until these words have come; they must come. */
+/** Receive until these words have come. The test fails if they don't. */
 void fed_curl_expect_words(CURL *curl, const char *words);
 
-/** A bare TCP connection. */
+/** Open a TCP connection without TLS. Returns the socket. */
 int fed_dial(uint16_t port);
 
 #endif

@@ -1,4 +1,4 @@
-/* A device under test. */
+/* A device for tests (fed_device.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 
@@ -175,8 +175,8 @@ void fed_device_check(fed_device *device, float tolerance) {
     for (size_t i = 0; i < device->fake.arch.layout.size; i++) {
         float sum = device->fake.counted[i] + left[i];
         if (fabsf(sum - device->trained[i]) > tolerance) {
-            fail_msg("value %zu: trained %g, counted %g, owed %g", i, (double)device->trained[i],
-                     (double)device->fake.counted[i], (double)left[i]);
+            fail_msg("value %zu: trained %g, but %g is counted and %g owed", i,
+                     (double)device->trained[i], (double)device->fake.counted[i], (double)left[i]);
         }
     }
     free(left);

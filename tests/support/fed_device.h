@@ -1,5 +1,5 @@
-/* A device under test: a client that works with a fake coordinator, and whose flash chip can lose
- * power. */
+/* A device for tests: a client that works with a fake coordinator, and whose flash chip can
+ * lose power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DEVICE_H
 #define FED_DEVICE_H
@@ -8,9 +8,9 @@
 #include "fedclient/fedclient.h"
 
 /**
- * The device's callback adds a few multiples of 2^-10 to every value. `trained` is the sum of all
- * trainings that the device has made durable. So the updates that were counted and the residual
- * that is owed always add up to `trained`.
+ * The device's training callback adds a few multiples of 2^-10 to every value. `trained` is the
+ * sum of all trainings that the device has made durable. So `trained` always equals the updates
+ * that were counted plus the residual.
  */
 typedef struct fed_device {
     fed_fake fake;
@@ -18,15 +18,15 @@ typedef struct fed_device {
     fedclient *client;
     fedclient_options options;
     fed_error err;
-    float *trained, *last; /* last: the training of the latest call */
-    uint64_t calls;        /* of the callback */
-    float step;            /* unit of a training's values: 2^-10 */
-    fed_status answer;     /* of the callback */
-    uint32_t samples;      /* the number of samples that the callback reports */
-    float poison;          /* the callback adds this to value 5 */
+    float *trained, *last; /* last: the training of the latest callback */
+    uint64_t calls;        /* number of callbacks */
+    float step;            /* unit of the trained values: 2^-10 */
+    fed_status answer;     /* what the callback returns */
+    uint32_t samples;      /* number of samples that the callback reports */
+    float poison;          /* the callback adds this to value 5; NaN makes the training bad */
 } fed_device;
 
-/** The call must succeed; else the test fails with the device's error. */
+/** Check that the call succeeds, or fail the test with the device's error. */
 #define assert_fed_ok_err_of(device, call)                                                         \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -35,43 +35,42 @@ typedef struct fed_device {
         }                                                                                          \
     } while (0)
 
-/** A device that is enrolled and has done nothing yet. codec: of the updates. */
+/** Make a device that is enrolled and has done nothing yet. codec: the codec of its updates. */
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds);
 void fed_device_close(fed_device *device);
 
-/** For setup: such a device on the heap becomes the test's state. For teardown: close and free the
- * state, which is a device or begins with one. */
+/** fed_device_setup makes such a device as the test's state. fed_device_teardown closes and
+ * frees the state, which is a device or begins with one. */
 int fed_device_setup(void **state, const char *codec, uint32_t rounds);
 int fed_device_teardown(void **state);
 
-/** The coordinator ends the task, and begins another one with this model. */
+/** Let the coordinator end the task and begin another one with this model. */
 void fed_device_new_task(fed_device *device, const char *model);
 
-/** Power goes and comes back: the client starts again from its store. */
+/** Simulate a loss of power: the client starts again from its store. */
 void fed_device_restart(fed_device *device);
 
-/** Call fedclient_step. If a training became durable in this step, add the training to `trained`.
- */
+/** Call fedclient_step. If the step has made a training durable, add it to `trained`. */
 fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
-/** fed_device_step that must succeed. */
+/** Call fed_device_step, which must succeed. */
 fedclient_event fed_device_event(fed_device *device);
 
-/** fed_device_step that must fail with this status. */
+/** Call fed_device_step, which must fail with this status. */
 void fed_device_fail(fed_device *device, fed_status wanted);
 
 /** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);
 
-/** Check each value: trained == counted + owed, within `tolerance`. Call it only while the outcome
- * of each upload is known. */
+/** Check for each value that trained == counted + residual, within `tolerance`. Call this only
+ * while the outcome of each upload is known. */
 void fed_device_check(fed_device *device, float tolerance);
 
-/** The owed residual in a device's store, read as docs/durability.md says. The caller owns the
- * result. */
+/** Return the residual that the device still has to send, read from its store as
+ * docs/durability.md says. The caller frees it. */
 float *fed_owed(const fedclient_platform *store, const fed_layout *layout);
 
-/** The sum of |owed|. */
+/** Return the sum of the magnitudes of fed_owed. */
 float fed_device_owed(fed_device *device);
 
 #endif

@@ -1,4 +1,4 @@
-/* Made-up training whose sums are exact, and the residual that is owed. */
+/* Made-up training whose sums are exact, and the residual that is still to be sent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_drill.h"
 
@@ -49,7 +49,7 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
     return status;
 }
 
-/** owed -= the counted message. */
+/** Subtract the values of a counted message from `owed`. */
 static fed_status subtract(const fedclient_record *pending, const fed_layout *layout, float *owed,
                            fed_error *err) {
     size_t len = 0;
@@ -61,7 +61,7 @@ static fed_status subtract(const fedclient_record *pending, const fed_layout *la
     return fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, owed, err);
 }
 
-/** What the records of a slot say. */
+/** Compute what a slot owes from its records. */
 static fed_status owed_by_slot(const fedclient_platform *store, unsigned slot,
                                const fed_layout *layout, float *owed, fed_error *err) {
     fedclient_residual_head head;
@@ -74,7 +74,8 @@ static fed_status owed_by_slot(const fedclient_platform *store, unsigned slot,
     if (status == FED_OK && residual.bytes != NULL && !(counted && sent.whole)) {
         const float *values = fedclient_record_values(&residual, &n);
         if (n != layout->size) {
-            status = fed_fail(err, FED_EFORMAT, "the residual has %zu values", n);
+            status = fed_fail(err, FED_EFORMAT,
+                              "the stored residual has %zu values, not as many as the model", n);
         } else {
             memcpy(owed, values, n * sizeof *owed);
         }

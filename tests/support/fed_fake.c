@@ -26,7 +26,8 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
     return at;
 }
 
-/** Why a certificate is refused, or NULL. A good token has this prefix, and can be used once. */
+/** Return why an enrolment is refused, or NULL. A good token has a fixed prefix, and works
+ * once. */
 static const char *enrol_refusal(const fed_fake *fake, const char *token, const uint8_t *key) {
     const bool known = memcmp(key, fake->key, sizeof fake->key) == 0;
     if (token == NULL) {
@@ -172,7 +173,8 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
-/** A list of custom metrics, which an older coordinator could not read. */
+/** Read the custom metrics of a message. An older coordinator (no_own) could not read them, so
+ * there must be none. */
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);
@@ -189,8 +191,8 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     assert_fed_ok(fed_update_read(&r, &m));
     own(fake, &r);
     fake->updates++;
-    if (m.lease == fake->last_lease) { /* the update was sent again: it must be the same to the
-                                          bit */
+    if (m.lease == fake->last_lease) { /* the update was sent again; all of its bytes must be the
+                                          same */
         assert_int_equal(len, fake->last_update.len);
         assert_memory_equal(body, fake->last_update.data, len);
         fake->resent++;
@@ -232,12 +234,12 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
         answer_error(404, "not_found", status, answer);
         return;
     }
-    if (fed_piece_read(&r, &m) != FED_OK) { /* the request was cut off within the message's head */
+    if (fed_piece_read(&r, &m) != FED_OK) { /* the request ended within the message's head */
         return;
     }
     fake->pieces++;
     if (fake->claims_all) {
-        assert_true(fake->pieces < 100); /* else the device would ask without end */
+        assert_true(fake->pieces < 100); /* otherwise the device would ask for ever */
         *status = 202;
         fed_write_u64(answer, m.total);
         return;
@@ -269,7 +271,7 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_writer_free(message);
 }
 
-/** The slot is free at once: the next check-in gets another lease. */
+/** Take a decline: the slot is free at once, and the next check-in gets another lease. */
 static void decline(fed_fake *fake, fed_reader *body) {
     assert_false(fake->no_declines);
     assert_fed_ok(fed_decline_read(body, &fake->declined));
@@ -312,8 +314,8 @@ static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
     *status = 206;
 }
 
-/** Handle a request. midway: take only half of the request's body, or give only half of the answer.
- */
+/** Answer a request. midway: take only half of the request's body, or give only half of the
+ * answer. */
 static void handle(fed_fake *fake, const fedclient_request *request, bool midway, int *status,
                    fed_writer *answer) {
     uint8_t *body = NULL;
@@ -356,14 +358,14 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     free(body);
 }
 
-/** Forget the range, as a transport that does not know ranges. */
+/** Ignore the range, as a transport without ranges does. */
 static void forget_range(const fedclient_request *request) {
     if (request->range != NULL) {
         *request->range = (fedclient_range){0};
     }
 }
 
-/** Apply the plan's fault to this request, after it was handled. */
+/** Apply the planned fault, after the request was handled. */
 static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *status,
                         fed_writer *answer, fed_error *err) {
     const fed_fake_plan *plan = &fake->plan;
@@ -371,7 +373,8 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
     case FED_FAKE_UNREACHABLE:
     case FED_FAKE_LOST_ANSWER:
     case FED_FAKE_MIDWAY:
-        return fed_fail(err, FED_ENET, "the fake's line broke");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator's connection broke (planned by the test)");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
         if (plan->retry_after_s > 0) {
@@ -408,7 +411,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     }
     bool dies = number == fake->dies_at;
     if (number > fake->dies_at || (dies && !fake->dies_answering && !fake->dies_midway)) {
-        return fed_fail(err, FED_ENET, "the fake is gone");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator does not answer (planned by the test)");
     }
     bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
     fake->plan.times -= planned ? 1 : 0;
@@ -418,7 +422,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
         handle(fake, request, midway || (dies && fake->dies_midway), status, answer);
     }
     if (dies) {
-        return fed_fail(err, FED_ENET, "the fake went away");
+        return fed_fail(err, FED_ENET,
+                        "the fake coordinator stopped during the request (planned by the test)");
     }
     return planned ? spoil(fake, request, status, answer, err) : FED_OK;
 }
@@ -482,7 +487,7 @@ void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t
         fed_writer_growing(&fake->delta[k]);
     }
     model_init(fake);
-    if (ca_key.text[0] == '\0') { /* made once in a program, because it is slow */
+    if (ca_key.text[0] == '\0') { /* the key is made once per program, because that is slow */
         assert_fed_ok_err(fed_key_new(&ca_key, &err));
         assert_fed_ok_err(fed_ca_new(&ca_key, "fake", 1577836800, 4102444800, &ca_cert, &err));
     }
@@ -582,7 +587,8 @@ static void flash_leave(void *user, void *room) {
     flash->lends->leave(flash->inner.user, room);
 }
 
-/** Give memory by a put, so that a failure leaves the device's stored value unchanged. */
+/** Provide flash memory, filled by a put, so that a failed write leaves the stored value
+ * unchanged. */
 static fed_status flash_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
     FED_TRY(flash_put(user, key, room, len, err));
     fed_fake_flash *flash = user;
@@ -610,7 +616,7 @@ void fed_fake_flash_open(fed_fake_flash *flash) {
     *flash = (fed_fake_flash){.dies_at = UINT64_MAX};
     assert_fed_ok_err(fedclient_platform_memory_open(&flash->inner, &err));
     flash->lends = flash->inner.memory;
-    flash->inner.memory = NULL; /* a flash chip, which is not memory */
+    flash->inner.memory = NULL; /* the flash chip does not offer its values as memory */
     flash->platform = (fedclient_platform){.user = flash,
                                            .unix_ms = flash_unix_ms,
                                            .monotonic_ms = flash_monotonic_ms,

@@ -1,4 +1,5 @@
-/* A fake coordinator of one device in the test's own process. Its link fails as the test says. */
+/* A fake coordinator with one device, in the test's own process. Its link fails as the test
+ * says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAKE_H
 #define FED_FAKE_H
@@ -14,8 +15,8 @@
 
 typedef enum fed_fake_fault {
     FED_FAKE_UNREACHABLE, /* the request does not arrive: FED_ENET */
-    FED_FAKE_LOST_ANSWER, /* the request is done, the answer does not arrive: FED_ENET */
-    FED_FAKE_STATUS,      /* the request is not done; plan.status is the answer */
+    FED_FAKE_LOST_ANSWER, /* the request is done, but the answer does not arrive: FED_ENET */
+    FED_FAKE_STATUS,      /* the request is not done; the answer is plan.status */
     FED_FAKE_GARBAGE,     /* the answer is 200 with meaningless bytes */
     FED_FAKE_TRUNCATED,   /* only the first half of the answer arrives */
     FED_FAKE_MIDWAY       /* FED_ENET after half of the request's body, or of the answer */
@@ -23,20 +24,20 @@ typedef enum fed_fake_fault {
 
 /** What happens to the next `times` requests for a path. */
 typedef struct fed_fake_plan {
-    const char *path; /* "/v1/update"; any part of the URL */
+    const char *path; /* any part of the URL, such as "/v1/update" */
     fed_fake_fault fault;
     int status;
-    const char *error; /* "round_closed" */
+    const char *error; /* the answer's error word, such as "round_closed" */
     unsigned times;
-    uint32_t retry_after_s; /* with FED_FAKE_STATUS */
+    uint32_t retry_after_s; /* value of Retry-After; only with FED_FAKE_STATUS */
 } fed_fake_plan;
 
 enum { FED_FAKE_VERSIONS = 64 };
 
 /**
- * A round takes one update, which is the next version's delta. So the model is the initial model
- * plus all updates that were counted. All sums are exact while values are multiples of a power of
- * two.
+ * Each round takes one update, which becomes the next version's delta. So the model is the initial
+ * model plus all updates that were counted. All sums are exact while values are multiples of a
+ * power of two.
  */
 typedef struct fed_fake {
     fedclient_transport transport;
@@ -47,18 +48,18 @@ typedef struct fed_fake {
     fed_writer last_update; /* the body that was counted last */
     uint32_t version, rounds;
     uint64_t lease, last_lease;
-    uint32_t evaluated; /* the last version measured + 1 */
+    uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
-    bool no_own;         /* the fake takes no custom metrics */
-    fed_own_metrics own; /* of the last update or metric */
-    uint8_t protocol;    /* the newest that the fake speaks; FED_PROTOCOL unless a test sets
-                            another */
+    bool no_own;         /* the fake refuses custom metrics */
+    fed_own_metrics own; /* custom metrics of the last update or evaluation */
+    uint8_t protocol;    /* the newest protocol version that the fake speaks, by default
+                            FED_PROTOCOL */
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
-    bool gone;           /* the fake has no deltas any more */
+    bool gone;           /* the fake has deleted its deltas */
     uint64_t dies_at;    /* from this request on, nothing arrives; UINT64_MAX: never */
-    bool dies_answering; /* that request is still done */
-    bool dies_midway;    /* half of that request is done, as FED_FAKE_MIDWAY says */
-    bool whole_only;     /* the fake takes no pieces */
+    bool dies_answering; /* the request number dies_at is still done */
+    bool dies_midway;    /* half of the request number dies_at is done, as with FED_FAKE_MIDWAY */
+    bool whole_only;     /* the fake refuses pieces */
     bool claims_all;     /* the fake says that the whole message has arrived, and asks for more */
     bool rangeless;      /* the fake knows no ranges and no tags */
     fed_piece piece;     /* the message that arrives in pieces */
@@ -70,20 +71,22 @@ typedef struct fed_fake {
     bool no_tasks;                /* the fake can't read a list of tasks */
     bool no_declines;             /* the fake knows no declines */
     uint64_t declines;            /* how many declines the fake has taken */
-    uint32_t retry_ms;            /* the wait of WAIT; 0: 1234 */
-    fed_decline declined;         /* the last decline; after a reason, the device waits */
-    bool no_worker_groups;        /* the fake takes no worker groups */
-    bool no_named;                /* nor those whose workers name what they compute on */
-    uint64_t groups;              /* how many the fake has taken */
-    fed_worker_group group;       /* the last one */
-    uint32_t deadline_ms;         /* of each lease */
-    char used_token[32];          /* "": none yet */
+    uint32_t retry_ms;            /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
+    fed_decline declined;         /* the last decline; after a decline with a reason, the device
+                                     waits */
+    bool no_worker_groups;        /* the fake refuses worker groups */
+    bool no_named;                /* the fake refuses worker groups whose workers name what they
+                                     compute on */
+    uint64_t groups;              /* number of worker groups that the fake has taken */
+    fed_worker_group group;       /* the last worker group */
+    uint32_t deadline_ms;         /* deadline of each lease */
+    char used_token[32];          /* the token that was used; "": none yet */
     uint8_t key[FED_SHA256_SIZE]; /* the fingerprint of the enrolled key */
-    int64_t enrolled_until_s;     /* 0: long after the test; renewed certificates always last so
-                                     long */
+    int64_t enrolled_until_s;     /* end of the device's first certificate; 0: long after the
+                                     test, as with renewed ones */
     char last_url[256];
     char last_name[64], last_computes_on[96],
-        last_software[64]; /* as the last enrolment and check-in said; "": they said nothing */
+        last_software[64]; /* what the last enrolment and check-in named; "": nothing */
     fed_pem ca_key, ca_cert;
 } fed_fake;
 
@@ -91,10 +94,10 @@ typedef struct fed_fake {
 void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds);
 void fed_fake_close(fed_fake *fake);
 
-/** The next `times` requests for the path meet this fault. */
+/** Let this fault happen to the next `times` requests for the path. */
 void fed_fake_fail(fed_fake *fake, const char *path, fed_fake_fault fault, unsigned times);
 
-/** The next request for the path is not done, and answered with this status and error. */
+/** Refuse the next request for the path with this status and error word. */
 void fed_fake_refuse(fed_fake *fake, const char *path, int status, const char *error);
 
 /** End the open round's lease without an update. The next check-in gets another lease. */
@@ -103,20 +106,22 @@ void fed_fake_expire(fed_fake *fake);
 /** End the task, and begin another one with this model. */
 void fed_fake_new_task(fed_fake *fake, const char *name);
 
-/** A platform that wraps another one and loses power at a put. */
+/** A platform that wraps another one and loses power during a put. */
 typedef struct fed_fake_flash {
-    fedclient_platform platform; /* use this one */
+    fedclient_platform platform; /* give this one to the client */
     fedclient_platform inner;
     uint64_t puts;
     uint64_t dies_at;              /* power fails in this put, counted from 0; UINT64_MAX: never */
-    bool dies_writing;             /* the put that fails has written the new value */
+    bool dies_writing;             /* the put in which power fails has written the new value */
     bool dead;                     /* nothing works until the test revives the flash */
-    const char *full;              /* keys with this prefix find no room; NULL: all keys do */
-    const fedclient_memory *lends; /* how inner lends values where they lie */
+    const char *full;              /* a put of a key with this prefix finds no room; NULL: all
+                                      keys have room */
+    const fedclient_memory *lends; /* the inner platform's functions that lend stored values in
+                                      place */
 } fed_fake_flash;
 
 void fed_fake_flash_open(fed_fake_flash *flash);
-/** From now on, lend values where they lie, as memory does, but never to be changed there. */
+/** From now on, lend stored values in place, as memory does. The borrower may only read them. */
 void fed_fake_flash_lend(fed_fake_flash *flash);
 void fed_fake_flash_revive(fed_fake_flash *flash);
 void fed_fake_flash_close(fed_fake_flash *flash);

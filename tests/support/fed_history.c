@@ -1,4 +1,4 @@
-/* Judges the history of a run. */
+/* Records the history of a run, and checks the rules H1 to H5 (fed_history.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_history.h"
 
@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What happened, with up to four numbers. Unused ones are 0. */
+/* One event of a history, with up to four numbers; unused ones are 0. */
 typedef struct deed {
-    unsigned device; /* of a committed round: the number of the log */
-    uint32_t number; /* of a round, or of a version */
+    unsigned device; /* in a committed round: the number of the log */
+    uint32_t number; /* of a round or of a version */
     uint32_t updates;
     uint64_t lease, digest;
 } deed;
@@ -21,7 +21,7 @@ typedef struct list {
 
 struct fed_history {
     list acknowledged, announced, committed, stored;
-    unsigned logs; /* of coordinators, before the present one */
+    unsigned logs; /* number of coordinators' logs before the present one */
 };
 
 fed_history *fed_history_new(void) {
@@ -94,9 +94,9 @@ bool fed_history_read_log(fed_history *history, const char *path) {
     return true;
 }
 
-/* -- the judge -- */
+/* -- the check of the rules -- */
 
-/* Fills in why, and is false. */
+/* Write to `why` which rule is broken, and return false. */
 #define BROKEN(...) (snprintf(why, cap, __VA_ARGS__), false)
 
 static int by_lease(const void *a, const void *b) {
@@ -104,10 +104,10 @@ static int by_lease(const void *a, const void *b) {
     return (x->lease > y->lease) - (x->lease < y->lease);
 }
 
-/* Sorts what was acknowledged, and leaves each lease once. */
+/* Sort the acknowledged updates, and keep one entry for each lease. */
 static bool each_lease_once(list *l, char *why, size_t cap) {
     size_t kept = 0;
-    if (l->count > 0) { /* an empty list has no items */
+    if (l->count > 0) { /* qsort needs an array, and an empty list has none */
         qsort(l->items, l->count, sizeof *l->items, by_lease);
     }
     for (size_t k = 0; k < l->count; k++) {
@@ -199,7 +199,7 @@ static bool versions_have_one_content(const list *announced, char *why, size_t c
                               d->number, other->device, d->device);
             }
             if (other->number == d->number) {
-                break; /* that one was compared with all before it */
+                break; /* the earlier event was compared with all events before it */
             }
         }
     }

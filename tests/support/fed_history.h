@@ -1,5 +1,6 @@
-/* The history of a run, as its devices and its coordinator's log told it, and a judge of it. The
- * judge knows nothing of the coordinator's code: no header of the project is included here. */
+/* The history of a run, as the devices and the coordinator's log tell it, and a check of it.
+ * The check must not depend on the coordinator's code, so this header includes no header of the
+ * project. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_HISTORY_H
 #define FED_HISTORY_H
@@ -9,13 +10,13 @@
 #include <stdint.h>
 
 /*
- * What must hold of every history, whatever died:
+ * Rules that every history must keep, whichever process died:
  *
- *   H1  A lease is one device's, and stands for one message.
- *   H2  Each acknowledged update is in one committed round, and nothing else is: a round counted as
- *       many updates as were acknowledged for it.
- *   H3  Rounds commit once each, in the order of their numbers, also over restarts.
- *   H4  A version has one content, whoever saw it: a model has no fork.
+ *   H1  A lease belongs to one device, and stands for one message.
+ *   H2  A committed round counts exactly the updates that were acknowledged for it, and an update
+ *       counts in one round only.
+ *   H3  Each round commits once, in the order of the numbers, also across restarts.
+ *   H4  A version has one content for all devices.
  *   H5  No device is sent back to an older version.
  */
 typedef struct fed_history fed_history;
@@ -23,31 +24,34 @@ typedef struct fed_history fed_history;
 fed_history *fed_history_new(void);
 void fed_history_free(fed_history *history);
 
-/** A device was told that an update counts. Told again of the same, it changes nothing.
- *   round   0: not known, since the update may count in a later one
+/** Note that a device was told that its update counts. The same event may come again.
+ *   round   0: not known, since the update may count in a later round
  *   digest  of the message */
 void fed_history_acknowledged(fed_history *history, unsigned device, uint64_t lease, uint32_t round,
                               uint64_t digest);
 
-/** A device was told which version to work on, and what the version's content is. Call it in the
- * order of each device's answers. */
+/** Note that a device was told to work on this version, whose content has this digest. Call it
+ * in the order of each device's answers. */
 void fed_history_announced(fed_history *history, unsigned device, uint32_t version,
                            uint64_t digest);
 
-/** Several coordinators have a log each: what follows is another one's. Their rounds are the same,
- * so H3 holds for each log, and no two say that the same round committed. */
+/** Begin the log of the next coordinator. Several coordinators do the same task's rounds. H3
+ * holds for each log, and no two logs may report the same round as committed. */
 void fed_history_next_log(fed_history *history);
 
-/** The coordinator's log said that a round committed. Call it in the order of the lines. */
+/** Note that the coordinator's log reported a committed round. Call it in the order of the
+ * lines. */
 void fed_history_committed(fed_history *history, uint32_t round, uint32_t updates);
 
-/** Read a coordinator's log: its lines "round N committed: U updates". False: there is no file. */
+/** Read the lines "round N committed: U updates" of a coordinator's log. Returns false if there
+ * is no file. */
 bool fed_history_read_log(fed_history *history, const char *path);
 
-/** In the end the coordinator's store has this committed round. */
+/** Note that the coordinator's store has this committed round at the end of the run. */
 void fed_history_stored(fed_history *history, uint32_t round, uint32_t updates);
 
-/** Judge. False: why is a sentence that begins with the rule that does not hold. */
+/** Check the rules. If one is broken, return false and write a sentence to `why` that begins
+ * with the rule. */
 bool fed_history_holds(const fed_history *history, char *why, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* A device's line to a coordinator in the test's own process. */
+/* A device's transport to a coordinator in the test's own process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_inproc.h"
 
@@ -12,7 +12,7 @@ static fed_status read_body(const fedclient_body *body, uint8_t data[BODY_MOST],
     return FED_OK;
 }
 
-/** The request as one batch of its own. */
+/** Handle one request as a batch. */
 static fed_status handle(fed_inproc *line, const fedserver_request *asked, int *status,
                          fed_writer *reply, fed_error *err) {
     fedserver_response response;
@@ -31,7 +31,8 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     fed_inproc *line = user;
     const bool breaks = line->requests++ == line->breaks_at;
     if (breaks && !line->breaks_answering) {
-        return fed_fail(err, FED_ENET, "the line broke");
+        return fed_fail(err, FED_ENET,
+                        "the connection to the coordinator broke (planned by the test)");
     }
     uint8_t body[BODY_MOST];
     size_t len = 0;

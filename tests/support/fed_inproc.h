@@ -1,4 +1,4 @@
-/* A device's line to a coordinator in the test's own process. It can break at any request. */
+/* A device's transport to a coordinator in the test's own process. It can fail at any request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_INPROC_H
 #define FED_INPROC_H
@@ -8,13 +8,13 @@
 
 typedef struct fed_inproc {
     coordinator *c;
-    fedclient_transport transport;        /* use this one */
+    fedclient_transport transport;        /* give this one to the client */
     uint8_t fingerprint[FED_SHA256_SIZE]; /* of the device, once it has a certificate */
     uint64_t requests;
-    uint64_t breaks_at;    /* this request, counted from 0, fails; UINT64_MAX: none does */
-    bool breaks_answering; /* that request is done, and its answer is lost */
-    /* Called before a request arrives, and after it was done, with its path without the query.
-     * NULL: not called. */
+    uint64_t breaks_at;    /* number of the request that fails, counted from 0; UINT64_MAX: none */
+    bool breaks_answering; /* true: that request is done, but its answer is lost */
+    /* Called with a request's path, without the query: before the request arrives, and after it
+     * was done. NULL: not called. */
     void (*before)(void *user, const char *path, const uint8_t *body, size_t len);
     void (*after)(void *user, const char *path, const uint8_t *body, size_t len, int status,
                   const fed_writer *reply);

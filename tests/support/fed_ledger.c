@@ -1,4 +1,5 @@
-/* The acknowledged updates, and a plain computation of the models that must result. */
+/* The acknowledged updates, and a simple computation of the models that must result
+ * (fed_ledger.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_ledger.h"
 
@@ -67,7 +68,7 @@ fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, ui
     return status;
 }
 
-/** FedBuff's weight: 1 / sqrt(1 + staleness), in 64ths. */
+/** The weight is FedBuff's, 1 / sqrt(1 + staleness), in 64ths. */
 fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) {
     for (size_t k = 0; k < ledger->count; k++) {
         fed_ledger_entry *e = &ledger->entries[k];

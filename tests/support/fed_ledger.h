@@ -1,4 +1,5 @@
-/* A ledger of every acknowledged update, and the models that must result from these updates. */
+/* A ledger of all acknowledged updates. From it follow the models that the coordinator must
+ * make. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LEDGER_H
 #define FED_LEDGER_H
@@ -9,8 +10,8 @@
 
 typedef struct fed_ledger_entry {
     uint32_t client;
-    uint32_t round, weight; /* where and with which weight the update counted; at first its own
-                               round, and 1 */
+    uint32_t round, weight; /* the round in which the update counted, and its weight; until
+                               fed_ledger_place, the round it was trained for, and 1 */
     fed_update head;
     uint8_t *body;
     size_t len, head_len;
@@ -23,30 +24,30 @@ typedef struct fed_ledger {
 
 void fed_ledger_free(fed_ledger *ledger);
 
-/** Add an update that was acknowledged. An update that is in the ledger is not added again.
- * FED_ESTATE: the same lease has an update with other bytes in the ledger. */
+/** Add an acknowledged update, unless the ledger has it already. FED_ESTATE: the ledger has an
+ * update of the same lease with other bytes. */
 fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
                           fed_error *err) FED_CHECKED;
 
-/** sum[layout->size] += all acknowledged updates of a device. */
+/** Add all acknowledged updates of a device to sum[layout->size]. */
 fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, uint32_t client,
                           double *sum, fed_error *err) FED_CHECKED;
 
-/** Asynchronous rounds: note that an update counted in this round. FED_ENOTFOUND: the update was
- * not acknowledged. */
+/** For asynchronous rounds: note the round in which an update counted. FED_ENOTFOUND: the
+ * update was not acknowledged. */
 fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) FED_CHECKED;
 
-/** How many updates that count in a round were acknowledged. */
+/** Return how many acknowledged updates count in a round. */
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 
-/** values += the mean of a round's updates, plainly computed. This is the next version, where the
- * downlink's codec is float32. The updates are added in the order of the ledger, which must not
- * matter. */
+/** Add the mean of a round's updates to `values`, computed in a simple way. The result is the
+ * next version if the downlink's codec is float32. Updates are added in the ledger's order;
+ * another order must give the same sum. */
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                             float *values, fed_error *err) FED_CHECKED;
 
-/** values += the median of a round's updates, value by value. Of an even number of updates, it is
- * the mean of the two in the middle. */
+/** Add the median of a round's updates, value by value, to `values`. For an even number of
+ * updates it is the mean of the two middle values. */
 fed_status fed_ledger_median(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                              float *values, fed_error *err) FED_CHECKED;
 

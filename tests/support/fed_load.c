@@ -24,22 +24,22 @@ typedef enum state { CLOSED = 0, SHAKING, IDLE, SENDING, HEARING } state;
 typedef struct peer {
     fed_load *load;
     state state;
-    uint32_t watched; /* epoll's events */
-    bool parked;      /* no run waits for the connection's answer now */
+    uint32_t watched; /* the events that epoll reports for this connection */
+    bool parked;      /* the answer that is due belongs to no run, as after fed_load_post */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
     gnutls_privkey_t key;
-    bool has_cert; /* the session has its certificate and key */
+    bool has_cert; /* a parsed certificate and key are in this session */
     double sent_s;
     fed_writer request;
     size_t sent;
-    char head[HEAD]; /* the answer's head, until it is complete */
+    char head[HEAD]; /* the head of the answer, as far as it has come */
     size_t head_len, body_len, heard_len;
     bool in_body;
     int status;
     uint8_t body[FED_LOAD_BODY];
-    fed_load_ask ask; /* NULL: the run of this callback is over */
+    fed_load_ask ask; /* NULL: the run that this callback belongs to is over */
     fed_load_heard heard;
     void *user;
 } peer;
@@ -48,14 +48,15 @@ struct fed_load {
     int epoll;
     struct in_addr address;
     uint16_t port;
-    const fed_pem *keys, *certs; /* [count] */
+    const fed_pem *keys, *certs; /* count entries each */
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* due: answers that a run waits for; parked: other answers */
+    size_t due, parked; /* due: answers that the current run waits for; parked: answers to
+                           fed_load_post */
     size_t answers, failures;
-    float *ms; /* times of this run's answers */
+    float *ms; /* response times of the current run, in milliseconds */
     uint8_t chunk[CHUNK];
 };
 
@@ -86,8 +87,8 @@ static bool take_cert(peer *p, const char *key, const char *cert) {
     return p->has_cert;
 }
 
-/* Parse a certificate only when the handshake asks for it: 4,000 parsed ones would be most of the
- * memory. */
+/* Parse a certificate only when the handshake asks for it. Otherwise 4,000 parsed certificates
+ * would take most of the memory. */
 static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authority_count, const gnutls_pk_algorithm_t *algorithms,
                     int algorithm_count, gnutls_pcert_st **cert, unsigned int *cert_count,
@@ -106,7 +107,7 @@ static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
 
 void fed_load_toward(fed_load *load, const char *address) {
     if (inet_pton(AF_INET, address, &load->address) != 1) {
-        abort(); /* a test's mistake */
+        abort(); /* only a wrong test gets here */
     }
 }
 
@@ -223,7 +224,7 @@ static bool again(ssize_t code) {
     return code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED;
 }
 
-/* Ask epoll for the events that the connection waits for. */
+/* Let epoll report the events that the connection waits for. */
 static void watch(fed_load *load, peer *p) {
     bool writes =
         p->state == SENDING || (p->state == SHAKING && gnutls_record_get_direction(p->tls) == 1);
@@ -261,7 +262,7 @@ static void send_on(fed_load *load, peer *p) {
     p->state = HEARING;
 }
 
-/* Begin the next request of this connection, if it has one. */
+/* Begin the next request of this connection, unless `ask` has none. */
 static void ask_next(fed_load *load, peer *p) {
     p->request.len = 0;
     p->sent = p->head_len = p->heard_len = p->body_len = 0;
@@ -330,8 +331,8 @@ static void take(peer *p, const uint8_t *data, size_t len) {
     }
 }
 
-/* Receive at most one answer, and a limited number of bytes, so that other connections are served
- * too. */
+/* Receive at most one answer and a limited number of bytes, so that the other connections are
+ * served, too. */
 static void hear(fed_load *load, peer *p) {
     enum { RECORDS = 32 };
     for (int k = 0; k < RECORDS && p->state != CLOSED; k++) {
@@ -348,8 +349,8 @@ static void hear(fed_load *load, peer *p) {
         }
         take(p, load->chunk, (size_t)got);
         if (p->in_body && p->heard_len >= p->body_len) {
-            if (p->state == SENDING) { /* the request was refused before all of it was sent: no
-                                          request can follow */
+            if (p->state == SENDING) { /* the request was refused before all of it was sent; no
+                                          other request can follow on this connection */
                 hang_up(load, p);
             } else {
                 conclude(load, p);
@@ -380,7 +381,7 @@ static void pass(fed_load *load, int wait_ms) {
     }
 }
 
-/* -- all of them -- */
+/* -- all connections -- */
 
 size_t fed_load_connect(fed_load *load, size_t parallel, double *seconds) {
     enum { LIMIT_S = 300 };

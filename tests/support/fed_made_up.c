@@ -1,4 +1,4 @@
-/* A made-up log of a run that never happened: typical learning curves, absences and bytes. */
+/* A log of a simulation that never ran: typical learning curves, absent devices and traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_made_up.h"
 

@@ -5,14 +5,15 @@
 
 #include "fedserver/operator.h"
 
-/** Queue a task from JSON; its files lie in `folder`. Returns its number. */
+/** Queue a task from JSON; the files that the JSON names lie in `folder`. Returns the task's
+ * number. */
 uint64_t fed_operator_task(const char *home, const char *folder, const char *json);
 
-/** Make a token. */
+/** Make an enrolment token with these rights. */
 void fed_operator_token(const char *home, const fedserver_grant *grant,
                         char token[FEDSERVER_TOKEN]);
 
-/** The coordinator's CA as PEM, which the caller frees. */
+/** Return the certificate of the coordinator's CA as PEM. The caller frees it. */
 char *fed_operator_ca(const char *home);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/** A port that is free on all addresses of this machine, and stays so until this process ends. A
- * server with SO_REUSEADDR can listen on it, again and again. While none does, the system gives the
- * port to no other socket, above all not to a connection that goes out. */
+/** Return a port that is free on all addresses of this machine. It stays reserved until the
+ * process ends, and a server with SO_REUSEADDR can listen on it repeatedly. Meanwhile the
+ * system gives the port to no other socket, above all not to an outgoing connection. */
 uint16_t fed_port_keep(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* Starts and stops PostgreSQL for tests. No wait is longer than PATIENCE_MS. */
+/* Starts and stops PostgreSQL servers for tests. A wait of more than PATIENCE_MS fails the
+ * test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* setgroups */
 #include "fed_postgres.h"
@@ -26,7 +27,7 @@
 
 enum { PATIENCE_MS = 600000, POLL_MS = 20, PATH_SIZE = 400 };
 
-/* The programs of the newest release that is installed; "": none. */
+/* Find the programs of the newest installed PostgreSQL; "": there is none. */
 const char *fed_postgres_programs(void) {
     static char path[300];
     static const char base[] = "/usr/lib/postgresql";
@@ -66,7 +67,7 @@ bool fed_postgres_is_there(void) {
 
 #ifdef FED_TEST_POSTGRES
 
-/* PostgreSQL refuses to run as root. */
+/* Return the user to run PostgreSQL as, which refuses to run as root. NULL: the present user. */
 static const struct passwd *user_without_rights(void) {
     if (geteuid() != 0) {
         return NULL;
@@ -83,7 +84,7 @@ static void become_user(void) {
         (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
         _exit(126);
     }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a server never outlives its test */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the server ends when the test's process ends */
 }
 
 static pid_t start_program(const fed_postgres *server, const char *name, char *const arguments[]) {
@@ -106,7 +107,7 @@ static pid_t start_program(const fed_postgres *server, const char *name, char *c
     return pid;
 }
 
-/* False: it has not ended by then. */
+/* Wait until the process has ended. Returns false if it still runs at end_ms. */
 static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     while (waitpid(pid, how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > end_ms) {
@@ -117,13 +118,15 @@ static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     return true;
 }
 
-/* A directory that the server's user may write. data[PATH_SIZE]: the server's own, in it. */
+/* Make the server's directory, which its user may write. data[PATH_SIZE]: the path of the
+ * database's files in it. */
 static void make_directory(fed_postgres *server, char *data) {
     const char *base = getenv("TMPDIR");
     const struct passwd *user = user_without_rights();
     *server = (fed_postgres){.pid = 0};
     snprintf(server->directory, sizeof server->directory, "%s/fed_pg-XXXXXX",
-             base != NULL && strlen(base) < 80 ? base : "/tmp"); /* a socket's path is short */
+             base != NULL && strlen(base) < 80 ? base : "/tmp"); /* the path of a Unix socket
+                                                                    must be short */
     assert_non_null(mkdtemp(server->directory));
     assert_true(user == NULL || chown(server->directory, user->pw_uid, user->pw_gid) == 0);
     snprintf(data, PATH_SIZE, "%s/data", server->directory);
@@ -182,7 +185,8 @@ void fed_postgres_start(fed_postgres *server) {
                                NULL};
     while (server->pid == 0 || !answers(server)) {
         assert_true(fed_clock_monotonic_ms() < end_ms);
-        /* It does not start while a process of its predecessor, which was killed, still ends. */
+        /* After SIGKILL, a server does not start until all processes of its predecessor have
+         * ended. */
         if (server->pid == 0 || ended_by(server->pid, 0, &how)) {
             server->pid = start_program(server, "postgres", arguments);
         }
@@ -190,9 +194,9 @@ void fed_postgres_start(fed_postgres *server) {
     }
 }
 
-/* Stopped first, the postmaster starts no other process meanwhile. The system lists its processes.
- * Where it does not, a killed server's processes end by themselves a moment later, perhaps after
- * one more commit. */
+/* Stop the postmaster first, so that it starts no more processes, then send the signal to each
+ * of its children. Without the list of children in /proc, processes of a killed server end by
+ * themselves a moment later, perhaps after one more commit. */
 void fed_postgres_signal(const fed_postgres *server, int number) {
     char path[64];
     long process;
@@ -201,7 +205,7 @@ void fed_postgres_signal(const fed_postgres *server, int number) {
              (long)server->pid);
     FILE *list = fopen(path, "r");
     while (list != NULL && fscanf(list, "%ld", &process) == 1) {
-        (void)kill((pid_t)process, number); /* it may have ended meanwhile */
+        (void)kill((pid_t)process, number); /* the process may have ended since it was listed */
     }
     if (list != NULL) {
         fclose(list);
@@ -219,7 +223,7 @@ void fed_postgres_kill(fed_postgres *server) {
 void fed_postgres_close(fed_postgres *server) {
     int how;
     if (server->pid != 0) {
-        (void)kill(server->pid, SIGINT); /* its connections end, too */
+        (void)kill(server->pid, SIGINT); /* SIGINT ends the connections, too */
         if (!ended_by(server->pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how)) {
             fed_postgres_kill(server);
         }
@@ -253,7 +257,7 @@ void fed_postgres_look_again(void *db) {
 
 /* -- a standby -- */
 
-/* Ask until the first value of the result is "t". */
+/* Repeat the query until the first value of its result is "t". */
 static void wait_for(const char *where, const char *question) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     char answer[8] = "";
@@ -264,8 +268,8 @@ static void wait_for(const char *where, const char *question) {
     }
 }
 
-/* The setting comes before the copy, so the standby has it too: once promoted it waits for a
- * standby of its own. */
+/* Set synchronous_standby_names before the copy is made, so that the standby inherits the
+ * setting: once promoted, it waits for a standby of its own. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby) {
     char data[PATH_SIZE], host[PATH_SIZE];
     snprintf(host, sizeof host, "%s", folder);
@@ -290,7 +294,7 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
     fed_postgres_standby_by(primary, primary->directory, standby);
 }
 
-/* Not by SQL: what the standby still replays may cancel a statement. */
+/* Promote by pg_ctl, because what the standby still replays may cancel an SQL statement. */
 void fed_postgres_promote(fed_postgres *standby) {
     char data[PATH_SIZE];
     snprintf(data, sizeof data, "%s/data", standby->directory);
@@ -312,7 +316,8 @@ static fed_postgres shared;
 static pid_t owner;
 
 static void close_shared(void) {
-    if (owner == getpid()) { /* not a child of the test */
+    if (owner == getpid()) { /* only the process that started the server closes it, not its
+                                children */
         fed_postgres_close(&shared);
     }
 }
@@ -330,8 +335,8 @@ void fed_postgres_clear(const char *where) {
     fed_postgres_sql(where, "DROP SCHEMA IF EXISTS fedserver CASCADE", NULL, 0);
 }
 
-/* The connection string of the k-th database of the shared server. The first is there, the others
- * are made when they are first asked for. */
+/* Return the connection string of the k-th database of the shared server. Number 0 always
+ * exists; the others are made when they are first asked for. */
 static const char *database(unsigned k) {
     static char where[FED_POSTGRES_STORES][320];
     assert_true(k < FED_POSTGRES_STORES);
@@ -350,7 +355,7 @@ const char *fed_postgres_store_at(const char *name, unsigned k) {
         return name;
     }
     if (fed_postgres_shared()[0] == '\0') {
-        exit(77); /* ctest: skipped */
+        exit(77); /* ctest takes this status as "skipped" */
     }
     snprintf(text, sizeof text, "postgres:%s", database(k));
     fed_postgres_clear(database(k));

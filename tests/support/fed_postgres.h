@@ -1,5 +1,5 @@
-/* A PostgreSQL server of a test's own: in a directory of its own, on a socket there, as a user
- * without rights. */
+/* A PostgreSQL server for one test: in a temporary directory, with a Unix socket there, run by
+ * a user without rights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_POSTGRES_H
 #define FED_POSTGRES_H
@@ -9,70 +9,71 @@
 #include <sys/types.h>
 
 typedef struct fed_postgres {
-    pid_t pid; /* of the postmaster; 0: it does not run */
+    pid_t pid; /* process ID of the postmaster, PostgreSQL's main process; 0: not running */
     char directory[200];
-    char where[300]; /* the connection string of its database */
+    char where[300]; /* connection string of its database */
 } fed_postgres;
 
-/** Is this build's store on PostgreSQL, and a server to try it, there? Else the function prints
- * what is missing. */
+/** Is this build made with PostgreSQL, and is a PostgreSQL server installed? If not, print what
+ * is missing. */
 bool fed_postgres_is_there(void);
 
-/** The folder of PostgreSQL's programs, of the newest release that is installed; "": none. */
+/** Return the folder of the newest installed PostgreSQL's programs; "": none. */
 const char *fed_postgres_programs(void);
 
-/** Make a server and start it. Call it where fed_postgres_is_there. */
+/** Make a server and start it. Call this only if fed_postgres_is_there. */
 void fed_postgres_open(fed_postgres *server);
 void fed_postgres_close(fed_postgres *server);
 
-/** Start it again, after it was killed. Returns when it answers. */
+/** Start a server again after it was killed. Returns when it answers. */
 void fed_postgres_start(fed_postgres *server);
 
-/** A signal to the postmaster and all its processes. */
+/** Send a signal to the postmaster and all its child processes. */
 void fed_postgres_signal(const fed_postgres *server, int number);
 
-/** SIGKILL to all of them. */
+/** Kill the postmaster and all its child processes with SIGKILL. */
 void fed_postgres_kill(fed_postgres *server);
 
-/** Make a synchronous standby of a server that runs: from now on the server answers a commit once
- * the standby has it. *standby: zeroed, or a server that was killed, whose place it takes. */
+/** Make a synchronous standby of a running server. From then on the server answers a commit
+ * once the standby has it. *standby: zeroed, or a killed server, whose directory is used again. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
-/** The same, by the socket in this folder, which leads to the primary. */
+/** Make a standby as fed_postgres_standby does. The standby reaches the primary by the socket
+ * in this folder. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
-/** Make a server of the standby, whose primary was killed. It commits again once it has a standby
- * of its own: make one of the old primary, which must not start as it was: there would be two. */
+/** Turn the standby into a primary after its primary was killed. It answers no commit until it
+ * has a standby. Make one of the old primary; never start that as a primary again. */
 void fed_postgres_promote(fed_postgres *standby);
 
-/** The connection string that names all of these, for a coordinator that goes on with whichever can
- * be written. */
+/** Write a connection string that names all of these servers. A coordinator with this string
+ * uses whichever of them can be written. */
 void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap);
 
-/** Run SQL there. first[cap], where not NULL: the first value of the result, as text; "" for none.
- * */
+/** Run SQL on the server. first[cap], where not NULL: the first value of the result as text; ""
+ * for none. */
 void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap);
 
-/** The connection string of a server that all tests of this program share; "": there is none. It
- * ends with the program. */
+/** Return the connection string of a server that all tests of this program share; "": there is
+ * none. The server ends with the program. */
 const char *fed_postgres_shared(void);
 
-/** The store of that name for `fedserver init`, without a coordinator in it: of "postgres" it is
- * the shared server; where there is none, the test ends as skipped. Anything else, also NULL, is
+/** Return an empty store for `fedserver init --store`. For the name "postgres" it is on the
+ * shared server, and the test is skipped if there is none. Any other name, also NULL, is
  * returned as it is. */
 const char *fed_postgres_store(const char *name);
 
 enum { FED_POSTGRES_STORES = 16 };
 
-/** The same, in the k-th of FED_POSTGRES_STORES databases: for a test that has several coordinators
- * at once. */
+/** Return a store as fed_postgres_store does, in the k-th of FED_POSTGRES_STORES databases. For
+ * a test that has several coordinators at once. */
 const char *fed_postgres_store_at(const char *name, unsigned k);
 
-/** The coordinator with this handle of its store asks at its next batch whether others have changed
- * something. It does that in any case, but not in each batch, and a notification comes in its own
- * time. */
+/** Let the coordinator with this handle ask at its next batch whether others have changed the
+ * store. By itself it does not ask in each batch, and a notification of PostgreSQL may come
+ * late. */
 void fed_postgres_look_again(void *db);
 
-/** Delete the coordinator that this database holds, if it holds one. */
+/** Delete the coordinator in this database, if there is one. */
 void fed_postgres_clear(const char *where);
 
 #endif

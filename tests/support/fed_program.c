@@ -1,4 +1,4 @@
-/* A program of ours, run as a person runs it. */
+/* A program of this project, run as a person runs it (fed_program.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_program.h"
 
@@ -25,15 +25,16 @@ int fed_program_run(fed_program *p, const char *args) {
 void assert_runs(fed_program *p, const char *args, int status, const char *words) {
     const int ended = fed_program_run(p, args);
     if (ended != status) {
-        fail_msg("%s %s ended with %d, not %d: %s", p->name, args, ended, status, p->out);
+        fail_msg("%s %s ended with status %d instead of %d; it printed: %s", p->name, args, ended,
+                 status, p->out);
     }
     if (strstr(p->out, words) == NULL) {
-        fail_msg("%s %s: \"%s\" does not say \"%s\"", p->name, args, p->out, words);
+        fail_msg("%s %s printed: \"%s\", without \"%s\"", p->name, args, p->out, words);
     }
 }
 
 void assert_says(const fed_program *p, const char *words) {
     if (strstr(p->out, words) == NULL) {
-        fail_msg("%s: \"%s\" does not say \"%s\"", p->name, p->out, words);
+        fail_msg("%s printed: \"%s\", without \"%s\"", p->name, p->out, words);
     }
 }

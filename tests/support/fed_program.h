@@ -1,27 +1,28 @@
-/* A program of ours in a folder of the test's own, run as a person runs it. */
+/* A program of this project, run as a person runs it, in a temporary folder. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_PROGRAM_H
 #define FED_PROGRAM_H
 
 typedef struct fed_program {
-    const char *name; /* "fedtrain" */
+    const char *name; /* such as "fedtrain" */
     char directory[256];
-    char out[8192]; /* what the last run printed, both streams */
+    char out[8192]; /* what the last run printed to stdout and stderr */
 } fed_program;
 
 void fed_program_open(fed_program *p, const char *name);
 void fed_program_close(fed_program *p);
 
-/** For teardown, where the state is the program. */
+/** A teardown for tests whose state is a fed_program. */
 int fed_program_teardown(void **state);
 
-/** Run it with these arguments, as a shell reads them. Returns its exit status. */
+/** Run the program with these arguments, as a shell reads them. Returns the exit status. */
 int fed_program_run(fed_program *p, const char *args);
 
-/** The same. It must end with this status, and say these words; "": any. */
+/** Run the program and check its exit status and that its output contains `words` ("":
+ * anything). */
 void assert_runs(fed_program *p, const char *args, int status, const char *words);
 
-/** The last run must also have said these words. */
+/** Check that the output of the last run contains these words, too. */
 void assert_says(const fed_program *p, const char *words);
 
 #endif

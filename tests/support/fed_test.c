@@ -1,4 +1,4 @@
-/* Helpers shared by the tests. */
+/* Helpers that tests share (fed_test.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -35,7 +35,7 @@ static test_length read_length(void) {
 bool fed_test_is_short(void) {
     static _Atomic test_length length = UNREAD;
     if (length == UNREAD) {
-        length = read_length(); /* two threads read the same */
+        length = read_length(); /* two threads may get here at once; both read the same value */
     }
     return length == SHORT;
 }
@@ -45,7 +45,7 @@ void fed_test_tmpdir(char *dst, size_t cap) {
     const char *base = getenv("TMPDIR");
     snprintf(dst, cap, "%s/fedtest-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");
     if (mkdtemp(dst) == NULL) {
-        fail_msg("mkdtemp %s failed", dst);
+        fail_msg("can't make the temporary directory %s", dst);
     }
 }
 

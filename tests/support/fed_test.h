@@ -17,12 +17,12 @@
 
 #include "fed/error.h"
 
-/** A test that needs no state: a function without parameters, in place of cmocka_unit_test's. The
- * group's setup, if there is one, must leave *state alone. */
+/** A test function without parameters, for a test that needs no state. The group's setup, if
+ * there is one, must leave *state alone. */
 typedef void (*fed_test_body)(void);
 #define fed_unit_test(body) fed_unit_test_with(body, NULL, NULL)
 
-/** The same with a setup and a teardown of its own, which leave *state alone, too. */
+/** As fed_unit_test, with a setup and a teardown for this test. They must leave *state alone. */
 #define fed_unit_test_with(body, setup, teardown)                                                  \
     {                                                                                              \
         .name = #body, .test_func = fed_test_call, .setup_func = (setup),                          \
@@ -31,11 +31,10 @@ typedef void (*fed_test_body)(void);
         }                                                                                          \
     }
 
-/** What cmocka calls for it. *state: its fed_test_body. */
+/** The function that cmocka calls for a fed_unit_test. *state: the test's fed_test_body. */
 void fed_test_call(void **state);
 
-/** The call must succeed; else the test fails with the error's sentence. `err` names a fed_error in
- * scope. */
+/** Check that the call succeeds, or fail the test with the text of `err`, a fed_error in scope. */
 #define assert_fed_ok(call)                                                                        \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -44,7 +43,6 @@ void fed_test_call(void **state);
         }                                                                                          \
     } while (0)
 
-/** As assert_fed_ok, with a fed_error named err. */
 #define assert_fed_ok_err(call)                                                                    \
     do {                                                                                           \
         fed_status fed_test_status_ = (call);                                                      \
@@ -56,21 +54,22 @@ void fed_test_call(void **state);
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
-/** The call must fail in this way, with these words in the sentence of a fed_error named err. */
+/** Check that the call fails with the status `wanted`, and that the text of the fed_error `err`
+ * contains `words`. */
 #define assert_fed_fails(call, wanted, words)                                                      \
     do {                                                                                           \
         assert_fed_status(call, wanted);                                                           \
         assert_fed_says(err, words);                                                               \
     } while (0)
 
-/** Whether a test tries less: under sanitizers, which make it ten times as slow, and where the
- * environment has FED_TEST_LENGTH=short. The other length is all, which is preset. */
+/** Should tests try less? True under sanitizers, which make tests ten times as slow, and where
+ * the environment has FED_TEST_LENGTH=short. By default tests try everything. */
 bool fed_test_is_short(void);
 
-/** How much a test tries, a number or a text: `whole`, or `part` of that in a short run. */
+/** Choose how much a test tries, as a number or a text: `whole`, or `part` in a short run. */
 #define FED_TEST_TRIES(whole, part) (fed_test_is_short() ? (part) : (whole))
 
-/** As FED_TEST_TRIES, for a constant: `part` under sanitizers only. */
+/** As FED_TEST_TRIES, for constant expressions: `part` only under sanitizers. */
 #ifdef FED_SANITIZED
 #define FED_TEST_SIZE(whole, part) part
 #else
@@ -82,7 +81,8 @@ bool fed_test_is_short(void);
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
-/** For setup and teardown: such a directory for one test or a group, and its path. */
+/** Setup and teardown that make and remove such a directory for one test or a group, and its
+ * path. */
 extern char fed_test_dir[256];
 int fed_test_dir_make(void **state);
 int fed_test_dir_remove(void **state);
@@ -95,17 +95,17 @@ void fed_test_put(const char *directory, const char *name, const void *data, siz
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
 
-/** Let this process get a SIGKILL when its parent ends in any way. */
+/** Let the system kill this process (SIGKILL) when its parent has ended. */
 void fed_test_die_with_parent(void);
 
-/** The child process of `parent`; 0: none. */
+/** Return a child process of `parent`; 0: none. */
 pid_t fed_test_child(pid_t parent);
 
-/** The error's sentence must hold these words. */
+/** Check that the error's text contains these words. */
 #define assert_fed_says(err, words)                                                                \
     do {                                                                                           \
         if (strstr((err).text, words) == NULL) {                                                   \
-            fail_msg("wanted \"%s\" in: %s", words, (err).text);                                   \
+            fail_msg("\"%s\" is missing in the error: %s", words, (err).text);                     \
         }                                                                                          \
     } while (0)
 

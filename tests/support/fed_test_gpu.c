@@ -17,7 +17,7 @@ fed_gpu *fed_test_gpu(int *status) {
         *status = name != NULL ? EXIT_FAILURE : FED_TEST_SKIPPED;
         return NULL;
     }
-    fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
+    fprintf(stderr, "the tests run on the GPU %s\n", fed_gpu_info_of(gpu)->card);
     return gpu;
 }
 

@@ -7,12 +7,12 @@
 
 enum { FED_TEST_SKIPPED = 77 };
 
-/** What FED_TEST_DEVICE names, else the first that can be used. NULL: the test program ends with
- * *status, and it was said why. */
+/** Open the GPU that FED_TEST_DEVICE names, or else the first usable one. NULL: the reason was
+ * printed, and the test program must end with *status. */
 fed_gpu *fed_test_gpu(int *status);
 
-/** Its name, for a program's --device; it is closed again. Without one the test that calls this is
- * skipped, or fails where FED_TEST_DEVICE names one. */
+/** Write the GPU's name to `name`, for a program's --device. Without a usable GPU the test is
+ * skipped. If FED_TEST_DEVICE names a GPU that can't be used, the test fails. */
 const char *fed_test_gpu_name(char name[FED_GPU_NAME]);
 
 #endif

@@ -19,14 +19,14 @@ typedef struct talk {
     fed_tls *server;
     gnutls_session_t session;
     int fd;
-    size_t body_at; /* offset in the body of the request being received */
+    size_t body_at; /* offset in the body that is being received */
 } talk;
 
 uint8_t fed_tls_byte(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Sleep, but no longer than the test runs. */
+/* Sleep, but end early when the test ends. */
 static void nap(const fed_tls *server, size_t ms) {
     const int64_t until = fed_clock_monotonic_ms() + (int64_t)ms;
     while (server->stop == 0 && fed_clock_monotonic_ms() < until) {
@@ -34,7 +34,7 @@ static void nap(const fed_tls *server, size_t ms) {
     }
 }
 
-/* Receive bytes. Returns their number; 0 at the end of the connection or of the test. */
+/* Receive bytes. Returns their number; 0: the connection or the test has ended. */
 static size_t hear(const talk *t, void *dst, size_t cap) {
     ssize_t len = GNUTLS_E_AGAIN;
     while (t->server->stop == 0 && (len == GNUTLS_E_AGAIN || len == GNUTLS_E_INTERRUPTED)) {
@@ -123,7 +123,7 @@ static bool drain(const talk *t) {
     return true;
 }
 
-/* Do one step of the script. False: the connection is over. */
+/* Do one step of the script. Returns false when the connection is over. */
 static bool act(talk *t, const fed_step *step) {
     switch (step->act) {
     case FED_RECEIVE:
@@ -313,7 +313,7 @@ static void ask_who(gnutls_session_t tls) {
     assert_memory_equal(answer, "HTTP/1.1 200", 12);
 }
 
-/* A client's session with that certificate. */
+/* Start a client's TLS session with that certificate. */
 static void start_client(const fed_identity *who, gnutls_session_t *tls,
                          gnutls_certificate_credentials_t *credentials) {
     const gnutls_datum_t cert = datum(&who->cert), key = datum(&who->key);
@@ -345,7 +345,7 @@ bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *sessi
     return resumed;
 }
 
-/* -- a client whose bytes travel as the test likes -- */
+/* -- a client that makes TLS records first and sends them later -- */
 
 static ssize_t seal_or_send(gnutls_transport_ptr_t transport, const void *bytes, size_t len) {
     fed_sealer *s = transport;

@@ -110,17 +110,16 @@ static void start(federation *f, unsigned who) {
     p->fd = ends[0];
 }
 
-/** Wait for a process that has closed its end of the socket. Kill the process if it does not end.
- */
+/** Wait for the end of a process that has closed its socket. Kill the process if it does not
+ * end. */
 static int await_end(federation *f, unsigned who) {
     pid_t pid = f->process[who].pid;
     int how = 0;
     const int64_t limit_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)SILENCE_S;
     while (waitpid(pid, &how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > limit_ms) {
-            federation_break(f, "D6: process %u hangs", who);
-            (void)kill(pid, SIGKILL); /* if the kill fails, the next look still sees the
-                                         process's end */
+            federation_break(f, "D6: process %u does not end", who);
+            (void)kill(pid, SIGKILL); /* if the kill fails, the next waitpid still sees the end */
         }
         const struct timespec nap = {.tv_nsec = 100000};
         nanosleep(&nap, NULL);
@@ -147,7 +146,8 @@ void federation_bury(federation *f, unsigned who) {
                                   : WEXITSTATUS(how) == 0 || disk_failed || p->excused;
     p->excused = false;
     if (!right) {
-        federation_break(f, "D6: process %u ended with %s %d in life %u, for no fault of its disk",
+        federation_break(f,
+                         "D6: process %u ended with %s %d in life %u, without a fault of its disk",
                          who, WIFSIGNALED(how) ? "signal" : "status",
                          WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), p->lives);
     }
@@ -197,7 +197,8 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     p->body = fed_read_bytes(&r, p->len);
 }
 
-/** D5: a version has one digest, for each device and at any time. */
+/** Note the digest of an announced version. D5 of docs/durability.md: a version has one digest,
+ * for each device and at any time. */
 static void note_assignment(federation *f, unsigned device, const parcel *asked,
                             fed_reader *answer) {
     fed_checkin checkin;
@@ -211,9 +212,10 @@ static void note_assignment(federation *f, unsigned device, const parcel *asked,
     }
     federation_report_version(f, device, a.version, a.digest);
     if (a.version >= FEDERATION_VERSIONS) {
-        federation_break(f, "D6: version %u is more than the task has", a.version);
+        federation_break(f, "D6: version %u was announced, but the task has fewer rounds",
+                         a.version);
     } else if (f->digest[a.version] != 0 && f->digest[a.version] != a.digest) {
-        federation_break(f, "D5: version %u had another digest before", a.version);
+        federation_break(f, "D5: version %u was announced with another digest before", a.version);
     } else {
         f->digest[a.version] = a.digest;
     }
@@ -226,8 +228,8 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** The message that a device has stored to send. The answer to its last piece acknowledges the
- * whole message. */
+/** Read the message that a device has stored to send. The answer to the last piece acknowledges
+ * the whole message. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -284,8 +286,8 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
-/** Forward a device's request. Starts the coordinator if it does not run. False: the coordinator
- * died. */
+/** Forward a device's request. Start the coordinator if it does not run. Returns false if the
+ * coordinator died. */
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);
@@ -305,32 +307,34 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
 
 /* -- steps -- */
 
-/** After a process's step: note when its next step is due. An error in the step must come from a
- * fault of its disk. */
+/** Note when the process's next step is due. If its step has failed, the reason must be a
+ * planned fault of its disk. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
     p->finished = (fed_read_u8(r) != 0 || f->enrols_only) && status == FED_OK;
-    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* there is no task */
+    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* nonzero byte: there is no task for
+                                                            the device */
     p->due_ms = f->now_ms + TURN_MS + fed_read_u32(r);
     f->over |= p->finished && !f->enrols_only;
-    p->finished |= idle && f->over; /* the device never took part, and can't any more */
+    p->finished |= idle && f->over; /* the device never took part, and now it can't any more */
     char text[sizeof((fed_error){0}.text)];
     fed_read_str(r, text, sizeof text);
     if (status == FED_OK) {
         return;
     }
-    /* Programs end on these errors, and are started again: a failed disk, or no link while
-     * enrolling. */
+    /* A failed disk, or a link that fails while the device enrols, ends the process. It is
+     * started again. */
     bool disk = p->plan->fired && (status == FED_EIO || status == FED_ENOSPC);
     p->due_ms = f->now_ms + 1000;
     p->excused = disk || status == FED_ENET;
     if (!p->excused) {
-        federation_break(f, "D6: device %u wants a person: %s", who - 1, text);
+        federation_break(f, "D6: device %u failed, and can't just start again: %s", who - 1, text);
     }
 }
 
-/** Send an order. Each order carries the device's token, for a device that has to enrol. */
+/** Send the process its next order. Each order carries the device's token, for a device that
+ * has yet to enrol. */
 static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -341,7 +345,7 @@ static bool send_order(const federation *f, unsigned who) {
     return sent;
 }
 
-/** How long a device that died stays away. */
+/** Return how long a device that died stays away. */
 static int64_t absence_ms(const federation *f, unsigned who) {
     bool long_one = f->fault->storm != 0 && (f->fault->storm + f->process[who].lives) % 4 == 0;
     return long_one ? 100000 : 1000;
@@ -349,7 +353,8 @@ static int64_t absence_ms(const federation *f, unsigned who) {
 
 static void turn(federation *f, unsigned who);
 
-/** The last device is slow: while its update is under way, each other device makes a step. */
+/** Simulate a slow last device: while its update is under way, let every other device make a
+ * step. */
 static void overtake(federation *f, unsigned who, const fed_writer *request) {
     parcel p;
     open_parcel(request, &p);
@@ -399,7 +404,7 @@ static void turn(federation *f, unsigned who) {
     fed_writer_free(&out);
 }
 
-/** The device whose step is due first; 0: all devices know that the task is over. */
+/** Return the device whose step is due first; 0: all devices know that the task is over. */
 static unsigned next_device(const federation *f) {
     unsigned next = 0;
     for (unsigned who = 1; who <= f->setup->devices; who++) {
@@ -435,7 +440,7 @@ static void open_run(federation *f, const federation_setup *setup, const federat
     *result = (federation_result){0};
     *f = (federation){
         .setup = setup, .fault = fault, .result = result, .now_ms = fed_clock_unix_ms()};
-    /* after a coordinator was restored from a copy, devices may be sent back */
+    /* a coordinator restored from a copy may send devices back to an older version */
     const bool copied = setup->job == FEDERATION_BACKUP || setup->job == FEDERATION_RESTORE;
     f->history = copied ? NULL : fed_history_new();
     fed_test_tmpdir(f->directory, sizeof f->directory);
@@ -456,7 +461,7 @@ static void close_run(federation *f) {
     if (f->result->broken[0] == '\0' || getenv("FED_SWEEP_KEEP") == NULL) {
         fed_test_rmdir(f->directory);
     } else {
-        fprintf(stderr, "kept: %s\n", f->directory);
+        fprintf(stderr, "the federation's files are kept in %s\n", f->directory);
     }
 }
 

@@ -1,4 +1,4 @@
-/* The start of a federation, and the checks of D1 to D5 at its end. */
+/* Sets up a federation, and checks D1 to D5 of docs/durability.md at its end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <jansson.h>
@@ -21,7 +21,7 @@
 
 enum { TOKEN_LIFE_S = 24 * 3600 };
 
-/* -- the beginning -- */
+/* -- the beginning of a run -- */
 
 static void make_task(federation_setup *setup, fedserver *server) {
     char path[400];
@@ -56,7 +56,7 @@ void federation_prepare(federation_setup *setup) {
     }
 }
 
-/** Run `init` in a process of its own. */
+/** Run `fedserver init` in a separate process. Returns its exit status. */
 static int run_init(const char *parent, const char *directory, fault_plan *plan, bool cut) {
     fflush(NULL);
     pid_t pid = fork();
@@ -75,7 +75,7 @@ static int run_init(const char *parent, const char *directory, fault_plan *plan,
     return how;
 }
 
-/** Whether the directory holds a coordinator that can serve. */
+/** Is there a coordinator in the directory that can serve? */
 static bool serves(const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -101,8 +101,8 @@ bool federation_init_dies(fault_kind kind, uint64_t at) {
     bool fired = plan->fired != 0;
     bool there = serves(directory);
     if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
-        assert_true(there); /* init reported success, so the directory must be there, even after
-                               a power cut at the end of init */
+        assert_true(there); /* after a reported success the directory must exist, even if the
+                               power failed right after it */
     }
     if (!there) {
         *plan = (fault_plan){.kind = FAULT_NONE};
@@ -118,9 +118,9 @@ void federation_clear(federation_setup *setup) {
     fed_test_rmdir(setup->directory);
 }
 
-/* -- the end -- */
+/* -- the end of a run -- */
 
-/** Read the coordinator's own status. NULL: it can't be read. */
+/** Return the coordinator's status as JSON. NULL: it can't be read. */
 static json_t *read_status(federation *f, fedserver *server) {
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "GET",
@@ -151,8 +151,8 @@ static fed_status add_round(void *user, const fedserver_round_entry *entry, fed_
     return FED_OK;
 }
 
-/** What the status would say of the task that is checked, read from the store: the status itself
- * tells of one task. */
+/** Return the status of the checked task, read from the store. The coordinator's own status
+ * describes only one task. */
 static json_t *read_task(federation *f, fedserver *server) {
     fedserver_task task;
     fed_error err = {0};
@@ -174,12 +174,13 @@ static uint64_t number(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/** D1, D2: `in` updates were counted, `said` were acknowledged. */
+/** D1 and D2: compare the number of counted updates (`in`) with that of acknowledged ones
+ * (`said`). */
 static void compare(federation *f, size_t in, size_t said, const char *where, unsigned round) {
     f->result->lost += said > in ? (unsigned)(said - in) : 0;
     f->result->twice += in > said ? (unsigned)(in - said) : 0;
     if (said != in) {
-        federation_break(f, "%s: %s %u counted %zu updates, %zu were acknowledged",
+        federation_break(f, "%s: %s %u counted %zu updates, but %zu were acknowledged",
                          said > in ? "D1" : "D2", where, round, in, said);
     }
 }
@@ -214,13 +215,13 @@ void federation_forget(federation *f) {
     free(f->trainings);
 }
 
-/** H1 to H5 of fed_history.h. */
+/** Check the history by the rules H1 to H5 of fed_history.h. */
 static void check_history(federation *f, const json_t *status) {
     size_t k = 0;
     json_t *row = NULL;
     char why[300] = "";
     if (f->history == NULL || f->setup->sums_of_edges) {
-        return; /* of edge aggregators, each has a history of its own */
+        return; /* each edge aggregator has a history of its own, which this check does not cover */
     }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {
         fed_history_stored(f->history, (uint32_t)number(row, "number"),
@@ -239,8 +240,8 @@ void federation_judge_beginning(federation *f) {
     f->result->history_broken = !holds && !of_rounds;
 }
 
-/** Check the counts of all rounds together. Where an update counts only in its own round, check
- * each round too. */
+/** Check the counts of all rounds together. Check each round, too, if an update can count only
+ * in the round that it was trained for. */
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
@@ -261,7 +262,8 @@ static void check_counts(federation *f, const json_t *status) {
     }
 }
 
-/** D3, D5: each version equals a plain computation with the acknowledged updates. */
+/** D3 and D5: recompute each version in a simple way from the acknowledged updates, and
+ * compare. */
 static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
                          uint32_t versions, bool exact) {
     float *values = calloc(layout->size, sizeof *values);
@@ -274,12 +276,13 @@ static void check_models(federation *f, const fed_layout *layout, const fed_mode
         }
         uint64_t digest = fed_digest(values, layout->size);
         if (exact && f->digest[v] != 0 && f->digest[v] != digest) {
-            federation_break(f, "D3: version %u is not what its updates make of it", v);
+            federation_break(f, "D3: version %u differs from the model computed from its updates",
+                             v);
         }
     }
     f->result->digest = fed_digest(last->values, layout->size);
     if (exact && f->result->digest != fed_digest(values, layout->size)) {
-        federation_break(f, "D3: the final model is not what its updates make of it");
+        federation_break(f, "D3: the final model differs from the model computed from its updates");
     }
     if (f->digest[versions] != 0 && f->digest[versions] != f->result->digest) {
         federation_break(f, "D5: the final model is not the one that was announced");
@@ -292,7 +295,7 @@ void federation_check_leftovers(federation *f, const char *directory, const char
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
         if (strstr(e->d_name, mark) != NULL) {
-            federation_break(f, "D6: %s is left for ever", e->d_name);
+            federation_break(f, "D6: nothing removes the file %s of a killed process", e->d_name);
         }
     }
     closedir(dir);
@@ -308,7 +311,7 @@ static bool has_later(const federation *f, size_t k) {
     return false;
 }
 
-/** x[n] += what device k has trained for the task that is checked, up to training `last`. */
+/** Add to x[n] what device k has trained for the checked task, up to training number `last`. */
 static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n, double *x) {
     for (uint64_t number = 1; number <= last && !f->setup->shared; number++) {
         fed_drill_add(k, number, n, x);
@@ -321,8 +324,8 @@ static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n
     }
 }
 
-/** Check D4 and D5 for one device. After a lossy codec, adding a training to the model's values
- * rounds. */
+/** Check D4 and D5 for one device. exact: compare bits. Otherwise allow for rounding, which
+ * happens when a training is added to the values that a lossy codec has left in the model. */
 static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
     char directory[500];
     fed_error err = {0};
@@ -349,8 +352,9 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     for (size_t i = 0; i < n; i++) {
         double got = sum[i] + (double)owed[i];
         if (fabs(trained[i] - got) > (exact ? 0 : 1e-6)) {
-            federation_break(f, "D4: device %u, value %zu: trained %g, acknowledged %g, owed %g", k,
-                             i, trained[i], sum[i], (double)owed[i]);
+            federation_break(
+                f, "D4: device %u, value %zu: trained %g, but %g is acknowledged and %g owed", k, i,
+                trained[i], sum[i], (double)owed[i]);
         }
     }
     size_t count = 0;
@@ -358,7 +362,7 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     bool wrong = values == NULL ? slot < FED_SLOTS && seq > 0
                                 : fed_digest(values, count) != f->result->digest;
     if (wrong) {
-        federation_break(f, "D5: device %u holds another model than the coordinator", k);
+        federation_break(f, "D5: device %u has another model than the coordinator", k);
     }
     fedclient_record_free(&model);
     fedclient_platform_posix_close(&platform);
@@ -390,7 +394,7 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
     for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
-        /* Where updates have different weights, adding a training to the model's values rounds. */
+        /* With different weights of updates, the sums in float32 are rounded. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }
     fed_model_free(&last);

@@ -1,6 +1,6 @@
-/* The operator's commands in the middle of a task: backup, restore, and the first start of a newer
- * release. These commands die, too. Each leaves a result that is complete or clearly absent; run
- * again, it succeeds. */
+/* The operator's commands in the middle of a task: backup, restore, and the first start of a
+ * newer release. Tests kill these commands, too. Each must leave a complete result or none, and
+ * must succeed when it is run again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@
 #include "federation.h"
 
 typedef struct places {
-    char home[500], backup[500], lost[500]; /* lost: a directory that is not used again */
+    char home[500], backup[500], lost[500]; /* lost: where the lost coordinator's directory is
+                                               moved */
 } places;
 
 static places places_of(const federation *f) {
@@ -44,13 +45,14 @@ static fed_status open_old(const places *p, fed_error *err) {
     return FED_OK;
 }
 
-/** The status of a command that runs again, after one that died had done part of the work. */
+/** Map the status of a repeated command to success if the killed command had done the work
+ * already. */
 static fed_status again(fed_status status) {
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** Pause and resume the first task, which keeps its open round. Cancel the second task before it
- * starts. */
+/** Pause and resume the first task, which keeps its open round. Cancel the second task before
+ * it starts. */
 static fed_status change_queue(const places *p, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fedserver *server = NULL;
@@ -82,8 +84,8 @@ static fed_status obey(federation_job job, const places *p, fed_error *err) {
     }
 }
 
-/** Run a job in a process of its own. plan: NULL for none. The power fails at the end of the job,
- * if not before. */
+/** Run a job in a separate process. plan: the fault; NULL for none. With a fault that cuts the
+ * power, the cut comes at the end of the job at the latest. */
 static int run(const federation *f, federation_job job, fault_plan *plan) {
     const places p = places_of(f);
     fflush(NULL);
@@ -101,7 +103,7 @@ static int run(const federation *f, federation_job job, fault_plan *plan) {
             fault_disk_cut();
         }
         if (status != FED_OK && (plan == NULL || getenv("FED_SWEEP_VERBOSE") != NULL)) {
-            fprintf(stderr, "the command failed: %s\n", err.text);
+            fprintf(stderr, "the operator's command failed: %s\n", err.text);
         }
         _exit(status == FED_OK ? 0 : 1);
     }
@@ -114,7 +116,7 @@ static bool succeeded(int how) {
     return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
 
-/* -- what the commands leave -- */
+/* -- what the commands have left -- */
 
 static void note_finding(void *user, fedserver_check_kind kind, const char *text) {
     if (kind == FEDSERVER_FOUND) {
@@ -122,7 +124,7 @@ static void note_finding(void *user, fedserver_check_kind kind, const char *text
     }
 }
 
-/** Whether there is a coordinator. If there is, it must be complete. */
+/** Is there a coordinator? If there is, check that it is complete. */
 static bool is_whole(federation *f, const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -136,12 +138,13 @@ static bool is_whole(federation *f, const char *directory) {
     }
     fedserver_close(server);
     if (status != FED_OK) {
-        federation_break(f, "S7: half a coordinator: %s", err.text);
+        federation_break(f, "S7: the directory has an incomplete coordinator: %s", err.text);
     }
     return true;
 }
 
-/** D6: leftovers of a killed process do not pile up. Files that the disk refused to remove stay. */
+/** D6 of docs/durability.md: a killed process leaves no files for good. Files that the failing
+ * disk refused to remove may stay. */
 static void check_leftovers(federation *f, const char *directory) {
     const fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
     if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
@@ -150,31 +153,31 @@ static void check_leftovers(federation *f, const char *directory) {
     federation_check_leftovers(f, directory, ".new");
 }
 
-/** A copy is complete; or it is absent, and the same command then makes it. said: the command
- * reported success. */
+/** Check that a copy is complete, or is absent and the same command then makes it. said: the
+ * command reported success. */
 static void judge_copy(federation *f, const char *directory, bool said) {
     bool whole = is_whole(f, directory);
     if (said && !whole) {
-        federation_break(f, "S12: it said that it was done, and there is no coordinator");
+        federation_break(f, "S12: the command reported success, but there is no coordinator");
     }
     if (!whole && !succeeded(run(f, f->setup->job, NULL))) {
-        federation_break(f, "D6: the command can't be run again");
+        federation_break(f, "D6: the command that was killed fails when it is run again");
     }
     if (!whole && !is_whole(f, directory)) {
-        federation_break(f, "S12: run again it left nothing");
+        federation_break(f, "S12: the command was run again, but there is no coordinator");
     }
     check_leftovers(f, directory);
 }
 
-/** Run the command again: it does what was left undone. The coordinator may serve, so its files are
- * not checked. */
+/** Run the command again, which must do the rest of the work. The coordinator may be serving,
+ * so its files are not checked. */
 static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
-        federation_break(f, "D6: the commands can't be run again");
+        federation_break(f, "D6: the queue commands that were killed fail when they are run again");
     }
 }
 
-/* -- before and after -- */
+/* -- before and after a migration -- */
 
 static sqlite3 *open_database(const char *directory) {
     char path[520];
@@ -191,7 +194,8 @@ static void run_script(sqlite3 *db, const char *sql) {
     }
 }
 
-/* Layout 7 and earlier layouts had no device_share: a task there has no such limit. */
+/* Compute a digest of the tasks' texts. Databases of layout 7 and earlier have no device_share,
+ * so it is left out. */
 static uint64_t digest_tasks(sqlite3 *db) {
     sqlite3_stmt *row = NULL;
     static const char sql[] =
@@ -223,7 +227,7 @@ void federation_check_tasks(federation *f) {
     if (f->tasks != 0) {
         sqlite3 *db = open_database(p.home);
         if (digest_tasks(db) != f->tasks) {
-            federation_break(f, "D6: the tasks are not those of before the migration");
+            federation_break(f, "D6: the migration has changed the tasks' texts");
         }
         assert_int_equal(sqlite3_close(db), SQLITE_OK);
     }
@@ -240,7 +244,7 @@ static void prepare(federation *f, const places *p) {
     }
 }
 
-/** Continue with the coordinator that was copied, or with its copy. */
+/** Continue the run with the coordinator that was copied, or with the copy. */
 static void go_on(federation *f, const places *p) {
     if (f->setup->job == FEDERATION_BACKUP && f->fault->at[0] % 2 == 0) {
         federation_quit(f, FEDERATION_COORDINATOR);
@@ -263,18 +267,19 @@ void federation_operate(federation *f) {
         snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
     }
     if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
-        federation_kill_all(f); /* this machine's processes */
+        federation_kill_all(f); /* the machine of the old coordinator is lost with all its
+                                   processes */
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {
-        federation_break(f, "D6: the command failed for no fault of its disk");
+        federation_break(f, "D6: the operator's command failed without a fault of its disk");
     } else if (f->setup->job == FEDERATION_QUEUE) {
         judge_queue(f, succeeded(how));
     } else if (f->setup->job != FEDERATION_MIGRATE) {
         judge_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
     }
     if (f->setup->job == FEDERATION_RESTORE && !is_whole(f, p.backup)) {
-        federation_break(f, "S12: the backup is gone");
+        federation_break(f, "S12: the backup that the command reported is missing");
     }
     if (f->result->broken[0] == '\0') {
         go_on(f, &p);

@@ -1,5 +1,5 @@
-/* Asynchronous rounds: finds in which round an update counted. A round takes the next few updates
- * that arrive, so the order of updates gives the round. */
+/* For asynchronous rounds, find out in which round each update counted. A round takes the next
+ * few updates that arrive, so the order of the updates determines the round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +24,14 @@ void federation_order_counted(federation *f, uint64_t lease) {
 }
 
 void federation_order_lost(federation *f, uint64_t lease) {
-    /* where an earlier lease is unsure, the coordinator died again before it saw this one */
+    /* If an earlier lease is unsure, the coordinator died a second time before it took this
+     * update. */
     if (f->setup->counts_any_round && f->order.unsure == 0) {
         f->order.unsure = lease;
     }
 }
 
-/** How many updates have counted so far, as the coordinator says. */
+/** Return how many updates have counted so far, by the coordinator's status. */
 static size_t counted(const json_t *status) {
     size_t k = 0, sum = 0;
     json_t *row = NULL;
@@ -41,7 +42,7 @@ static size_t counted(const json_t *status) {
     return sum + (size_t)json_integer_value(json_object_get(open, "received"));
 }
 
-/** Ask for the coordinator's status. NULL: the coordinator has died again. */
+/** Ask for the coordinator's status. NULL: the coordinator died again. */
 static json_t *ask_status(federation *f) {
     static const uint8_t nobody[FED_SHA256_SIZE];
     fed_writer request, answer;
@@ -71,7 +72,8 @@ static json_t *ask_status(federation *f) {
     return json;
 }
 
-/** Does a round close? Until it is committed, the status does not say what counts in the next. */
+/** Is a round closing? Until it is committed, the status does not show what counts in the next
+ * round. */
 static bool closes(const json_t *status) {
     const json_t *open = json_object_get(status, "round");
     return json_integer_value(json_object_get(open, "closing_ms")) != 0;
@@ -88,7 +90,7 @@ void federation_order_settle(federation *f) {
         status = ask_status(f);
     }
     if (status == NULL) {
-        return; /* the order is settled when the coordinator is back again */
+        return; /* the order is settled once the coordinator runs again */
     }
     if (counted(status) > o->count) {
         federation_order_counted(f, o->unsure);
@@ -107,7 +109,8 @@ void federation_order_place(federation *f, const json_t *status) {
         for (; updates > 0; updates--, next++) {
             if (next >= f->order.count ||
                 fed_ledger_place(&f->ledger, f->order.lease[next], round) != FED_OK) {
-                federation_break(f, "D1: of round %u an update was not acknowledged", round);
+                federation_break(f, "D1: round %u counted an update that was not acknowledged",
+                                 round);
                 return;
             }
         }

@@ -35,7 +35,8 @@ bool federation_receive(int fd, fed_writer *w) {
 /** Print the error and end, as a program that can't go on. */
 static _Noreturn void give_up(const fed_error *err) {
     if (getenv("FED_SWEEP_VERBOSE") != NULL) {
-        fprintf(stderr, "process %d gives up: %s\n", (int)getpid(), err->text);
+        fprintf(stderr, "process %d of the federation ends with an error: %s\n", (int)getpid(),
+                err->text);
     }
     _exit(GIVES_UP);
 }
@@ -57,7 +58,7 @@ typedef struct asked {
 static void read_request(fed_reader *r, asked *a) {
     a->request =
         (fedserver_request){.listener = fed_read_u8(r) != 0 ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
-                            .loopback = true}; /* so every client may read the status */
+                            .loopback = true}; /* lets every client read the status */
     bool named = fed_read_u8(r) != 0;
     memcpy(a->fingerprint, fed_read_bytes(r, FED_SHA256_SIZE), FED_SHA256_SIZE);
     fed_read_str(r, a->method, sizeof a->method);
@@ -91,7 +92,7 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
-/** The task whose round closes; NULL: none does. */
+/** Return a task whose round is closing; NULL: there is none. */
 static const fedserver_training *closing_task(const fedserver *server) {
     for (size_t k = 0; k < server->rounds.task_count; k++) {
         if (server->rounds.tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING) {
@@ -101,7 +102,7 @@ static const fedserver_training *closing_task(const fedserver *server) {
     return NULL;
 }
 
-/** Wait until the round that closes is committed. */
+/** Wait until the closing rounds are committed. */
 static void finish_closing(fedserver *server, int64_t now_ms) {
     fed_error err = {0};
     int64_t next_ms = 0;
@@ -114,7 +115,7 @@ static void finish_closing(fedserver *server, int64_t now_ms) {
     }
 }
 
-/** One request is one batch. */
+/** Handle one request as a batch. */
 static void serve(const federation *f, fedserver *server, int fd, fed_reader *r) {
     fed_error err = {0};
     asked a;
@@ -137,7 +138,8 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     }
 }
 
-/** Memory for one task: the second task waits in the queue. */
+/** Return a limit for the memory of tasks that only one task fits into, so that the second one
+ * waits in the queue. */
 static uint64_t memory_for_one(fedserver *server) {
     fed_error err = {0};
     fedserver_task task;
@@ -197,7 +199,7 @@ static void no_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){0};
 }
 
-/** The headers Range and If-Range, "" for none. */
+/** Write the headers Range and If-Range as strings; "" where one is missing. */
 static void write_range(fed_writer *w, const fedclient_range *range) {
     char bytes[64] = "", last[24] = "", tag[32] = "";
     if (range != NULL && (range->first > 0 || range->most > 0)) {
@@ -213,7 +215,7 @@ static void write_range(fed_writer *w, const fedclient_range *range) {
     fed_write_str(w, tag);
 }
 
-/** The headers ETag and Content-Range of an answer whose body follows. */
+/** Read the headers ETag and Content-Range of an answer; the body follows them. */
 static void read_range(fed_reader *r, fedclient_range *range) {
     char tag[32], bytes[80];
     uint64_t end = 0;
@@ -230,7 +232,7 @@ static void read_range(fed_reader *r, fedclient_range *range) {
     }
 }
 
-/** "https://host:port/path?query" */
+/** Write a request with the parts of its URL, "https://host:port/path?query". */
 static fed_status write_request(const line *l, const fedclient_request *request, fed_writer *w) {
     char path[256];
     const char *port = strrchr(request->url, ':');
@@ -252,7 +254,8 @@ static fed_status write_request(const line *l, const fedclient_request *request,
     return request->body != NULL ? fed_drill_read_body(request->body, w) : w->status;
 }
 
-/** Blocks until the driver has the coordinator's answer: u8 arrived, u32 status, body. */
+/** Send a request to the driver and wait for the coordinator's answer: u8 arrived, u32 status,
+ * body. */
 static fed_status ask(void *user, const fedclient_request *request, int *status, fed_writer *body,
                       fed_error *err) {
     const line *l = user;
@@ -260,12 +263,12 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     fed_writer_growing(&w);
     fed_status result = write_request(l, request, &w);
     if (result == FED_OK && (!federation_send(l->fd, &w) || !federation_receive(l->fd, &w))) {
-        _exit(0); /* the driver has ended */
+        _exit(0); /* the driver's process has ended */
     }
     fed_reader r;
     fed_reader_init(&r, w.data, w.len);
     if (result == FED_OK && fed_read_u8(&r) == 0) {
-        result = fed_fail(err, FED_ENET, "no answer");
+        result = fed_fail(err, FED_ENET, "the coordinator did not answer");
     }
     if (result == FED_OK) {
         *status = (int)fed_read_u32(&r);
@@ -290,7 +293,8 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_writer_free(&w);
 }
 
-/** Make one step, or only enrol. The order holds a token, for a device that has to enrol. */
+/** Do what the driver orders: enrol, or make one step. The order holds a token, for a device
+ * that has yet to enrol. */
 static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
                        fed_error *err) {
     char token[FEDSERVER_TOKEN];

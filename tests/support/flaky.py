@@ -1,4 +1,4 @@
-"""Run tests of ctest many times on a busy machine, as ctest runs them, and tell which fail and what they cost.
+"""Run tests of ctest many times on a busy machine, and report which fail and how long they take.
 
     flaky.py [options] [PATTERN] [TIMES]
 
@@ -17,22 +17,22 @@ import tempfile
 import time
 
 LABEL = "concurrent"  # set by tests/labels.cmake
-PRESET_TIMEOUT_S = 1500  # ctest's own
+PRESET_TIMEOUT_S = 1500  # the limit that ctest applies to a test without one
 LOOK_S = 0.02
 CTEST = "ctest"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Ends with its parent, whatever ends that.
+# A process that keeps a core busy, and ends when its parent has ended.
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1000000):\n        pass\n"
 
 
 class Test:
-    """A test as ctest knows it, and what its runs came to."""
+    """A test with ctest's properties of it, and the results of its runs."""
 
     def __init__(self, entry):
         self.name = entry["name"]
         self.command = entry.get("command")
         self.properties = {one["name"]: one["value"] for one in entry.get("properties", [])}
-        # A test never meets itself: ctest runs it once.
+        # ctest runs a test once; here two runs of the same test must not overlap.
         self.locks = {*self.list_of("RESOURCE_LOCK"), "test " + self.name}
         self.serial = bool(self.properties.get("RUN_SERIAL"))
         self.slots = int(self.properties.get("PROCESSORS", 1))
@@ -47,7 +47,7 @@ class Test:
         return {**os.environ, **dict(one.split("=", 1) for one in self.list_of("ENVIRONMENT"))}
 
     def verdict(self, code, output):
-        """As ctest judges: passed, failed or skipped."""
+        """Return the result as ctest would call it: passed, failed or skipped."""
         if code == self.properties.get("SKIP_RETURN_CODE"):
             return "skipped"
         if any(re.search(one, output) for one in self.list_of("SKIP_REGULAR_EXPRESSION")):
@@ -60,7 +60,7 @@ class Test:
 
 
 def session(leader):
-    """The processes of a session. Some are in groups of their own: timeout(1) makes one."""
+    """Yield the processes of a session. A process group is not enough: timeout(1) makes one of its own."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
@@ -71,14 +71,14 @@ def session(leader):
 
 
 class Run:
-    """One run of a test, which goes on."""
+    """A run of a test that has not ended yet."""
 
     def __init__(self, test, number, folder):
         self.test, self.number = test, number
         self.path = os.path.join(folder, f"{test.name}.{number}.txt")
         self.start = time.monotonic()
         with open(self.path, "wb") as out:
-            # In a session of its own, so that a time-out ends its children too, and theirs.
+            # The run is a session of its own, so that a time-out can end all its descendants.
             self.process = subprocess.Popen(test.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=test.environment(),
                                             cwd=test.properties.get("WORKING_DIRECTORY"), start_new_session=True)
         self.end = self.start + float(test.properties.get("TIMEOUT", PRESET_TIMEOUT_S))
@@ -92,7 +92,7 @@ class Run:
                 pass
 
     def ended(self):
-        """How it did, once it has; then the test knows too."""
+        """Return the result, or None while the run goes on. The result is also added to the test's."""
         now = time.monotonic()
         if now > self.end and not self.late:
             self.late = True
@@ -118,7 +118,7 @@ class Run:
 
 
 class Schedule:
-    """Which run is next: each test once, then each once more, so that different tests meet."""
+    """Chooses the next run: each test once, then each test again, so that different tests run side by side."""
 
     def __init__(self, tests, times, jobs):
         self.waiting = [(test, number) for number in range(1, times + 1) for test in tests]
@@ -126,7 +126,7 @@ class Schedule:
         self.interrupted = False
 
     def interrupt(self, *_):
-        """A signal's handler. It ends nothing itself: a test that is about to start is in no list yet, and would be left behind."""
+        """A signal handler. It only sets a flag: a test that is just being started is in no list yet, and would run on."""
         self.interrupted = True
 
     def may_start(self, test, number):
@@ -140,7 +140,7 @@ class Schedule:
         return not any(test.locks & other.locks for other in others) and not self.unfinished(test, number)
 
     def unfinished(self, test, number):
-        """Does it depend on a test whose run of this number has not ended?"""
+        """Does the test depend on another test whose run of this number has not ended?"""
         names = {(other.name, k) for other, k in self.waiting} | {(run.test.name, run.number) for run in self.going}
         return any((name, number) in names for name in test.before)
 
@@ -149,11 +149,11 @@ class Schedule:
             if self.may_start(test, number):
                 return self.waiting.pop(place)
             if test.serial:
-                return None  # what is behind it would keep it from ever being alone
+                return None  # a test that runs alone waits here; starting later tests first would delay it for ever
         return None
 
     def work(self, folder, told):
-        """told: called with a line for each run that has ended."""
+        """Do all runs. told: called with a line of text for each run that has ended."""
         while (self.waiting or self.going) and not self.interrupted:
             while len(self.going) < self.jobs and (one := self.next()):
                 self.going.append(Run(*one, folder))
@@ -172,7 +172,7 @@ class Schedule:
 
 
 class Load:
-    """Busy processes, one a core, at the tests' own niceness."""
+    """Busy processes, one for each core, with the same priority as the tests."""
 
     def __init__(self, count):
         self.processes = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(count)]
@@ -189,7 +189,7 @@ def tests_of(build):
 
 
 def chosen(tests, options):
-    """What was asked for, and the set-up of its fixtures."""
+    """Return the tests that match the pattern, and the tests that set up their fixtures."""
     named = [test for test in tests if re.search(options.pattern, test.name)
              and not (options.exclude and re.search(options.exclude, test.name))
              and (options.all or LABEL in test.list_of("LABELS"))

@@ -1,4 +1,4 @@
-"""Does flaky.py run tests as ctest does, see which fail, and end what it started? Asked on a made-up build.
+"""Tests flaky.py with a made-up build: it must run tests as ctest does, find those that fail, and end all processes it started.
 
     flaky_selftest.py CTEST
 """
@@ -18,12 +18,12 @@ import flaky
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = sys.executable
-# In the folder, one at a time: mkdir fails where another is.
+# A test that must run alone in its folder: mkdir fails while another run has the directory.
 ALONE = "mkdir held && sleep 0.1 && rmdir held"
 
 
 def build(folder, tests):
-    """A build with these tests: name, a shell's line, properties."""
+    """Make a build folder with these tests. Each has a name, a shell command and properties."""
     with open(os.path.join(folder, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
         for name, line, properties in tests:
             file.write(f'add_test({name} "/bin/sh" "-c" [==[{line}]==])\n')
@@ -68,7 +68,7 @@ class Flaky(unittest.TestCase):
 
     def test_a_time_out_fails_and_ends_the_children(self):
         real, child = time.monotonic, os.path.join(self.folder, "child")
-        # The hour is over as soon as the child runs.
+        # As soon as the child process runs, the clock is an hour ahead, so the time limit is over.
         with unittest.mock.patch("flaky.time.monotonic", lambda: real() + 3600 * os.path.exists(child)):
             code, said = self.run_it([("late", "timeout 1000 sleep 1000 & echo $! >new; mv new child; wait", "TIMEOUT 3000")], "", "1")
         self.assertEqual(code, 1, said)
@@ -123,7 +123,7 @@ def children(parent):
 
 
 def ended(pid):
-    """Whether the process is gone, or waits to be asked for; it may take its time."""
+    """Wait until the process is gone, or a zombie that nobody has waited for."""
     while True:
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:

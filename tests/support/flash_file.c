@@ -1,4 +1,4 @@
-/* The flash platform on a file. */
+/* The flash platform of the client library on a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "flash_file.h"
 
@@ -15,10 +15,11 @@
 
 enum { BLOCK = 16384, BLOCKS = 32, SIZE = BLOCK * BLOCKS };
 
-/** The file holds each byte's complement: a hole in it is erased flash. */
+/** A file that stands for flash. It holds each byte's complement, so that a hole in the file
+ * reads as erased flash. */
 typedef struct flash_file {
     fedclient_platform store;
-    int fd; /* also the lock */
+    int fd; /* the open file also holds the lock */
 } flash_file;
 
 static void complement(uint8_t *byte, size_t len) {
@@ -62,7 +63,8 @@ static fed_status open_file(flash_file *file, const char *directory, fed_error *
         return fed_file_fail(err, "open", path);
     }
     if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) {
-        return fed_fail(err, FED_EBUSY, "%s is in use", directory);
+        return fed_fail(err, FED_EBUSY, "the flash file in %s is locked by another platform",
+                        directory);
     }
     const bool sized = lseek(file->fd, 0, SEEK_END) == SIZE || ftruncate(file->fd, SIZE) == 0;
     return sized ? FED_OK : fed_file_fail(err, "size", path);

@@ -1,4 +1,5 @@
-/* The GPU of a test: FED_TEST_DEVICE names it; else the first usable one; else the test skips. */
+/* The GPU of a test: the one that FED_TEST_DEVICE names, or else the first usable one. Without
+ * any the test is skipped. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GPU_CASE_H
 #define FED_TEST_GPU_CASE_H
@@ -8,13 +9,13 @@
 
 enum { GPU_SKIPPED = 77 };
 
-/** Open it, and say on stderr which it is, or why there is none: main then returns *exit_status. A
- * device that FED_TEST_DEVICE names must be there. */
+/** Open the GPU, and print its name, or why there is none, on stderr. If this returns false,
+ * main must return *exit_status. A GPU that FED_TEST_DEVICE names must be usable. */
 static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_status) {
     const char *name = getenv("FED_TEST_DEVICE");
     fed_error err = {0};
     if (fed_gpu_open(name != NULL ? name : "gpu", cache, gpu, &err) == FED_OK) {
-        fprintf(stderr, "on %s\n", fed_gpu_info_of(*gpu)->card);
+        fprintf(stderr, "the test runs on the GPU %s\n", fed_gpu_info_of(*gpu)->card);
         return true;
     }
     fprintf(stderr, "skipped: %s\n", err.text);
@@ -22,7 +23,7 @@ static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_sta
     return false;
 }
 
-/** The sentence of the call that failed last. */
+/** Return the error text of the last call that failed. */
 static inline const char *gpu_case_said(const fed_gpu *gpu, fed_error *err) {
     assert_int_equal(fed_gpu_explain(gpu, FED_EIO, err), FED_EIO);
     return err->text;

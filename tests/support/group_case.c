@@ -1,4 +1,4 @@
-/* A worker group of processes for tests. */
+/* A worker group whose members are processes, for tests (group_case.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* NOLINT: MAP_ANONYMOUS */
 
@@ -17,9 +17,9 @@ enum { LIMIT_MS = 30000, END_MS = 15000 };
 
 static const uint8_t secret[FEDDC_SECRET] = {7, 4, 1};
 
-/* --- a member's process --- */
+/* --- the process of a member --- */
 
-/* The stand-in for an exchange: a step is whole when all ranks have put theirs in. */
+/* Takes the place of a gradient exchange: a step is complete when all ranks have noted it. */
 typedef struct stand_in {
     worker_group_board *board;
     const feddc_place *place;
@@ -53,7 +53,8 @@ static void abort_it(void *user, const char *why) {
     }
 }
 
-/* Steps until the finish. *whole: those done. false: it was aborted. */
+/* Make steps until the step `finish`. *completed: number of steps done. Returns false if the
+ * step was aborted. */
 static bool train(feddc_watch *watch, stand_in *x, uint32_t worker, uint32_t *completed) {
     feddc_eyes eyes = {look, abort_it, x};
     feddc_watch_see(watch, &eyes);
@@ -94,7 +95,7 @@ static int code_of(fed_status status) {
                                   : WORKER_GROUP_WRONG;
 }
 
-/* Meet and train until the end. */
+/* Join the group and train until its end. Returns an exit status. */
 static int member(worker_group_board *board, uint32_t requested) {
     feddc_watch_options options = {
         .address = board->address, .secret = secret, .rank = requested, .listens = true};
@@ -110,7 +111,8 @@ static int member(worker_group_board *board, uint32_t requested) {
         if (status != FED_OK) {
             break;
         }
-        for (uint32_t r = 0; r < group->place.size; r++) { /* who is behind fetches */
+        for (uint32_t r = 0; r < group->place.size; r++) {
+            /* A member that is behind would fetch the values of the one that is ahead. */
             completed = group->completed[r] > completed ? group->completed[r] : completed;
         }
         stand_in x = {.board = board,
@@ -135,7 +137,7 @@ static void member_process(worker_group_board *board, uint32_t requested) {
     _exit(member(board, requested));
 }
 
-/* --- the test's side --- */
+/* --- the test's process --- */
 
 static void keep_verdict(void *user, const feddc_verdict *verdict) {
     group_case *g = user;
@@ -155,7 +157,7 @@ void group_case_start(group_case *g, uint32_t size, uint32_t min) {
     atomic_store(&g->board->odd, UINT32_MAX);
     atomic_store(&g->board->give_up, UINT32_MAX);
     atomic_store(&g->board->stuck, UINT32_MAX);
-    for (uint32_t i = 0; i < size; i++) { /* before there is a thread */
+    for (uint32_t i = 0; i < size; i++) { /* fork while the process has no other thread */
         g->code[i] = -1;
         g->pid[i] = fork();
         assert_true(g->pid[i] >= 0);
@@ -223,7 +225,7 @@ feddc_detector_state group_case_finish(group_case *g) {
     return feddc_detector_wait(g->detector, LIMIT_MS);
 }
 
-/* One child; false: it lives still. */
+/* Wait for one child. Returns false if it still runs. */
 static bool collect(group_case *g, uint32_t i, int options) {
     int status = 0;
     if (g->pid[i] != 0 && waitpid(g->pid[i], &status, options) == g->pid[i]) {

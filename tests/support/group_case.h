@@ -1,5 +1,5 @@
-/* A worker group of processes for tests: a failure detector here, and children that step together.
- */
+/* A worker group for tests: the failure detector runs in the test, and the members are child
+ * processes that make steps together. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GROUP_CASE_H
 #define FED_GROUP_CASE_H
@@ -12,60 +12,68 @@
 enum {
     WORKER_GROUP_MOST = 8,
     WORKER_GROUP_GENERATIONS = 16,
-    /* exit codes of a member */
+    /* Exit statuses of a member. */
     WORKER_GROUP_FINISHED = 0,
-    WORKER_GROUP_OVER = 3,     /* FED_EIO: the verdict */
-    WORKER_GROUP_LEFT_OUT = 4, /* FED_ESTATE */
-    WORKER_GROUP_ALONE = 5,    /* FED_ENET */
+    WORKER_GROUP_OVER = 3,     /* FED_EIO: the failure detector ended the group by a verdict */
+    WORKER_GROUP_LEFT_OUT = 4, /* FED_ESTATE: the group goes on without this member */
+    WORKER_GROUP_ALONE = 5,    /* FED_ENET: the failure detector can't be reached */
     WORKER_GROUP_WRONG = 6     /* something that the member did not expect */
 };
 
-/* What failure detector and members share besides sockets: the members' stand-in for an exchange.
- */
+/* Memory that the failure detector and all members share. It takes the place of a gradient
+ * exchange, and lets the test plan faults. */
 typedef struct worker_group_board {
-    char address[128]; /* the failure detector's; valid once `open` is set */
+    char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
-    atomic_uint finish; /* the step at which all finish */
+    atomic_uint finish; /* the step at which all members end */
     atomic_uint put[WORKER_GROUP_GENERATIONS]
-                   [WORKER_GROUP_MOST]; /* steps that each rank has put in */
-    atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST]; /* of each worker */
-    atomic_uint odd, give_up; /* the worker with a wrong digest; that gives up at step 20; */
-    atomic_uint stuck;        /* that stands in its backward pass until it hears of the end */
-    atomic_uint line, entered, wired;  /* of a test with networks: the worker behind a line */
-    char said[WORKER_GROUP_MOST][400]; /* each worker's last error */
+                   [WORKER_GROUP_MOST]; /* number of steps that each rank has done, in each
+                                           generation */
+    /* These arrays have one entry for each worker. */
+    atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
+    atomic_uint odd, give_up; /* odd: the worker that reports a wrong digest; give_up: the worker
+                                 that ends after step 20 */
+    atomic_uint stuck;        /* the worker that stays in its backward pass until the group is
+                                 told of its end */
+    atomic_uint line, entered, wired;  /* for tests with network namespaces; line: the worker
+                                          behind a bad line */
+    char said[WORKER_GROUP_MOST][400]; /* the last error text of each worker */
 } worker_group_board;
 
 typedef struct group_case {
     worker_group_board *board;
     feddc_detector *detector;
-    pid_t pid[WORKER_GROUP_MOST]; /* of each worker; 0: it has been waited for */
-    int code[WORKER_GROUP_MOST];  /* exit codes; -1: none yet; 128 + signal */
+    pid_t pid[WORKER_GROUP_MOST]; /* process ID of each worker; 0: the process has ended and was
+                                     waited for */
+    int code[WORKER_GROUP_MOST];  /* exit statuses; -1: still running; 128 + number of the signal
+                                     that ended it */
     uint32_t size;
-    const char *listens; /* the failure detector's address; NULL: on loopback */
-    /* NULL, or what each member's process does first, and what the test does when all are there */
+    const char *listens; /* address of the failure detector; NULL: on loopback */
+    /* enter: what each member's process does first; wire: what the test does once all processes
+     * exist. Either may be NULL. */
     void (*enter)(worker_group_board *board, uint32_t worker);
     void (*wire)(const struct group_case *g);
     _Atomic(uint32_t) verdicts;
     feddc_verdict verdict[WORKER_GROUP_MOST];
-    int64_t verdict_ms[WORKER_GROUP_MOST]; /* when */
+    int64_t verdict_ms[WORKER_GROUP_MOST]; /* time of each verdict */
 } group_case;
 
-/** Start `size` members and their failure detector, and wait until they have done 100 steps. *g
- * holds listens, enter and wire, and is zero else. */
+/** Start `size` members and their failure detector, and wait until they have done 100 steps.
+ * Before the call, set listens, enter and wire of *g, and zero the rest. */
 void group_case_start(group_case *g, uint32_t size, uint32_t min);
 
-/** Wait until there are so many verdicts, or 30 s are over. */
+/** Wait for so many verdicts, at most 30 s. */
 void group_case_await(group_case *g, uint32_t verdicts);
 
-/** Wait until all living members but `except` are in this generation and have done `more` steps in
- * it, or 30 s are over. */
+/** Wait until all living members except `except` are in this generation and have done `more`
+ * steps in it, at most 30 s. */
 void group_case_await_steps(group_case *g, uint32_t generation, uint32_t more, uint32_t except);
 
-/** Let those who live finish, and wait for the failure detector's last state, 30 s at most. */
+/** Let the living members finish, and wait at most 30 s for the failure detector's final state. */
 feddc_detector_state group_case_finish(group_case *g);
 
-/** Wait for all children, 15 s at most: who lives then is killed. Close the failure detector, free.
- */
+/** Wait at most 15 s for all children, and kill those that still run. Close the failure
+ * detector and free the memory. */
 void group_case_end(group_case *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory with a page behind it that nobody may touch. */
+/* Memory that is followed by a page that may not be accessed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "guarded.h"

@@ -1,5 +1,5 @@
-/* Memory whose end is the end of what may be read: the byte behind it is in a page that nobody may
- * touch. So a release build sees an over-read too. */
+/* Memory that is followed by a page that may not be accessed. So a read or write past the end
+ * crashes, also in a release build. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GUARDED_H
 #define FED_TEST_GUARDED_H
@@ -14,7 +14,7 @@ typedef struct guarded {
     size_t pages_len;
 } guarded;
 
-/** len bytes, copied from src; NULL: zeros. Free with guarded_free. */
+/** Return len bytes copied from src, or zeros if src is NULL. Free them with guarded_free. */
 guarded guarded_copy(const void *src, size_t len);
 void guarded_free(guarded *g);
 

@@ -1,6 +1,6 @@
-/* For the tests of the HTTPS adapter: a fake coordinator below the adapter, and well-behaved and
- * hostile peers above it. This header defines the fedserver_ functions that the adapter calls, in
- * place of the library's. So a program includes it once. */
+/* For tests of the HTTPS adapter: a fake coordinator behind the adapter, and friendly and
+ * hostile clients in front of it. This header defines the fedserver_ functions that the adapter
+ * calls, in place of the library's. So only one file of a program may include it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_HTTP_WORLD_H
 #define TESTS_HTTP_WORLD_H
@@ -23,7 +23,7 @@
 #include "fed/file.h"
 #include "fedserver/http.h"
 
-/* ---- the fake coordinator: the path says what it shall do ------------------------------------ */
+/* ---- the fake coordinator: a request's path says what to do ------------------------------- */
 
 enum { SMALL = 1024, BIG_BLOB = 3000000 };
 
@@ -31,18 +31,20 @@ struct fedserver {
     char directory[256];
     atomic_int handled, waiting, ticks, reloads, let_go;
     atomic_int parts;               /* bytes of request bodies for /parts */
-    uint8_t known[FED_SHA256_SIZE]; /* the fingerprint of their sender */
+    uint8_t known[FED_SHA256_SIZE]; /* fingerprint of the device that sends to /parts */
     atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
-    bool begun, inside;  /* a batch was ever begun; a batch is open */
-    bool asked, writing; /* it has handled a request; it has written */
+    bool begun, inside;  /* begun: there was a first batch; inside: a batch is open */
+    bool asked, writing; /* for the open batch; asked: it has handled a request; writing: it has
+                            written */
     fedserver_blob *big;
-    atomic_bool follows; /* another coordinator leads, at this address in that term */
+    atomic_bool follows; /* true: another coordinator leads; its address and term are below */
     _Atomic(const char *) leader;
     atomic_ullong term;
-    atomic_uint followers;            /* as the adapter counts them */
-    atomic_ullong limit, heard_limit; /* bytes of an update: of this leader, and of the leader */
-    _Atomic(const char *) tag;        /* of /model */
+    atomic_uint followers;            /* number of followers, counted by the adapter */
+    atomic_ullong limit, heard_limit; /* limit for an update in bytes: this coordinator's, and
+                                         the one that the leader has sent */
+    _Atomic(const char *) tag;        /* the ETag of /model */
 };
 
 static inline fedserver_blob *text_blob(const char *text) {
@@ -166,7 +168,7 @@ static inline void answer_range(const fedserver_request *request, fedserver_resp
     response->body = fedserver_blob_new(&w);
 }
 
-/* What a store would have to commit before the answer may leave. */
+/* Does a request for this path change the store, so that its answer must wait for a commit? */
 static inline bool is_promise(const char *path) {
     return strcmp(path, "/promise") == 0;
 }
@@ -290,7 +292,7 @@ void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_po
     assert_true(front_port != 0 && devices_port != 0);
 }
 
-/* ---- the world: certificates, the adapter in a thread ---------------------------------------- */
+/* ---- the world: certificates, and the adapter in a thread ---------------------------------- */
 
 typedef struct world {
     fedserver server;
@@ -380,7 +382,7 @@ static inline void start(world *w) {
         w->options.bind = "127.0.0.1";
     }
     if (w->options.connections == 0) {
-        w->options.connections = 1000; /* of the test's only device */
+        w->options.connections = 1000; /* enough for all connections of the test's only device */
     }
     w->options.stop = &w->stop;
     w->options.reload = &w->reload;
@@ -419,10 +421,10 @@ static inline int end_serving(void **state) {
     return 0;
 }
 
-/* A test that finds the adapter serving, and leaves it so. */
+/* A test that finds the adapter serving, and must leave it serving. */
 #define SERVING(test) cmocka_unit_test_setup_teardown(test, begin_serving, end_serving)
 
-/* CPU time that the adapter's thread has used. */
+/* Return the CPU time that the adapter's thread has used. */
 static inline int64_t server_cpu_us(const world *w) {
     clockid_t clock;
     struct timespec t;
@@ -431,9 +433,10 @@ static inline int64_t server_cpu_us(const world *w) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* How much of a core the adapter's thread uses, in percent, while the test does nothing. */
+/* Return how much CPU time the adapter's thread uses while the test does nothing, in percent of
+ * a core. */
 static inline int64_t server_load_percent(const world *w) {
-    fed_sleep_ms(200); /* wait, so that requests under way can end */
+    fed_sleep_ms(200); /* requests under way end within this time */
     const int64_t cpu_us = server_cpu_us(w);
     const int64_t begin_ms = fed_clock_monotonic_ms();
     fed_sleep_ms(1000);
@@ -454,7 +457,7 @@ static inline CURL *client(const world *w, const fed_identity *who, uint16_t por
     return fed_curl_new(&w->ca, who, port, path);
 }
 
-/* One request, with one more header if `line` names it. */
+/* Make one request. line: one more header, or NULL. */
 static inline fed_reply ask_once(const world *w, const fed_identity *who, uint16_t port,
                                  const char *path, const char *line) {
     CURL *curl = client(w, who, port, path);
@@ -466,7 +469,7 @@ static inline fed_reply ask_once(const world *w, const fed_identity *who, uint16
     return r;
 }
 
-/* The answer to GET path at the front. line: NULL, or one more header. */
+/* Return the answer to GET path at the front. line: one more header, or NULL. */
 static inline fed_reply ask_front(const world *w, const char *path, const char *line) {
     return ask_once(w, NULL, w->front_port, path, line);
 }
@@ -476,14 +479,15 @@ static inline void assert_works(const world *w) {
     fed_reply_assert(&r, 200, "GET /works? - 0");
 }
 
-/* The answer has this header. */
+/* Check that the answer has this header. */
 static inline void assert_header(const fed_reply *r, const char *line) {
     if (strstr(fed_reply_text(&r->headers), line) == NULL) {
-        fail_msg("no \"%s\" in: %s", line, fed_reply_text(&r->headers));
+        fail_msg("the header \"%s\" is missing in: %s", line, fed_reply_text(&r->headers));
     }
 }
 
-/* curl: a handle for /echo. Send a large body so often; each answer has its bytes. */
+/* Send a large body `times` times and check that each answer returns its bytes. curl: a handle
+ * for /echo. */
 static inline void assert_echoes_large(CURL *curl, unsigned times) {
     enum { SIZE = 1700000 };
     char *body = malloc(SIZE);
@@ -517,7 +521,7 @@ static inline int listening(uint16_t *port) {
     return fd;
 }
 
-/* The first flight of a TLS client, as libcurl makes it. */
+/* Record the first bytes of a TLS client that libcurl sends. */
 static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     uint16_t port = 0;
     const int fd = listening(&port);
@@ -533,7 +537,7 @@ static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     return (size_t)len;
 }
 
-/* A TLS connection on which the test sends any bytes. */
+/* Open a TLS connection without HTTP, for a test that sends bytes of its own. */
 static inline CURL *raw(const world *w, const fed_identity *who, uint16_t port) {
     return fed_curl_raw(&w->ca, who, port);
 }

@@ -1,4 +1,4 @@
-/* Starts a balancer for the kill matrix. */
+/* Starts a load balancer for the kill matrix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_balancer.h"
 

@@ -1,5 +1,6 @@
-/* A balancer in front of the coordinators of the kill matrix: HAProxy, or nginx with its module
- * stream. It passes TLS on, and says with a PROXY header who the client is. */
+/* A load balancer in front of the coordinators of the kill matrix: HAProxy, or nginx with its
+ * stream module. It does not end TLS. A PROXY header tells the coordinator the client's
+ * address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_BALANCER_H
 #define FED_KILL_BALANCER_H
@@ -8,24 +9,24 @@
 #include <stddef.h>
 
 typedef enum kill_balancer {
-    KILL_NO_BALANCER = 0, /* devices know the coordinators' addresses */
+    KILL_NO_BALANCER = 0, /* devices know the addresses of the coordinators */
     KILL_HAPROXY,
     KILL_NGINX,
     KILL_BALANCERS
 } kill_balancer;
 
-/** Is it installed? */
+/** Is this balancer installed? */
 bool kill_balancer_is_there(kill_balancer which);
 
-/** Write its configuration: it listens at `address`, at both ports, for the coordinators at
- * 127.0.0.FIRST to 127.0.0.(FIRST + count - 1). */
+/** Write the balancer's configuration. It listens at `address` on both ports, and forwards to
+ * the coordinators at 127.0.0.FIRST to 127.0.0.(FIRST + count - 1). */
 void kill_balancer_configure(kill_balancer which, const char *directory, const char *address,
                              const unsigned ports[2], unsigned first, unsigned count);
 
-/** The path of its log. */
+/** Write the path of the balancer's log to dst. */
 void kill_balancer_log(const char *directory, char *dst, size_t cap);
 
-/** Become the balancer: one process. */
+/** Run the balancer in place of this process. */
 _Noreturn void kill_balancer_become(kill_balancer which, const char *directory);
 
 #endif

@@ -1,4 +1,4 @@
-/* Judges a run of the kill matrix: by the plain computation, and by its history. */
+/* Checks a run of the kill matrix: by recomputing the models, and by the history. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 enum { PATH_SIZE = 400, PLACED_SIZE = 1 << 20 };
 
-/* Asynchronous: the rounds in which updates counted are those that PostgreSQL has noted. */
+/* For asynchronous rounds: take the round of each update from the table that a trigger in
+ * PostgreSQL fills (kill_world.c). */
 static void place_updates(const kill_world *w, federation *f) {
     char *text = malloc(PLACED_SIZE);
     assert_non_null(text);
@@ -26,14 +27,14 @@ static void place_updates(const kill_world *w, federation *f) {
         const uint64_t lease = (uint64_t)strtoll(at, &end, 10);
         const unsigned long round = strtoul(end, &end, 10);
         if (fed_ledger_place(&f->ledger, lease, (uint32_t)round) != FED_OK) {
-            federation_break(f, "D2: an update was counted in round %lu, and nobody was told",
+            federation_break(f, "D2: an update counted in round %lu that was never acknowledged",
                              round);
         }
         placed++;
     }
     if (placed != f->ledger.count) {
-        federation_break(f, "D1: %zu updates were acknowledged, %zu were stored", f->ledger.count,
-                         placed);
+        federation_break(f, "D1: %zu updates were acknowledged, but %zu were stored",
+                         f->ledger.count, placed);
     }
     f->placed = true;
     free(text);
@@ -68,7 +69,7 @@ void kill_world_judge(kill_world *w, federation_result *result) {
     federation_forget(&f);
 }
 
-/* NULL: there is none. The caller frees it. */
+/* Return the text of a file, which the caller frees. NULL: there is no file. */
 static char *read_text(const char *path) {
     uint8_t *text = NULL;
     size_t len = 0;

@@ -1,4 +1,4 @@
-/* Keeps PostgreSQL and its standby for the kill matrix. */
+/* Runs PostgreSQL and its standby for the kill matrix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_store.h"
 
@@ -26,7 +26,7 @@ cut_line *kill_store_line(kill_store *store) {
     return &store->lines[store->primary]->line[0];
 }
 
-/* The folder whose socket leads to server k. */
+/* Write the path of the folder whose socket leads to server k. */
 static void folder_of(const kill_store *store, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/%u", store->directory, k);
 }
@@ -64,7 +64,7 @@ void kill_store_repair(kill_store *store) {
 void kill_store_open(kill_store *store) {
     *store = (kill_store){.primary = 0};
     fed_test_tmpdir(store->directory, sizeof store->directory);
-    assert_int_equal(chmod(store->directory, 0755), 0); /* the servers have a user of their own */
+    assert_int_equal(chmod(store->directory, 0755), 0); /* the servers run as another user */
     fed_postgres_open(&store->server[0]);
     lay_line(store, 0);
     kill_store_repair(store);

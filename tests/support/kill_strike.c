@@ -1,4 +1,4 @@
-/* Waits for a phase of a round, and lets a fault happen there. */
+/* Waits for a phase of a round and causes a fault then. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_strike.h"
 
@@ -10,7 +10,7 @@
 enum { LIMIT_MS = 120000, PLANTED_LIMIT_MS = 20000 };
 enum { AIM_MS = 300, STANDS_MS = 3000, CUT_MS = 1500, UNSEEN_MS = 200 };
 
-/* A planted fault may bring all to a stand. */
+/* With a planted fault the run may stop for good, so the test waits less long. */
 static int limit_of(const kill_world *w) {
     return w->setup->no_standby || w->setup->plant != NULL ? PLANTED_LIMIT_MS : LIMIT_MS;
 }
@@ -32,7 +32,7 @@ static bool in_phase(const kill_world *w, kill_phase phase) {
     }
 }
 
-/* False: the task is over, or something is broken. */
+/* Wait for the phase. Returns false if the task is over or a rule is broken. */
 static bool wait_for_phase(kill_world *w, kill_phase phase) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);
     bool reached = false;
@@ -65,12 +65,13 @@ static void signal_child(chaos_child *one, int number) {
     }
 }
 
-/* The line by which coordinator k reaches the store now. */
+/* Return the line by which coordinator k now reaches the store. */
 static unsigned store_line(const kill_world *w, unsigned k) {
     return w->store_line[k][w->setup->store->primary];
 }
 
-/* False: no such statement came in time. */
+/* Let the fault happen at a statement of coordinator k. Returns false if the statement did not
+ * come in time. */
 static bool aim(kill_world *w, unsigned k, const kill_strike *s) {
     static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS};
     cut_line *line = &w->lines->line[store_line(w, k)];
@@ -96,7 +97,8 @@ static void cut_devices(kill_world *w, unsigned k, cut_state state) {
     cut(w, w->device_line[k][1], state);
 }
 
-/* In turn its line to the store, those to its devices, and that between followers and leader. */
+/* Cut a connection of coordinator k for a while. The step chooses which: that to the store,
+ * those to its devices, or those between followers and leader. */
 static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     enum { STORE, DEVICES, PEERS, KINDS };
     const cut_state state = s->late ? CUT_HOLE : CUT_OFF;
@@ -116,7 +118,8 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
 }
 
 static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
-    while (w->coordinator[k].pid == 0) { /* the strike before has ended it */
+    while (w->coordinator[k].pid == 0) { /* the coordinator may have ended because of the
+                                            previous fault */
         (void)kill_world_tend(w);
     }
     if (s->fault == KILL_CUT_OFF) {
@@ -167,7 +170,8 @@ static void strike_primary(kill_world *w, const kill_strike *s) {
     }
 }
 
-/* No commit ends until the dead server follows as the new one's standby. */
+/* Kill the primary and promote its standby. No commit ends until the old primary follows the
+ * new one as its standby. */
 static void fail_over(kill_world *w) {
     if (w->setup->no_standby) {
         const char *where = kill_store_primary(w->setup->store)->where;
@@ -214,13 +218,14 @@ static void strike_balancer(kill_world *w, const kill_strike *s) {
         signal_child(&w->balancer, SIGCONT);
         return;
     }
-    const unsigned k = s->step % w->setup->coordinators; /* the others serve on */
+    const unsigned k = s->step % w->setup->coordinators; /* devices can still reach the other
+                                                            coordinators */
     cut_devices(w, k, s->late ? CUT_HOLE : CUT_OFF);
     tend_for(w, CUT_MS);
     cut_devices(w, k, CUT_OPEN);
 }
 
-/* -- on -- */
+/* -- after the fault -- */
 
 static void wait_until_devices_get_on(kill_world *w) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);
@@ -228,7 +233,8 @@ static void wait_until_devices_get_on(kill_world *w) {
     for (unsigned left = 1; left > 0 && w->run.board->acknowledged == acknowledged;) {
         left = kill_world_tend(w);
         if (w->broken[0] != '\0' || fed_clock_monotonic_ms() > limit_ms) {
-            kill_break(w, "D6: for %d s after a fault no update counted", limit_of(w) / 1000);
+            kill_break(w, "D6: no update was acknowledged for %d s after a fault",
+                       limit_of(w) / 1000);
             return;
         }
     }

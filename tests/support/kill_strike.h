@@ -1,4 +1,5 @@
-/* What the kill matrix does to its world, and what it says in the end. */
+/* A strike: a fault that the kill matrix causes at a chosen moment. Also the checks at the end
+ * of a run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_STRIKE_H
 #define FED_KILL_STRIKE_H
@@ -8,25 +9,25 @@
 
 typedef enum kill_victim {
     KILL_LEADER = 0, /* the coordinator that does the rounds */
-    KILL_FOLLOWER,   /* one that passes requests on to the leader */
-    KILL_PRIMARY,    /* the store's server; after its death it starts again */
-    KILL_FAILOVER,   /* the store's server; after its death its standby is promoted */
-    KILL_STANDBY,    /* the server's synchronous standby */
-    KILL_BALANCER,   /* in front of the coordinators */
+    KILL_FOLLOWER,   /* a coordinator that passes requests on to the leader */
+    KILL_PRIMARY,    /* the store's primary server; after its death it starts again */
+    KILL_FAILOVER,   /* the store's primary server; after its death its standby is promoted */
+    KILL_STANDBY,    /* the store's synchronous standby server */
+    KILL_BALANCER,   /* the load balancer in front of the coordinators */
     KILL_VICTIMS
 } kill_victim;
 
 typedef enum kill_fault {
-    KILL_DIES = 0, /* SIGKILL */
-    KILL_STANDS,   /* SIGSTOP, and 3 s later SIGCONT */
-    KILL_CUT_OFF,  /* its lines break, or nothing passes on them */
+    KILL_DIES = 0, /* the victim gets SIGKILL */
+    KILL_STANDS,   /* the victim gets SIGSTOP, and SIGCONT 3 s later */
+    KILL_CUT_OFF,  /* the victim's connections break, or nothing passes on them */
     KILL_FAULTS
 } kill_fault;
 
 typedef enum kill_phase {
-    KILL_OPEN = 0, /* some updates of the round are in */
-    KILL_FULL,     /* each place of the round is given */
-    KILL_CLOSING,  /* the last update is under way, or in */
+    KILL_OPEN = 0, /* some updates of the round have arrived */
+    KILL_FULL,     /* each slot of the round is taken */
+    KILL_CLOSING,  /* the last update of the round is on its way, or has arrived */
     KILL_PHASES
 } kill_phase;
 
@@ -34,23 +35,24 @@ typedef struct kill_strike {
     kill_victim victim;
     kill_fault fault;
     kill_phase phase;
-    /* where the victim is a coordinator: it happens at so many statements to its store from then
-     * on, or, `late`, when such a statement has passed and its answer has not */
+    /* For a coordinator: the fault happens at the step-th statement to the store from the phase
+     * on. With `late` that statement still passes, but not its answer. */
     unsigned step;
     bool late;
 } kill_strike;
 
-/** Wait for the phase of a round in which nothing was done yet, strike, and wait until devices get
- * on. False: the task was over before. */
+/** Wait for the phase in a round that had no fault yet, cause the fault, and wait until another
+ * update is acknowledged. Returns false if the task was over before. */
 bool kill_world_strike(kill_world *w, const kill_strike *strike);
 
 /** Wait for the end of the task. */
 void kill_world_finish(kill_world *w);
 
-/** Stop the coordinators and devices, and judge: D1 to D5, the history, and the bits. */
+/** Stop the coordinators and devices. Check D1 to D5 of docs/durability.md, the history, and
+ * the model bit by bit. */
 void kill_world_judge(kill_world *w, federation_result *result);
 
-/** Updates that coordinators have read back from the store when they took up the rounds. */
+/** Return how many updates coordinators have read back from the store when they became leader. */
 unsigned kill_world_refolded(const kill_world *w);
 
 /** Print the logs of the coordinators and the balancer. */

@@ -1,4 +1,4 @@
-/* Builds the world of the kill matrix, and keeps its processes running. */
+/* Sets up the processes of the kill matrix, and keeps them running. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_world.h"
 
@@ -21,7 +21,8 @@
 
 enum { TOKEN_LIFE_S = 24 * 3600, POLL_MS = 5, PATIENCE_MS = 600000, PATH_SIZE = 400 };
 
-/* Coordinator k has an address of its own, and so has the line to it; the ports are the same. */
+/* Last parts of addresses 127.0.0.X. Coordinator k is at X = COORDINATORS_AT + k, and the lines
+ * to it are at LINES_AT + k and PEERS_AT + k. The ports are the same on all addresses. */
 enum { COORDINATORS_AT = 10, LINES_AT = 30, BALANCER_AT = 50, PEERS_AT = 70 };
 
 void kill_break(kill_world *w, const char *format, ...) {
@@ -42,8 +43,8 @@ typedef struct mode {
     uint32_t piece_bytes;
 } mode;
 
-/* All sums are exact in float32: see fed_drill.h. A model of 2^18 values is one that a thread
- * closes. */
+/* All sums are exact in float32, as fed_drill.h explains. With a model of 2^18 values, a thread
+ * makes the new version. */
 static const mode modes[KILL_MODES] = {
     [KILL_SYNCHRONOUS] = {.model = "input 128 | dense 64 | relu | dense 10",
                           .codec = "topk:p=0.1",
@@ -85,7 +86,7 @@ static unsigned add_tcp(kill_world *w, unsigned from, unsigned to, unsigned port
     return cut_lines_add(w->lines, near, far);
 }
 
-/* The folder whose socket leads coordinator k to a server of the store. */
+/* Write the path of the folder whose socket leads coordinator k to a server of the store. */
 static void store_folder(const kill_world *w, unsigned k, unsigned server, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/store%u%u", w->run.directory, k, server);
 }
@@ -136,8 +137,8 @@ void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/coordinator%u.log", w->run.directory, k);
 }
 
-/* Which update counted in which round is in no answer. PostgreSQL itself notes it, in a table
- * that the coordinator does not know, in the transaction that stores the update. */
+/* No answer tells in which round an update counted. So a trigger in PostgreSQL notes it, in a
+ * table of the test, in the same transaction that stores the update. */
 static void note_updates(const kill_world *w) {
     fed_postgres_sql(
         kill_store_primary(w->setup->store)->where,
@@ -150,8 +151,8 @@ static void note_updates(const kill_world *w) {
         NULL, 0);
 }
 
-/* A coordinator that leads writes its address for the others. They are to come by a line: where it
- * writes 127.0.0.10, of COORDINATORS_AT, they read 127.0.0.70, of PEERS_AT. */
+/* Let other coordinators reach the leader by a line. A trigger changes the address that a
+ * leader writes to the store: 127.0.0.10 (COORDINATORS_AT) becomes 127.0.0.70 (PEERS_AT). */
 static void lead_others_to_lines(const kill_world *w) {
     fed_postgres_sql(
         kill_store_primary(w->setup->store)->where,
@@ -170,7 +171,7 @@ static void name_store(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "postgres:host=%s,%s user=fed dbname=postgres", first, second);
 }
 
-/* The same keys, and lines of its own to the store. */
+/* Make the directory of coordinator k: the same keys, and its own lines to the store. */
 static void copy_coordinator(const kill_world *w, unsigned k) {
     char from[PATH_SIZE], to[PATH_SIZE], store[3 * PATH_SIZE];
     kill_world_directory(w, 0, from, sizeof from);
@@ -238,7 +239,7 @@ static _Noreturn void become_coordinator(const kill_world *w, unsigned k) {
         words[n++] = "--cluster";
         words[n++] = cluster;
     }
-    if (w->setup->balancer != KILL_NO_BALANCER) { /* the lines come from 127.0.0.1 */
+    if (w->setup->balancer != KILL_NO_BALANCER) { /* the lines connect from 127.0.0.1 */
         words[n++] = "--proxy-protocol";
         words[n++] = "127.0.0.1";
     }
@@ -256,11 +257,12 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
     chaos_child *c = &w->coordinator[k];
     const bool killed = chaos_child_note(c, how, &w->dice) == CHAOS_ENDED_KILLED;
     for (unsigned server = 0; server < KILL_SERVERS; server++) {
-        w->lines->line[w->store_line[k][server]].victim = 0; /* its number may be another's now */
+        /* The process ID may soon belong to another process. */
+        w->lines->line[w->store_line[k][server]].victim = 0;
     }
     w->ended += !killed;
-    /* It may end by itself (S2): its store suffers, or a busy machine kept it waiting for two
-     * seconds, and it has lost the lead. */
+    /* A coordinator may end by itself (S2 in docs/durability.md): its store failed, or on a
+     * busy machine it was late by two seconds and lost the lead. */
     if (!killed && !(WIFEXITED(how) && WEXITSTATUS(how) == 1)) {
         kill_break(w, "coordinator %u ended with %s %d", k, WIFEXITED(how) ? "status" : "signal",
                    WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));
@@ -269,13 +271,13 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
 
 static void note_device(kill_world *w, unsigned k, int how) {
     if (chaos_child_note(&w->device[k], how, &w->dice) == CHAOS_ENDED_BROKEN) {
-        kill_break(w, "device %u wants a person: its line above says why", k);
+        kill_break(w, "device %u failed, and can't just start again: its output above says why", k);
     }
 }
 
 static void note_balancer(kill_world *w, int how) {
     if (chaos_child_note(&w->balancer, how, NULL) != CHAOS_ENDED_KILLED) {
-        kill_break(w, "the balancer ended by itself: its log above says why");
+        kill_break(w, "the load balancer ended by itself: its log above says why");
     }
 }
 

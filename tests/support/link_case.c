@@ -1,4 +1,4 @@
-/* What every link must keep: the cases. */
+/* The cases that every link must pass (link_case.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link_case.h"
 
@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 60000, MIB = 1 << 20, RANKS = 64, MEETING = 7 };
 
-/* -- What cases are made of -- */
+/* -- What the cases use -- */
 
 static bool fault(link_entry *entry, const char *format, ...) {
     if (entry->fault[0] == 0) {
@@ -42,11 +42,11 @@ static bool same_head(const feddc_head *a, const feddc_head *b) {
            a->bucket == b->bucket && a->step == b->step;
 }
 
-/* Memory for a message, aligned as the header says, with its pattern. */
+/* Allocate a message, aligned to 64 bytes and filled with a pattern of its sender and number. */
 static uint8_t *message(link_entry *entry, uint32_t number, size_t len) {
     uint8_t *data = aligned_alloc(64, (len + 64) / 64 * 64);
     if (data == NULL) {
-        fault(entry, "no memory for a message of %zu bytes", len);
+        fault(entry, "out of memory for a message of %zu bytes", len);
         return NULL;
     }
     for (size_t i = 0; i < len; i++) {
@@ -62,15 +62,16 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
     if (entry->link->send(entry->self, to, &head, data, len, token, &err) != FED_OK) {
         return fault(entry, "send to rank %u: %s", to, err.text);
     }
-    memset(&head, 0xee, sizeof head); /* the link has a copy */
+    memset(&head, 0xee, sizeof head); /* the link must have copied the head by now */
     return true;
 }
 
-/* One wait. A word that its sender is through with the case counts, and is not told. */
+/* Wait once. A message that its sender has finished the case is counted in entry->met, and the
+ * event becomes FEDDC_NOTHING. */
 static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
     if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {
-        return fault(entry, "wait: %s", err.text);
+        return fault(entry, "the link's wait failed: %s", err.text);
     }
     if (event->kind == FEDDC_ARRIVED && event->head.bucket == MEETING) {
         entry->link->release(entry->self, event);
@@ -80,8 +81,8 @@ static bool look(link_entry *entry, int ms, feddc_event *event) {
     return true;
 }
 
-/* Wait for the next event, or (enough is not 0) until so many ranks are through: then it is
- * NOTHING. */
+/* Wait for the next event. With enough > 0, also stop once `enough` ranks have finished the
+ * case; the event is FEDDC_NOTHING then. */
 static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) {
     int64_t end = fed_clock_monotonic_ms() + PATIENCE_MS;
     do {
@@ -92,27 +93,28 @@ static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) 
             return true;
         }
     } while (fed_clock_monotonic_ms() < end);
-    return fault(entry, "nothing came within %d s", PATIENCE_MS / 1000);
+    return fault(entry, "no event came within %d s", PATIENCE_MS / 1000);
 }
 
 static bool next(link_entry *entry, feddc_event *event) {
     return next_or_met(entry, 0, event);
 }
 
-/* The next event must be of this kind. */
+/* Wait for the next event, which must be of this kind. */
 static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event) {
     if (!next(entry, event)) {
         return false;
     }
-    return event->kind == kind || fault(entry, "event %d of rank %u, where %d should come",
+    return event->kind == kind || fault(entry, "event %d of rank %u came instead of event %d",
                                         event->kind, event->peer, kind);
 }
 
-/* Is this message number `number` of its sender, and is it whole? */
+/* Check that the event is message `number` of its sender, with the right head, length and
+ * bytes. */
 static bool check(link_entry *entry, const feddc_event *event, uint32_t number, size_t len) {
     feddc_head head = head_of(event->peer, number);
     if (event->peer >= entry->place.size || event->peer == entry->place.rank) {
-        return fault(entry, "a message of rank %u", event->peer);
+        return fault(entry, "a message came from rank %u, which can't send one", event->peer);
     }
     if (!same_head(&event->head, &head)) {
         return fault(entry, "rank %u's message %u has the head of %u", event->peer, number,
@@ -125,7 +127,7 @@ static bool check(link_entry *entry, const feddc_event *event, uint32_t number, 
     if ((uintptr_t)event->data % 64 != 0) {
         return fault(entry, "rank %u's message %u is not aligned", event->peer, number);
     }
-    /* Of a large message each byte of both ends, and some between: sanitizers are slow. */
+    /* Sanitizers are slow, so of a large message only both ends are checked completely. */
     for (size_t i = 0; i < len; i += i < 4096 || len - i < 4096 ? 1 : 61) {
         if (event->data[i] != pattern(event->peer, number, i)) {
             return fault(entry, "rank %u's message %u: byte %zu of %zu is wrong", event->peer,
@@ -139,8 +141,8 @@ static bool is_last(const link_entry *entry) {
     return entry->place.rank + 1 == entry->place.size;
 }
 
-/* An empty message to each of the first ranks, and one from each: then all are through with the
- * case. Nothing else may be under way. */
+/* Wait until the first `ranks` ranks have all finished the case: each sends an empty message to
+ * each other. No other message may be under way. */
 static void meet(link_entry *entry, uint32_t ranks) {
     uint32_t others = ranks - 1, back = 0;
     feddc_head head = {.bucket = MEETING};
@@ -159,7 +161,8 @@ static void meet(link_entry *entry, uint32_t ranks) {
         }
         back += event.kind == FEDDC_SENT;
         if (event.kind == FEDDC_ARRIVED || event.kind == FEDDC_WOKEN) {
-            fault(entry, "event %d of rank %u while ranks meet", event.kind, event.peer);
+            fault(entry, "event %d of rank %u came while the ranks wait for each other", event.kind,
+                  event.peer);
             return;
         }
     }
@@ -193,15 +196,15 @@ static bool all_pairs_event(link_entry *entry, all_pairs *all) {
     uint32_t bit = 1u << (event.token & 31);
     if (event.kind != FEDDC_SENT || event.token >> 40 >= entry->place.size ||
         (all->sent[event.token >> 40] & bit) != 0) {
-        return fault(entry, "event %d with token %llx", event.kind,
+        return fault(entry, "event %d came with an unexpected token, %llx", event.kind,
                      (unsigned long long)event.token);
     }
     all->sent[event.token >> 40] |= bit;
     return true;
 }
 
-/* Each rank sends all it has to each other before it waits for the first event: a send that blocked
- * would stop them all. */
+/* Each rank sends all its messages before it waits for the first event. If a send blocked, all
+ * ranks would stop here. */
 static void messages_come_whole_and_in_order(link_entry *entry) {
     all_pairs all = {.left = 2 * SIZES * (entry->place.size - 1)};
     bool good = true;
@@ -217,7 +220,7 @@ static void messages_come_whole_and_in_order(link_entry *entry) {
     }
     if (good) {
         meet(entry, entry->place.size);
-    } else { /* the link may still read them */
+    } else { /* after a fault the link may still read the messages */
         entry->link->close(entry->self, false);
         entry->self = NULL;
     }
@@ -235,7 +238,8 @@ static bool lend(link_entry *entry, uint8_t *data[LENT], uint32_t to) {
             return false;
         }
     }
-    for (uint32_t k = 0; k < LENT; k++) { /* what comes back, the sender may change at once */
+    for (uint32_t k = 0; k < LENT; k++) { /* once a message was sent, the sender may change its
+                                             memory */
         feddc_event event;
         if (!expect(entry, FEDDC_SENT, &event)) {
             return false;
@@ -253,7 +257,8 @@ static bool hold(link_entry *entry) {
         }
     }
     fed_sleep_ms(20);
-    for (uint32_t k = 0; k < LENT; k++) { /* 7 and 24 have no common divisor */
+    for (uint32_t k = 0; k < LENT; k++) { /* release in another order than they came; 7 and 24
+                                             have no common divisor */
         uint32_t one = (k * 7 + 5) % LENT;
         if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;
@@ -295,15 +300,15 @@ static void wake_is_told_now_or_next(link_entry *entry) {
     entry->link->wake(entry->self);
     entry->link->wake(entry->self);
     bool good = expect(entry, FEDDC_WOKEN, &event);
-    for (int k = 0; good && k < 3; k++) { /* two calls may be two events, and no more */
+    for (int k = 0; good && k < 3; k++) { /* the second wake may give one more event, but not two */
         good = look(entry, k == 2 ? 15 : 0, &event);
     }
     if (good && event.kind != FEDDC_NOTHING) {
-        fault(entry, "event %d after all are told", event.kind);
+        fault(entry, "event %d came after all calls of wake were reported", event.kind);
     }
     pthread_t thread;
     if (pthread_create(&thread, NULL, wake_later, entry) != 0) {
-        fault(entry, "no thread");
+        fault(entry, "can't start a thread");
         return;
     }
     good = expect(entry, FEDDC_WOKEN, &event);
@@ -333,7 +338,8 @@ static void leave(link_entry *entry, bool orderly) {
     }
 }
 
-/* A message to a rank that is gone is lost, but its data comes back. */
+/* Send messages to a rank that has left. They are lost, but each must be reported as
+ * FEDDC_SENT. */
 static bool send_into_the_void(link_entry *entry, uint32_t to) {
     static const uint8_t nothing[1000] = {0};
     feddc_event event;
@@ -342,13 +348,15 @@ static bool send_into_the_void(link_entry *entry, uint32_t to) {
             return false;
         }
         if (event.token != ((uint64_t)to << 40 | k)) {
-            return fault(entry, "token %llx came back", (unsigned long long)event.token);
+            return fault(entry, "the wrong token %llx was reported as sent",
+                         (unsigned long long)event.token);
         }
     }
     return true;
 }
 
-/* Messages come in their order, all of them if the rank left orderly, and then GONE, once. */
+/* Check the last rank's end: its messages come in order, all of them if it left orderly, then
+ * FEDDC_GONE once. */
 static bool see_off(link_entry *entry, bool orderly) {
     uint32_t last = entry->place.size - 1, got = 0;
     feddc_event event;
@@ -357,7 +365,7 @@ static bool see_off(link_entry *entry, bool orderly) {
             return false;
         }
         if (event.peer != last) {
-            return fault(entry, "an event of rank %u, where %u leaves", event.peer, last);
+            return fault(entry, "an event of rank %u came while rank %u leaves", event.peer, last);
         }
         if (event.kind != FEDDC_ARRIVED) {
             break;
@@ -366,12 +374,12 @@ static bool see_off(link_entry *entry, bool orderly) {
         entry->link->release(entry->self, &event);
         got++;
         if (!right) {
-            return fault(entry, "message %u of a rank that leaves", got);
+            return fault(entry, "message %u of the leaving rank is wrong", got);
         }
     }
     if (event.kind != FEDDC_GONE || event.orderly != orderly || (orderly && got != LAST_WORDS)) {
-        return fault(entry, "event %d, orderly %d, after %u messages of %d", event.kind,
-                     event.orderly, got, LAST_WORDS);
+        return fault(entry, "the rank's end came as event %d, orderly %d, after %u of %d messages",
+                     event.kind, event.orderly, got, LAST_WORDS);
     }
     return true;
 }
@@ -382,7 +390,7 @@ static void one_leaves(link_entry *entry, bool orderly) {
         leave(entry, orderly);
     } else if (see_off(entry, orderly) && send_into_the_void(entry, entry->place.size - 1)) {
         if (entry->place.size == 2 && look(entry, 20, &event) && event.kind != FEDDC_NOTHING) {
-            fault(entry, "event %d after the other one left", event.kind);
+            fault(entry, "event %d came after the other rank had left", event.kind);
         }
         meet(entry, entry->place.size - 1);
     }
@@ -409,8 +417,10 @@ static size_t traffic_size(uint32_t from, uint32_t to, uint32_t number) {
 
 typedef struct traffic {
     uint8_t *slot[IN_FLIGHT];
-    uint64_t busy[IN_FLIGHT];         /* the token that uses the slot; 0: none */
-    uint32_t to, number[RANKS], sent; /* next receiver; next number to each */
+    uint64_t busy[IN_FLIGHT];         /* for each slot, the token of the message that uses it; 0:
+                                         none */
+    uint32_t to, number[RANKS], sent; /* the next receiver; the next message number for each
+                                         receiver */
     uint32_t got[RANKS], left, in_flight;
 } traffic;
 
@@ -448,14 +458,15 @@ static bool traffic_event(link_entry *entry, traffic *t) {
         return right;
     }
     if (event.kind != FEDDC_SENT) {
-        return fault(entry, "event %d of rank %u", event.kind, event.peer);
+        return fault(entry, "unexpected event %d of rank %u", event.kind, event.peer);
     }
     uint32_t k = 0;
     while (k < IN_FLIGHT && t->busy[k] != (event.token | UINT64_C(1) << 63)) {
         k++;
     }
     if (k == IN_FLIGHT) {
-        return fault(entry, "token %llx is not under way", (unsigned long long)event.token);
+        return fault(entry, "token %llx was reported as sent, but no such message is under way",
+                     (unsigned long long)event.token);
     }
     memset(t->slot[k], 0xee, TRAFFIC_BYTES);
     t->busy[k] = 0;
@@ -505,7 +516,7 @@ void link_case_run(const link_case *one, link_entry *entry) {
     fed_error err = {0};
     entry->fault[0] = 0;
     if (entry->link->open(&entry->place, &entry->self, &err) != FED_OK) {
-        fault(entry, "open: %s", err.text);
+        fault(entry, "can't open the link: %s", err.text);
         return;
     }
     one->play(entry);

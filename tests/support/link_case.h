@@ -1,32 +1,32 @@
-/* What every link must keep: each case is played by all ranks of a worker group, on a link that is
- * open. */
+/* Cases that every link between workers must pass. All ranks of a worker group run each case on
+ * an open link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LINK_CASE_H
 #define LINK_CASE_H
 
 #include "feddc/link.h"
 
-/** A rank of a worker group that plays a case. */
+/** One rank of the worker group, and what it found. */
 typedef struct link_entry {
     const feddc_link_vtable *link;
     feddc_place place;
-    void *self;      /* the open link; a case that closes it leaves NULL */
-    uint32_t met;    /* ranks that are through with the case */
-    char fault[240]; /* what this rank found wrong; "": nothing */
+    void *self;      /* the open link; NULL once a case has closed it */
+    uint32_t met;    /* number of ranks that have finished the case */
+    char fault[240]; /* the fault that this rank found; "": none */
 } link_entry;
 
-/** Each rank calls play with its own seat, in a thread or a process of its own. Each wait in it is
- * bounded. */
+/** Each rank calls play with its own link_entry, in a thread or process of its own. All waits
+ * in a case have a time limit. */
 typedef struct link_case {
     const char *name;
-    bool abrupt; /* a rank leaves without a goodbye, which MPI cannot */
+    bool abrupt; /* true: a rank leaves without a goodbye, which MPI does not support */
     void (*play)(link_entry *entry);
 } link_case;
 
-/** The k-th case; NULL past the last. */
+/** Return the k-th case; NULL after the last. */
 const link_case *link_case_at(size_t k);
 
-/** Open the seat's link, play, and close it: orderly if nothing was wrong. */
+/** Open the rank's link, run the case and close the link: orderly if no fault was found. */
 void link_case_run(const link_case *one, link_entry *entry);
 
 #endif

@@ -1,4 +1,4 @@
-/* A worker group whose ranks are threads of the test: hubs, loopback ports, and the threads. */
+/* Sets up a worker group whose ranks are threads of the test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link_group.h"
 
@@ -13,7 +13,8 @@ bool link_group_fits(const feddc_link_vtable *link) {
     return strcmp(link->name, "mpi") != 0;
 }
 
-/* A socket that listens on a port of the loopback interface which the system picks. */
+/* Open a socket that listens on a free port of the loopback interface. address: its address as
+ * text. */
 static int listen_somewhere(char address[32]) {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof here;

@@ -1,4 +1,5 @@
-/* A worker group whose ranks are threads of the test: the place of each rank, for any link. */
+/* A worker group whose ranks are threads of the test. It gives each rank a place to open any
+ * link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LINK_GROUP_H
 #define LINK_GROUP_H
@@ -16,19 +17,21 @@ typedef struct link_group {
     uint8_t secret[FEDDC_SECRET];
 } link_group;
 
-/** false: the link takes one rank a process. */
+/** Can the ranks be threads of one process? Returns false if the link needs one process for
+ * each rank. */
 bool link_group_fits(const feddc_link_vtable *link);
 
-/** Places for `size` ranks. Each of them is for one open. Ends the test if a port cannot be had. */
+/** Make places for `size` ranks. Each place is for one call of the link's open. The test fails
+ * if no port is free. */
 void link_group_open(link_group *group, const feddc_link_vtable *link, uint32_t size);
 
-/** After the last rank has closed its link. */
+/** Free the places. Call it after the last rank has closed its link. */
 void link_group_close(link_group *group);
 
-/** How many connections there are to a rank's address. */
+/** Return how many connections there are to a rank's address. */
 unsigned link_group_connections(const char *address);
 
-/** Run part(seats + r * each) for each rank, side by side, and wait for all of them. */
+/** Run part(entries + r * each) for each rank r in a thread, and wait for all. */
 void link_group_run(uint32_t size, void (*part)(void *entry), void *entries, size_t each);
 
 #endif

@@ -42,7 +42,7 @@ PRODUCT = ("codecs/", "common/", "deploy/sim/", "fedclient/", "fedserver/")
 EXPLAINED = "tests/mutants.txt"
 
 def explained(root):
-    """What tests/mutants.txt explains: pairs of a file with its line's text and the fault."""
+    """Return the faults that tests/mutants.txt explains, each as the file's path with the line's text and the fault."""
     path, found, entry = root / EXPLAINED, set(), {}
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     for line in text.splitlines() + [""]:
@@ -59,7 +59,7 @@ def explained(root):
 
 # -- the copy of the tree, its build, and its tests --
 
-# Warnings of a fault are no errors.
+# A fault may cause warnings, which must not be errors then.
 PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
     pragmas unused unused-variable unused-but-set-variable unused-parameter unused-function unused-value unused-result unused-label
     unused-but-set-parameter unused-const-variable type-limits sign-compare sign-conversion conversion parentheses bool-compare
@@ -68,7 +68,7 @@ PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
     shift-count-overflow duplicated-branches format-truncation infinite-recursion misleading-indentation pedantic
     alloc-size-larger-than= nonnull stringop-overread dangling-pointer use-after-free
 """.split())
-SIDES = (  # the second ring
+SIDES = (  # end-to-end tests for each part of the tree, run last
     ("fedserver/", ("fedserver.test_server", "fedserver.test_faults", "e2e.test_resume")),
     ("fedclient/datacenter/", ("fedclient.datacenter.test_feddc", "contract.test_each_worker_group", "e2e.test_worker_faults")),
     ("fedclient/train/", ("fedclient.train.test_train", "e2e.test_fedsim")),
@@ -107,7 +107,7 @@ class Copy:
 
     @contextlib.contextmanager
     def held(self):
-        """One run at a time has the copy."""
+        """Lock the copy for this run and bring it up to date."""
         self.tree.mkdir(parents=True, exist_ok=True)
         with open(self.tree.parent / "lock", "w", encoding="utf-8") as lock:
             try:
@@ -118,7 +118,7 @@ class Copy:
             yield self
 
     def refresh(self):
-        """Make the copy what the tree is, with all changes; write only what differs, so that little is compiled."""
+        """Bring the copy up to date with the tree, uncommitted changes included. Write only files that differ, so that little is compiled."""
         listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=self.root, check=True, capture_output=True)
         wanted = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name and (self.root / os.fsdecode(name)).is_file()}
         for name in wanted:
@@ -150,14 +150,14 @@ class Copy:
         self.read_tests()
 
     def read_tests(self):
-        """ctest names a command only once its program is built."""
+        """Read the tests from ctest, which lists a test's command only once its program is built."""
         done = subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build, check=True, capture_output=True, text=True)
         self.tests = {}
         for entry in json.loads(done.stdout)["tests"]:
             has = {each["name"]: each["value"] for each in entry.get("properties", [])}
             variables = dict(line.split("=", 1) for line in has.get("ENVIRONMENT", []))
             target = entry["name"].removesuffix(".postgres")
-            if target in self.known_targets:  # others are scripts
+            if target in self.known_targets:  # the other tests are scripts without a target
                 self.tests[entry["name"]] = Test(entry["name"], target, entry.get("command"), has.get("WORKING_DIRECTORY"), variables)
 
     def make(self, targets, **variables):
@@ -177,7 +177,7 @@ class Copy:
         (self.tree / path).write_text(text, encoding="utf-8")
 
     def run(self, name, limit_s):
-        """passed, failed, skipped or late; and the seconds."""
+        """Run a test. Return its result (passed, failed, skipped or late) and its time in seconds."""
         test, began = self.tests[name], time.monotonic()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as room:
             variables = {**os.environ, **test.variables, "FED_TEST_LENGTH": "short", "TMPDIR": room}
@@ -197,7 +197,7 @@ class Copy:
         return sorted({self.tests[name].target for name in names} | (self.programs if starts_programs else set()))
 
     def ready(self, names):
-        """Of these tests, those that pass without a fault; the first time each is run, or if its program is another."""
+        """Return those of these tests that pass without a fault. A test is run only if its program is new or has changed."""
         fine, said = self.make(self.targets(names))
         if not fine:
             sys.exit(f"the tree does not build without a fault:\n{said}")
@@ -235,7 +235,7 @@ def end_group(process):
 
 
 class Rings:
-    """Which tests run for a file."""
+    """Finds the tests to run for a source file."""
 
     def __init__(self, copy):
         self.copy = copy
@@ -267,7 +267,7 @@ class Rings:
 
 
 class Round:
-    """N faults, planted and judged."""
+    """Plants N faults, and finds which test catches each."""
 
     def __init__(self, copy, goal):
         self.copy, self.goal, self.rings = copy, goal, Rings(copy)
@@ -289,7 +289,7 @@ class Round:
         return self.text(fault.path).splitlines()[fault.line - 1].strip()
 
     def differs(self, fault):
-        """Plant it; whether it compiles, to other machine code."""
+        """Plant a fault. Return whether the file compiles and its machine code changes."""
         if fault.path not in self.codes:
             fine, said = self.copy.make([self.copy.objects[fault.path]])
             if not fine:
@@ -300,7 +300,7 @@ class Round:
         return fine and self.copy.machine_code(fault.path) != self.codes[fault.path]
 
     def catches(self, fault, names):
-        """The first of these tests that fails, or None."""
+        """Return the name of the first of these tests that fails, or None."""
         for k in range(0, len(names), 6):
             fine, said = self.copy.make(self.copy.targets(names[k:k + 6]), CCACHE_READONLY="1")
             if not fine:
@@ -312,7 +312,7 @@ class Round:
         return None
 
     def judge(self, fault):
-        """Who catches it; the empty text if nobody does; None if there is nothing to catch."""
+        """Plant a fault and return the test that catches it; "" if none does; None if the fault changes nothing."""
         clean = self.text(fault.path)
         try:
             if not self.differs(fault):
@@ -346,7 +346,7 @@ class Round:
                 self.survivors.append(fault)
 
     def report(self):
-        """The table, and the exit status."""
+        """Print the table of results. Return the exit status."""
         planted, caught = (sum(count[k] for count in self.counts.values()) for k in (0, 1))
         print(f"\n{'folder':<44} {'planted':>8} {'caught':>8}")
         for folder, count in sorted(self.counts.items()):
@@ -425,5 +425,5 @@ def main(words, root):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended: what was planted is taken out of the copy by the next run"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM: the next run removes the planted fault from the copy of the tree"))
     sys.exit(main(sys.argv[1:], HERE.parent.parent))

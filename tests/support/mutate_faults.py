@@ -1,4 +1,4 @@
-"""The faults that mutate.py can plant in a source: a tokenizer of C, as much of its grammar as that needs, and a maker for each kind."""
+"""The faults that mutate.py can plant in a C source: a tokenizer, a parser of statements, and a function for each kind of fault."""
 # SPDX-License-Identifier: Apache-2.0
 import bisect
 import collections
@@ -15,9 +15,9 @@ TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*
     """, re.X | re.S | re.M)
 Token = collections.namedtuple("Token", "kind text start end")
 PAIRS = {"(": ")", "[": "]", "{": "}"}
-# What stands in these is for a person, or for the compiler.
+# No faults within calls of these: their arguments matter only to a reader or to the compiler.
 UNSEEN = re.compile(r"^(assert|static_assert|_Static_assert|sizeof|offsetof|\w*logf?|\w*printf|fed_error_\w+|va_\w+|strerror)$")
-# Without these a test of this build sees no difference: memory is kept, a text is not said.
+# Leaving out a call of these changes nothing that a test sees: memory is not freed, or a text is not printed.
 QUIET = re.compile(r"^(assert|static_assert|_Static_assert|\w*logf?|\w*printf|fed_error_\w+|va_\w+|free|\w+_free)$")
 
 
@@ -32,15 +32,15 @@ def tokens_of(text):
 
 
 class Source:
-    """A file's tokens; and of its functions: statements, blocks, conditions."""
+    """The tokens of a file, and the statements, blocks and conditions of its functions, as token numbers."""
 
     def __init__(self, text):
         self.text = text
         self.tokens = tokens_of(text)
         self.partner = self.pair()
-        self.simple = []  # (first, its semicolon, what the function returns)
-        self.conditions = []  # (word, first, behind the last)
-        self.blocks = []  # of each block the statements, None for those that are not simple
+        self.simple = []  # (first token, its semicolon, what the function returns)
+        self.conditions = []  # (keyword, first token, token after the last)
+        self.blocks = []  # a list of statements for each block; None for a statement that is not a simple one
         self.functions()
 
     def pair(self):
@@ -82,7 +82,7 @@ class Source:
         return last + 1
 
     def statement(self, k, status):
-        """Note the statement that begins at k; answer where the next one does."""
+        """Note the statement that begins at token k. Return the token at which the next one begins."""
         word = self.word(k)
         if word == "{":
             return self.block(k, status)
@@ -109,7 +109,7 @@ class Source:
         return self.statement(behind, status) if self.word(behind) == "else" else behind
 
     def seen(self):
-        """The tokens where something can be planted."""
+        """Return the tokens at which a fault can be planted."""
         unseen = set()
         for k, token in enumerate(self.tokens):
             if token.kind == "name" and UNSEEN.match(token.text) and self.word(k + 1) == "(":
@@ -118,7 +118,7 @@ class Source:
         return [k for a, b in ranges for k in range(a, b) if k not in unseen]
 
     def called(self, first, last):
-        """The name of what is called, if the statement is a call and nothing else."""
+        """Return the name of the function if the statement is only a call."""
         k = first
         if self.tokens[k].kind != "name":
             return None
@@ -128,7 +128,7 @@ class Source:
         return self.word(k) if self.word(k + 1) == "(" and self.partner[k + 1] == last - 1 else None
 
     def assigned(self, first, last):
-        """Where the = of an assignment is, if the statement is one, and no declaration."""
+        """Return the token "=" if the statement is an assignment and no declaration."""
         k = first + (self.word(first) == "*")
         if self.tokens[k].kind != "name":
             return None
@@ -245,12 +245,12 @@ def faults_of(path, text):
         for first, behind, after in MAKERS[kind](source):
             start, end = source.tokens[first].start, source.tokens[behind - 1].end
             if kind in ("call", "member") and source.word(behind) == ";":
-                end = source.tokens[behind].start  # the semicolon stays: it may be all that an if has
+                end = source.tokens[behind].start  # keep the semicolon: it may be the whole body of an if
             yield Fault(path, bisect.bisect_right(lines, start), kind, start, end, text[start:end], after)
 
 
 def drawn(faults, seed):
-    """All faults in the order in which SEED draws them: each kind as often as any other."""
+    """Return all faults in a random order that SEED determines. Each kind comes as often as any other."""
     rng = random.Random(seed)
     pools = {kind: [fault for fault in faults if fault.kind == kind] for kind in KINDS}
     for pool in pools.values():

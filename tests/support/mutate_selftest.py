@@ -1,4 +1,4 @@
-"""Does mutate.py plant faults of each kind, the same for a seed, and say which ones no test sees? Asked on a made-up tree.
+"""Tests mutate.py on a made-up tree: it must plant each kind of fault, the same ones for a seed, and report those that no test catches.
 
     mutate_selftest.py CMAKE
 """
@@ -128,7 +128,7 @@ int main(void) {
 
 
 class Tree(unittest.TestCase):
-    """A library that clamps, and its test."""
+    """Make a tree with a small library and its test."""
 
     @classmethod
     def setUpClass(cls):
@@ -156,7 +156,7 @@ class Tree(unittest.TestCase):
     def test_a_fault_is_caught_by_the_mirror(self):
         code, said = self.call("--only", "common/clamp.c:3:condition")
         self.assertEqual(code, 0, said)
-        self.assertEqual(said.count("caught by common.test_clamp"), 3)  # negated, never, always
+        self.assertEqual(said.count("caught by common.test_clamp"), 3)  # three forms of one condition: negated, always false, always true
 
     def test_equivalent_faults_are_drawn_again(self):
         code, said = self.call("--only", "common/clamp.c:5")
@@ -198,5 +198,5 @@ class Tree(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] = os.path.dirname(sys.argv.pop(1)) + ":" + os.environ["PATH"]  # ctest is beside cmake
+    os.environ["PATH"] = os.path.dirname(sys.argv.pop(1)) + ":" + os.environ["PATH"]  # ctest is in the same folder as cmake
     unittest.main()

@@ -1,4 +1,4 @@
-/* Nets of every kind of layer, with weights and a batch; and every engine that can run them. */
+/* Nets with every kind of layer, with weights and a batch, and every engine that can run them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
@@ -7,10 +7,10 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedtrain/backend.h"
 
-/* Sizes near the vector widths of 4, 8 and 16, and not multiples of them; every option of a layer;
- * and every order of layers that matters. */
+/* The nets. Their sizes are near the vector widths 4, 8 and 16, but no multiples of them. They
+ * use every option of a layer, and every order of layers that makes a difference. */
 static const char *const texts[] = {
-    /* Dense layers and chains of the first kinds */
+    /* Dense layers, and sequences of the basic kinds of layers */
     "input 1 | dense 2",
     "input 5 | dense 3",
     "input 7 | dense 4 nobias | relu | dense 3",
@@ -31,7 +31,7 @@ static const char *const texts[] = {
     "input 6x6x13 | conv 18 3 nobias | maxpool 2 | dense 3",
     "input 9x5x21 | conv 33 2 stride 2 | relu | dense 3",
     "input 2x5x10 | conv 18 1 | conv 17 3 | a: conv 34 1 | conv 34 3 pad 1 | add a | dense 3",
-    /* Windows: strides, pads, groups */
+    /* Convolution and pooling: strides, padding, groups */
     "input 3x7x6 | conv 5 3 pad 1 | conv 4 3 pad 1 | dense 3",
     "input 2x9x8 | conv 6 3 stride 2 pad 1 nobias | conv 3 3 stride 2 | dense 3",
     "input 3x11x11 | conv 4 5 stride 4 pad 2 | relu | conv 5 1 stride 2 | dense 3",
@@ -50,7 +50,7 @@ static const char *const texts[] = {
     "input 3x6x8 | avgpool 2 | conv 4 2x3 | avgpool 2x1 stride 1 | dense 3",
     "input 3x6x5 | conv 18 3 pad 1 | relu | avgpool | dense 4",
     "input 3x6x5 | conv 5 3 pad 1 | avgpool",
-    /* Each value by itself */
+    /* Layers that work on each value alone */
     "input 9 | dense 21 | tanh | dense 5 | tanh | dense 3",
     "input 9 | dense 21 | sigmoid | dense 5 | sigmoid | dense 3",
     "input 2x6x6 | tanh | conv 5 3 | sigmoid | conv 3 2 | tanh | dense 3",
@@ -64,7 +64,7 @@ static const char *const texts[] = {
     "input 7x4x4 | lrn 3 alpha 0.5 beta 0.6 k 2 | conv 9 2 | lrn 5 alpha 0.9 | dense 3",
     "input 3x8x8 | conv 18 3 | relu | lrn 5 | maxpool 2 | dense 3",
     "input 4x3x3 | conv 3 2 | lrn 7 alpha 2 beta 1 k 0.5 | dense 2",
-    /* Graphs */
+    /* Layers with several inputs */
     "input 3x6x6 | a: conv 5 3 pad 1 | relu | conv 5 3 pad 1 | add a | relu | dense 3",
     "input 8 | a: dense 8 | relu | add a | add in | add a | dense 3",
     "input 3x6x6 | a: conv 4 3 pad 1 | bn | relu | b: conv 4 3 pad 1 | bn | add a | c: relu "
@@ -78,7 +78,7 @@ static const char *const texts[] = {
     "input 4x6x6 | conv 4 3 pad 1 | a: relu | avgpool 1 stride 2 | widen 9 | b: conv 9 2 "
     "| widen 20 | conv 3 1 | dense 3",
     "input 6 | dense 5 | a: relu | concat a | dense 3",
-    /* Values that are read again after a layer that could overwrite them */
+    /* A value is read again after a layer that could have overwritten it */
     "input 2x8x8 | a: conv 5 3 | maxpool 2 | b: conv 4 1 | from a | conv 4 2 stride 2 | add b "
     "| dense 3",
     "input 2x8x8 | a: conv 5 3 | b: maxpool 2 | from a | relu | avgpool 2 | add b | dense 3",
@@ -96,7 +96,7 @@ static const char *const texts[] = {
     "input 1x6x6 | a: maxpool 2 | b: dense 4 | from a | dense 4 nobias | add b | dense 3",
     "input 6 | a: dense 6 | add a | relu | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | concat a | relu | concat a | dense 3",
-    /* Each kind of layer with another layer that reads the same value */
+    /* For each kind of layer, another layer that reads the same value */
     "input 8 | a: dense 6 | dense 6 | add a | dense 3",
     "input 2x4x4 | a: conv 3 1 | b: dense 4 | from a | dense 4 | add b | dense 3",
     "input 2x7x7 | a: conv 4 2 | conv 4 3 | maxpool 2 | b: conv 4 1 | from a | maxpool 3 | add b "
@@ -149,7 +149,7 @@ size_t net_case_scores(const net_case *c, size_t batch) {
     return batch * c->arch.positions * c->arch.classes;
 }
 
-/* Draw the samples from `first` to before `end`. */
+/* Draw samples for the indices [first, end). */
 static void draw_samples(net_case *c, fed_rng *rng, size_t first, size_t end) {
     const fed_arch *arch = &c->arch;
     const size_t values = fedtrain_shape_size(arch->input), scores = net_case_scores(c, 1);
@@ -180,7 +180,7 @@ void net_case_make(net_case *c, const char *text) {
     fed_rng_init(&rng, 7, 1, 1);
     fed_arch_init_values(arch, 3, c->params);
     for (size_t i = 0; i < arch->layout.size; i++) {
-        c->params[i] += 0.05F * centred(&rng); /* so that biases are not 0 either */
+        c->params[i] += 0.05F * centred(&rng); /* makes biases nonzero, too */
     }
     draw_samples(c, &rng, 0, NET_CASE_BATCH);
     draw_samples(c, &rng, NET_CASE_BATCH, NET_CASE_MOST);
@@ -211,7 +211,7 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, name, &engine->work, &err));
 }
 
-/* A device that FED_TEST_DEVICE names is there, or the test fails. */
+/* Fail the test if the device that FED_TEST_DEVICE names can't be used. */
 static void check_named(const char *named) {
     static bool checked;
     fed_gpu *gpu = NULL;
@@ -224,7 +224,8 @@ static void check_named(const char *named) {
 }
 
 const char *net_case_device(void) {
-    (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0); /* else each net compiles anew */
+    /* Without a cache, each net would compile its kernels again. */
+    (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0);
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
     if (named != NULL) {
@@ -247,8 +248,9 @@ const char *net_case_backend(size_t k, const fed_arch *arch) {
     return NULL;
 }
 
-/* The k-th backend that runs this net, without the two that have engines already, and without
- * bfloat16, which test_backend_bfloat16.c checks: it rounds more. NULL after the last. */
+/* Return the k-th backend that can run this net, NULL after the last. Left out are reference
+ * and fast, which are engines already, and bfloat16, which rounds more and has a test of its
+ * own (test_backend_bfloat16.c). */
 static const char *other_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = net_case_backend(i, arch)) != NULL; i++) {

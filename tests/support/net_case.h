@@ -1,4 +1,4 @@
-/* Nets of every kind of layer, with weights and a batch; and every engine that can run them. */
+/* Nets with every kind of layer, with weights and a batch, and every engine that can run them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NET_CASE_H
 #define NET_CASE_H
@@ -9,10 +9,10 @@
 #include "fedclient/train/backend_vtable.h"
 #include "fedtrain/net.h"
 
-/* The samples of a usual batch and of the largest batch. */
+/* Number of samples in a usual batch and in the largest batch. */
 enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
 
-/** The k-th net's text; NULL after the last. */
+/** Return the text of the k-th net; NULL after the last. */
 const char *net_case_text(size_t k);
 
 /** A net with weights, none of which is 0, and random samples. */
@@ -32,27 +32,28 @@ void net_case_free(net_case *c);
 fedtrain_pass net_case_pass(const net_case *c, size_t batch);
 fedtrain_batch net_case_batch(const net_case *c, size_t batch);
 
-/** How many scores a batch gives. */
+/** Return the number of scores for a batch. */
 size_t net_case_scores(const net_case *c, size_t batch);
 
-/** Memory for n floats. The test fails if there is none. */
+/** Allocate n floats. The test fails if memory runs out. */
 float *net_case_floats(size_t n);
 
-/** FED_TEST_DEVICE, or "gpu" where a device is that can be used. NULL: there is none. */
+/** Return FED_TEST_DEVICE, or "gpu" if there is a usable device. NULL: there is none. */
 const char *net_case_device(void);
 
-/** The k-th backend that runs this model here, a device by its name; NULL past the last. */
+/** Return the k-th backend that can run this model here; a device is given by its name. NULL
+ * after the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
-/** The reference, the fast backend with one set of kernels, or any other of backends.def but
- * bfloat16. */
+/** An engine: the reference backend, the fast backend with one set of kernels, or another
+ * backend of backends.def except bfloat16. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;
     void *work;
 } net_engine;
 
-/** How many engines run on the processor. Others follow them. */
+/** Return how many engines run on the processor. Engines on devices have higher numbers. */
 size_t net_engine_hosts(void);
 
 /** Open the k-th engine. The reference is the first. Returns false after the last. */
@@ -64,8 +65,8 @@ void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, flo
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);
 
-/** Check every net on every engine, but only each 8th on a device: opening one compiles kernels.
- * test_backends.c compares them all. */
+/** Call check for every net on every engine, but on a device only for each 8th net, because
+ * opening one compiles kernels. test_backends.c compares all nets on all engines. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));
 
 #endif

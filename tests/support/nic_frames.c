@@ -1,4 +1,4 @@
-/* Builds frames of TCP segments, and checks frames with plain loops of its own. */
+/* Builds frames of TCP segments, and checks frames without the NIC's code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nic_frames.h"
 
@@ -22,7 +22,7 @@ static uint32_t get16(const uint8_t *at) {
     return (uint32_t)at[0] << 8 | at[1];
 }
 
-/* RFC 1071, word for word. */
+/* The Internet checksum, written exactly as in RFC 1071. */
 static uint32_t plain_sum(uint32_t sum, const uint8_t *data, size_t len) {
     for (size_t i = 0; i < len; i++) {
         sum += i % 2 == 0 ? (uint32_t)data[i] << 8 : data[i];
@@ -53,7 +53,7 @@ static size_t put_ip(const nic_shape *shape, uint8_t *ip, size_t tcp_len) {
     }
     const size_t size = 20 + 4 * (size_t)shape->ip_words;
     memset(ip, 0, size);
-    memset(ip + 20, 1, size - 20); /* no operation */
+    memset(ip + 20, 1, size - 20); /* fill the options with 1, "no operation" */
     ip[0] = (uint8_t)(0x40 | size / 4);
     ip[1] = shape->tos;
     put16(ip + 2, size + tcp_len);
@@ -122,7 +122,8 @@ fednic_frame nic_frame(const nic_shape *shape, const void *payload, size_t len, 
 #define MUST(cond)                                                                                 \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
-            fprintf(stderr, "frame of %zu bytes: not %s\n", frame->len, #cond);                    \
+            fprintf(stderr, "a frame of %zu bytes is wrong: %s does not hold\n", frame->len,       \
+                    #cond);                                                                        \
             return false;                                                                          \
         }                                                                                          \
     } while (0)
@@ -148,7 +149,7 @@ static bool read_ip(const fednic_frame *frame, nic_parts *p, size_t *end) {
     return true;
 }
 
-/* What virtio_net_hdr_to_skb of Linux wants, and a little more. */
+/* Check the offload header as Linux does in virtio_net_hdr_to_skb, and a little more strictly. */
 static bool check_offload(const fednic_frame *frame, const nic_parts *p, uint8_t protocol) {
     const fednic_offload *o = &frame->offload;
     const uint8_t *tcp = frame->data + p->tcp;
@@ -204,7 +205,7 @@ fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory) {
 nic_heap *nic_heap_new(void) {
     nic_heap *heap = calloc(1, sizeof *heap);
     if (heap == NULL || (heap->memory = malloc((size_t)HEAP * FRAME_ROOM)) == NULL) {
-        fprintf(stderr, "out of memory\n");
+        fprintf(stderr, "out of memory for the NIC's frames\n");
         abort();
     }
     return heap;
@@ -218,7 +219,8 @@ void nic_heap_free(nic_heap *heap) {
 void nic_heap_keep(void *user, const fednic_frame *frame) {
     nic_heap *heap = user;
     if (heap->count == HEAP || frame->len > FRAME_ROOM) {
-        fprintf(stderr, "more than %d frames, or a frame of %zu bytes\n", (int)HEAP, frame->len);
+        fprintf(stderr, "nic_heap_keep: more than %d frames, or a frame of %zu bytes is too long\n",
+                (int)HEAP, frame->len);
         abort();
     }
     uint8_t *to = heap->memory + heap->count * FRAME_ROOM;

@@ -1,4 +1,5 @@
-/* Frames of TCP segments for tests of the NIC: built, and checked by plain sums of their own. */
+/* Frames of TCP segments for tests of the NIC. They are built and checked without the NIC's
+ * code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_FRAMES_H
 #define NIC_FRAMES_H
@@ -9,36 +10,39 @@
 
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
-/* Numbers of TCP, IP and struct virtio_net_hdr: written here once more, apart from the NIC's. */
+/* Constants of TCP, IP and struct virtio_net_hdr. They are repeated here so that tests do not
+ * depend on the NIC's. */
 enum { SEG_FIN = 1, SEG_SYN = 2, SEG_RST = 4, SEG_PSH = 8, SEG_ACK = 16, SEG_URG = 32 };
 enum { SEG_CWR = 128 };
 enum { FRAME_NEEDS_CSUM = 1, FRAME_TCPV4 = 1, FRAME_TCPV6 = 4, FRAME_ECN = 0x80 };
 enum { FRAME_ROOM = FEDNIC_FRAME };
 
-/** What a frame shall be. All 0 but family: Ethernet, IP and TCP without options, seq 0. */
+/** What a frame should be. With all fields 0 except family, it has no options in Ethernet, IP
+ * and TCP, and sequence number 0. */
 typedef struct nic_shape {
-    uint8_t family;    /* 4, 6 */
-    uint8_t vlans;     /* 0 to 2 */
-    uint8_t ip_words;  /* IPv4's options, in words */
-    uint8_t tos;       /* with ECN */
-    uint8_t flags;     /* TCP's */
-    uint8_t protocol;  /* in the pseudo-header; 0: TCP's own */
-    bool may_cut;      /* IPv4 without DF */
-    bool partial;      /* the checksum is that of the pseudo-header, NEEDS_CSUM */
-    bool backwards;    /* from the second host to the first */
-    uint16_t gso_size; /* over 0: a super-segment */
-    uint16_t id;       /* IPv4's */
-    uint16_t port;     /* of the first host */
-    uint16_t padding;  /* bytes after the IP packet */
+    uint8_t family;    /* 4 or 6 */
+    uint8_t vlans;     /* number of VLAN tags, 0 to 2 */
+    uint8_t ip_words;  /* length of IPv4's options in words of 4 bytes */
+    uint8_t tos;       /* type of service or traffic class, with ECN */
+    uint8_t flags;     /* TCP's flags */
+    uint8_t protocol;  /* protocol number in the pseudo-header; 0: that of TCP */
+    bool may_cut;      /* IPv4 without the flag DF (don't fragment) */
+    bool partial;      /* the checksum field holds only the pseudo-header's sum (NEEDS_CSUM) */
+    bool backwards;    /* the frame goes from the second host to the first */
+    uint16_t gso_size; /* above 0: the frame is a large segment, to be cut into pieces of this
+                          payload size */
+    uint16_t id;       /* IPv4's identification */
+    uint16_t port;     /* port of the first host */
+    uint16_t padding;  /* number of bytes after the IP packet */
     uint32_t seq, ack;
-    const uint8_t *options; /* TCP's, of 4 * option_words bytes */
+    const uint8_t *options; /* TCP's options, 4 * option_words bytes */
     uint8_t option_words;
 } nic_shape;
 
-/** A frame of a shape, with a payload, at memory of FRAME_ROOM bytes. */
+/** Build a frame with this shape and payload in `memory`, which has FRAME_ROOM bytes. */
 fednic_frame nic_frame(const nic_shape *shape, const void *payload, size_t len, uint8_t *memory);
 
-/** Where a frame's parts lie; the test's own reading of it. */
+/** Where the parts of a frame are, as the test's own parser finds them. */
 typedef struct nic_parts {
     size_t ip, tcp, payload, payload_len;
     uint8_t family, tos, flags;
@@ -46,26 +50,26 @@ typedef struct nic_parts {
     uint32_t seq;
 } nic_parts;
 
-/** Read a frame whose lengths, IP checksum, TCP checksum (with this protocol number in the
- * pseudo-header) and offload members must be right: what Linux takes from a TAP device or a packet
- * socket. False, and a line on stderr: something is wrong. */
+/** Check a frame as Linux would take it from a TAP device or a packet socket: lengths, IP
+ * checksum, TCP checksum and offload header. protocol: the number in the TCP checksum's
+ * pseudo-header. If something is wrong, print a line on stderr and return false. */
 bool nic_frame_read(const fednic_frame *frame, uint8_t protocol, nic_parts *parts);
 
-/** Copy a frame to memory of FRAME_ROOM bytes; complete a partial checksum there, as Linux does: it
- * is over all bytes from csum_start on. */
+/** Copy a frame to `memory`, which has FRAME_ROOM bytes. Complete a partial checksum in the
+ * copy as Linux does, over all bytes from csum_start on. */
 fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory);
 
-/** Copies of emitted frames. */
+/** Copies of the frames that a NIC has emitted. */
 typedef struct nic_heap {
     size_t count;
     fednic_frame frame[256];
-    uint8_t *memory; /* of 256 * FRAME_ROOM bytes */
+    uint8_t *memory; /* 256 * FRAME_ROOM bytes */
 } nic_heap;
 
 nic_heap *nic_heap_new(void);
 void nic_heap_free(nic_heap *heap);
 
-/** A fednic_emit: keeps a copy in the nic_heap `user`; fails when it is full. */
+/** A fednic_emit function. user: the nic_heap that gets a copy. Aborts when that is full. */
 void nic_heap_keep(void *user, const fednic_frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* A link around another one, whose receivers round what NICs would round. */
+/* A link around another link. Its receivers round floats as offload NICs would (nic_link.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nic_link.h"
 
@@ -12,12 +12,13 @@ typedef struct nic {
     nic_plan *plan;
     void *inner;
     bool marks;
-    struct rounded *held; /* not released yet */
+    struct rounded *held; /* the messages that are not released yet */
 } nic;
 
-/* A message that was rounded; the lease of its event. */
+/* A rounded message. The event's lease points to it. */
 typedef struct rounded {
-    struct rounded *next, **at; /* of those that are held; what points to this one */
+    struct rounded *next, **at; /* list of the unreleased messages; at: the pointer that points
+                                   to this one */
     feddc_event as_it_came;
     _Alignas(64) float x[];
 } rounded;
@@ -25,7 +26,7 @@ typedef struct rounded {
 static fed_status nic_open(const feddc_place *place, void **self, fed_error *err) {
     nic *c = malloc(sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a link with NICs");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a link with NICs");
     }
     *c = (nic){.plan = current, .marks = place->mark};
     const fed_status status = current->inner->open(place, &c->inner, err);
@@ -52,7 +53,7 @@ static fed_status nic_wait(void *self, int ms, feddc_event *event, fed_error *er
     }
     rounded *r = aligned_alloc(64, (sizeof *r + event->len + 63) / 64 * 64);
     if (r == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a rounded message");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a rounded message");
     }
     r->as_it_came = *event;
     r->next = c->held;

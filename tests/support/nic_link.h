@@ -1,4 +1,5 @@
-/* A link around another one, whose receivers round what NICs would round. */
+/* A link around another link. Its receivers round floats as offload NICs between the ranks
+ * would. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_LINK_H
 #define NIC_LINK_H
@@ -7,19 +8,21 @@
 
 #include "feddc/link.h"
 
-/** What is on the way. All ranks of the process share one plan. */
+/** The NICs of a test. All ranks of the process share one plan. */
 typedef struct nic_plan {
     const feddc_link_vtable *inner;
-    uint32_t bare;       /* a rank that has no NIC; 0: each has one */
-    int e;               /* values under 2^-e become 0 */
-    atomic_uint rounded; /* out: messages that were rounded */
-    atomic_uint missed;  /* out: of ranks that were not told to mark floats */
+    uint32_t bare;       /* the rank whose messages are not rounded, as it has no NIC; 0: each
+                            rank has one */
+    int e;               /* values with magnitude below 2^-e become 0 */
+    atomic_uint rounded; /* result: number of rounded messages */
+    atomic_uint missed;  /* result: number of float messages sent by ranks that were not told to
+                            mark floats */
 } nic_plan;
 
 /**
- * The link that does so; it calls itself "tcp", as an exchange wants it for the nic packet. Each
- * FEDDC_FLOATS message arrives rounded. plan outlives what is opened by it; the next call replaces
- * it.
+ * Return a link with these NICs. Its name is "tcp", because an exchange accepts the NIC `packet`
+ * only with that link. Each message with FEDDC_FLOATS arrives rounded. The plan must live as long
+ * as anything opened by the link. The next call replaces the plan.
  */
 const feddc_link_vtable *nic_link(nic_plan *plan);
 

@@ -1,4 +1,4 @@
-/* TCP connections between two hosts with offload NICs, whose bytes are known. */
+/* TCP connections with known bytes between two hosts with offload NICs (nic_streams.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: accept4 */
 #include "nic_streams.h"
@@ -18,7 +18,8 @@
 
 enum { VALUES = 1 << 18, CHUNK = 1 << 16, MARK = 0x28, FAST_OPEN_QUEUE = 16 };
 
-/* All streams read from one table, each from a place of its own. */
+/* The values to send, as they are and rounded. Each stream begins at its own place in the
+ * table. */
 typedef struct values {
     float raw[VALUES], rounded[VALUES];
 } values;
@@ -26,14 +27,16 @@ typedef struct values {
 typedef struct end {
     int fd;
     size_t sent, received;
-    uint32_t sends_from, expects_from; /* indices of the table */
-    bool closed;                       /* all is sent, and the far end has sent all */
-    uint8_t raw, rounded;              /* bits: these bytes of the current float can be so */
+    uint32_t sends_from, expects_from; /* indices into the table */
+    bool closed;                       /* this end has sent everything, and has received
+                                          everything */
+    uint8_t raw, rounded;              /* one bit for each byte of the current float: it equals
+                                          the raw (or rounded) value's byte */
 } end;
 
 typedef struct stream {
     nic_stream_plan plan;
-    int door; /* listens; < 0: accepted */
+    int door; /* the listening socket; < 0: the connection was accepted */
     end ends[2];
 } stream;
 
@@ -54,7 +57,7 @@ static void fill(values *v) {
         uint32_t bits = fed_rng_u32(&rng);
         float x = fed_rng_float(&rng) - 0.5f;
         v->raw[k] = x * x * x * ((bits & 7) == 0 ? 16.0f : 0.1f);
-        if ((bits & 0xff00) == 0) { /* any bits, also those that are no number */
+        if ((bits & 0xff00) == 0) { /* sometimes any bits, which may be infinity or NaN */
             memcpy(&v->raw[k], &bits, sizeof bits);
         }
     }
@@ -123,7 +126,7 @@ static void open_stream(const nic_world *w, stream *s) {
     }
     assert_int_equal(bind(fd, &own.any, own_len), 0);
     if (connect(fd, &at.any, len) != 0 && errno != EINPROGRESS) {
-        fail_msg("connect: %s", strerror(errno));
+        fail_msg("can't connect to the other host: %s", strerror(errno));
     }
     s->ends[0].fd = fd;
     s->ends[1].fd = -1;
@@ -175,7 +178,7 @@ static void check(streams *all, const stream *s, end *e, const uint8_t *data, si
         uint8_t raw = byte_of(v->raw, e->expects_from, at);
         uint8_t rounded = s->plan.marked ? byte_of(v->rounded, e->expects_from, at) : raw;
         if (data[k] != raw && data[k] != rounded) {
-            fail_msg("%s: connection %d, byte %zu: %02x came, neither %02x nor %02x", all->what,
+            fail_msg("%s: connection %d, byte %zu is %02x, neither %02x nor %02x", all->what,
                      (int)(s - all->all), at, data[k], raw, rounded);
         }
         e->raw &= data[k] == raw;
@@ -187,7 +190,7 @@ static void check(streams *all, const stream *s, end *e, const uint8_t *data, si
     }
     e->received += len;
     if (e->received > s->plan.bytes) {
-        fail_msg("%s: more bytes than were sent", all->what);
+        fail_msg("%s: a connection received more bytes than were sent", all->what);
     }
 }
 
@@ -238,7 +241,7 @@ static void accept_one(stream *s) {
     }
 }
 
-/* Wait for what can go on: for each connection its door and its two ends. */
+/* Wait until something can go on: for each connection, its listening socket and its two ends. */
 static void turn(streams *all) {
     struct pollfd p[NIC_STREAMS * 3];
     for (size_t k = 0; k < all->count; k++) {
@@ -306,8 +309,8 @@ nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan 
             midway = NULL;
         }
         if (fed_clock_monotonic_ms() > until) {
-            fail_msg("%s: no byte arrived for %d ms; %zu of %zu have, and %zu ends are open", what,
-                     (int)stall_ms, got, wanted, open);
+            fail_msg("%s: no byte arrived for %d ms; only %zu of %zu have, and %zu ends are open",
+                     what, (int)stall_ms, got, wanted, open);
         }
     }
     for (size_t k = 0; k < count; k++) {

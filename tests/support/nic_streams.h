@@ -1,4 +1,4 @@
-/* TCP connections between two hosts with offload NICs, whose bytes are known. */
+/* TCP connections with known bytes between two hosts with offload NICs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_STREAMS_H
 #define NIC_STREAMS_H
@@ -7,33 +7,35 @@
 
 enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
-/** A connection; both ends send `bytes` at once. 0 leaves a member to the system. */
+/** One connection. Each end sends `bytes` bytes, both at the same time. A member that is 0 has
+ * the system's default. */
 typedef struct nic_stream_plan {
-    bool marked;    /* floats by the NIC; else bytes */
+    bool marked;    /* the NIC treats the payload as floats; false: as plain bytes */
     bool six;       /* IPv6 */
-    bool odd;       /* writes end anywhere, also within a float */
-    bool fast_open; /* the first bytes travel in the SYN, where the kernel can */
-    int from;       /* the host that connects */
-    int mss, room;  /* TCP_MAXSEG, SO_RCVBUF */
-    uint8_t tos;    /* of an unmarked connection */
-    uint16_t port;  /* of the end that connects */
+    bool odd;       /* a write may end anywhere, also within a float */
+    bool fast_open; /* the first bytes travel in the SYN packet, where the kernel supports it */
+    int from;       /* number of the host that connects */
+    int mss, room;  /* TCP_MAXSEG and SO_RCVBUF */
+    uint8_t tos;    /* type of service of an unmarked connection */
+    uint16_t port;  /* port of the end that connects */
     size_t bytes;
 } nic_stream_plan;
 
-/** What arrived on marked connections, in floats. */
+/** How many floats arrived on marked connections, by what happened to them. */
 typedef struct nic_tally {
-    uint64_t rounded; /* as fedcodec_bursts_round has it, and not as it was */
-    uint64_t same;    /* which rounding does not change */
-    uint64_t raw;     /* as it was, though rounding changes it */
-    uint64_t mixed;   /* bytes of both: a segment that was sent again was cut elsewhere */
+    uint64_t rounded; /* rounded as by fedcodec_bursts_round, and thereby changed */
+    uint64_t same;    /* rounding does not change them */
+    uint64_t raw;     /* not rounded, although rounding would change them */
+    uint64_t mixed;   /* some bytes rounded and some not: a segment that was sent again was cut
+                         at another place */
 } nic_tally;
 
 /**
- * Open `count` connections, send everything, and read it to the end. Each byte must be the one
- * that was sent; on a marked connection also that of the rounded value. The test fails, naming
- * `what`, if another byte arrives, or if none does for stall_ms.
+ * Open `count` connections, send all bytes and receive them. Each received byte must be the byte
+ * that was sent, or on a marked connection that of the rounded value. The test fails with the text
+ * `what` at another byte, or if no byte arrives for stall_ms.
  *
- * midway  called once, when half of all bytes have arrived; NULL is allowed
+ * midway called once, when half of all bytes have arrived; may be NULL
  */
 nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan *plans,
                           size_t count, int64_t stall_ms, void (*midway)(nic_world *w));

@@ -1,4 +1,5 @@
-/* Two hosts with offload NICs and a bad line between them: network namespaces of this machine. */
+/* Sets up two hosts with offload NICs and a bad line between them, as network namespaces
+ * (nic_world.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
 #include "nic_world.h"
@@ -17,7 +18,7 @@
 enum { LINE = NIC_HOSTS, START_MS = 10000, END_MS = 10000 };
 
 static bool shell(const char *command) {
-    return system(command) == 0; /* NOLINT: the command holds only our own text */
+    return system(command) == 0; /* NOLINT: the command has no text from outside */
 }
 
 bool nic_world_possible(const char **why) {
@@ -99,7 +100,7 @@ static void start_nic(nic_world *w, int host) {
     while (!says_ready(path)) {
         if (waitpid(pid, NULL, WNOHANG) != 0 || fed_clock_monotonic_ms() > until) {
             w->nic[host] = 0;
-            fail_msg("host %d's fednic did not start: %s", host, path);
+            fail_msg("the fednic of host %d did not start; its log is %s", host, path);
         }
         fed_sleep_ms(10);
     }
@@ -115,7 +116,8 @@ static void give_addresses(const nic_world *w, int host) {
     nic_world_shell(w, host, command);
 }
 
-/* NULL: it has lived until now, and ended in order. Else what is wrong. */
+/* End a host's NIC. Returns NULL if it was alive and ended without an error, otherwise what was
+ * wrong. */
 static const char *end_nic(nic_world *w, int host) {
     int code = 0;
     pid_t pid = w->nic[host];
@@ -124,7 +126,7 @@ static const char *end_nic(nic_world *w, int host) {
         return NULL;
     }
     if (waitpid(pid, &code, WNOHANG) != 0) {
-        return "a fednic has died";
+        return "a fednic ended before the test stopped it";
     }
     kill(pid, SIGTERM);
     int64_t until = fed_clock_monotonic_ms() + END_MS;
@@ -136,7 +138,7 @@ static const char *end_nic(nic_world *w, int host) {
         }
         fed_sleep_ms(5);
     }
-    return code == 0 ? NULL : "a fednic failed";
+    return code == 0 ? NULL : "a fednic ended with an error after SIGTERM";
 }
 
 static void must_be_good(const nic_world *w, const char *wrong) {
@@ -160,7 +162,7 @@ void nic_world_restart_nic(nic_world *w, int host) {
     give_addresses(w, host);
 }
 
-/* The device stays, with its addresses. */
+/* Kill the NIC's process and start it again. The network device keeps its addresses. */
 void nic_world_kill_nic(nic_world *w, int host) {
     kill(w->nic[host], SIGKILL);
     (void)waitpid(w->nic[host], NULL, 0);
@@ -192,7 +194,8 @@ static void open_line(nic_world *w) {
     w->runs = true;
 }
 
-/* The line's own interfaces have no addresses, and take frames that Ethernet padded. */
+/* Make the namespaces. The line's interfaces have no addresses, and accept frames with Ethernet
+ * padding. */
 static void open_spaces(nic_world *w) {
     static const char letters[] = "abm";
     char command[300];

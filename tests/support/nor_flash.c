@@ -1,4 +1,4 @@
-/* A NOR flash in memory, for the store's tests. */
+/* A NOR flash in memory, for tests of the client's store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nor_flash.h"
 
@@ -15,7 +15,7 @@ static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) 
     return nor->dead ? FED_EIO : FED_OK;
 }
 
-/** Count a call. FED_EIO: it fails without doing anything. */
+/** Count a call. Returns FED_EIO if the call must fail without doing anything. */
 static fed_status begin_call(nor_flash *nor) {
     nor->calls++;
     FED_REQUIRE(!nor->dead && nor->calls != nor->fail_at, FED_EIO);
@@ -23,8 +23,8 @@ static fed_status begin_call(nor_flash *nor) {
     return FED_OK;
 }
 
-/** What a byte is after it was to become `wanted`, and power failed: each changing bit may have
- * changed or not. Most bytes have the one value or the other. */
+/** Return a byte after power failed while it was to become `wanted`. Each bit that differs may
+ * have changed or not. Most bytes have either the old or the new value completely. */
 static uint8_t torn(nor_flash *nor, uint8_t was, uint8_t wanted) {
     const uint32_t draw = fed_rng_u32(&nor->rng);
     const uint8_t changed = (uint8_t)(was ^ wanted);
@@ -54,8 +54,8 @@ static fed_status nor_program(void *user, uint32_t address, const void *src, siz
         assert_false(nor->programmed[address / unit + k]);
         nor->programmed[address / unit + k] = 1;
     }
-    /* Power that fails leaves the end of a program, too, as bytes of a page are written in no
-     * promised order. */
+    /* With failing power even the end of the data may be written: a page's bytes are written in
+     * no promised order. */
     for (uint32_t k = 0; k < len && !nor->stuck; k++) {
         set_byte(nor, address + k, nor->byte[address + k] & from[k]);
     }
@@ -71,7 +71,8 @@ static fed_status nor_erase(void *user, uint32_t address) {
         set_byte(nor, address + k, 0xFF);
     }
     nor->erased[address / bytes]++;
-    memset(nor->programmed + address / unit, nor->dead, bytes / unit); /* half-erased: not usable */
+    /* Half-erased units can't be used. */
+    memset(nor->programmed + address / unit, nor->dead, bytes / unit);
     return nor->dead ? FED_EIO : FED_OK;
 }
 

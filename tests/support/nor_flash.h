@@ -1,4 +1,5 @@
-/* A NOR flash in memory that keeps its users to the rules, wears, and loses its power. */
+/* A NOR flash in memory for tests. It enforces the rules of NOR flash, wears out, and can lose
+ * power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NOR_FLASH_H
 #define NOR_FLASH_H
@@ -9,23 +10,25 @@
 #include "fedclient/flash.h"
 
 typedef struct nor_flash {
-    fedclient_flash port; /* what the store is opened on */
+    fedclient_flash port; /* the flash as the store uses it */
     uint8_t *byte;        /* uint8[blocks * block_bytes] */
-    uint8_t *programmed;  /* uint8[units]: 1 since the last erase */
-    uint32_t *erased;     /* uint32[blocks]: how often */
-    uint64_t calls;       /* of program and erase, since the power came */
-    uint64_t cut_at;      /* the call in which power fails; 0: never. It leaves torn bytes */
-    uint64_t fail_at;     /* the call that fails, doing nothing; 0: none */
+    uint8_t *programmed;  /* uint8[units]; 1: programmed since the last erase */
+    uint32_t *erased;     /* uint32[blocks]: how often each block was erased */
+    uint64_t calls;       /* number of program and erase calls since power came */
+    uint64_t cut_at;      /* number of the call during which power fails, leaving torn bytes; 0:
+                             none */
+    uint64_t fail_at;     /* number of the call that fails without doing anything; 0: none */
     bool dead;            /* power has failed: each call fails */
-    bool stuck;           /* worn: programming changes nothing, and reports success */
-    fed_rng rng;          /* of what is torn */
+    bool stuck;           /* the flash is worn out: programming changes nothing, but reports
+                             success */
+    fed_rng rng;          /* decides which bits are torn */
 } nor_flash;
 
-/** A flash fresh from the factory. It must not move, and is freed with nor_flash_free. */
+/** Make an erased flash. Do not move the struct in memory. Free it with nor_flash_free. */
 void nor_flash_new(nor_flash *nor, uint32_t blocks, uint32_t block_bytes, uint32_t unit_bytes);
 void nor_flash_free(nor_flash *nor);
 
-/** Power comes back. */
+/** Turn the power on again. cut_at: the call during which it fails next. */
 void nor_flash_power(nor_flash *nor, uint64_t cut_at);
 
 #endif

@@ -6,9 +6,9 @@ A check that passed is not run again as long as NAME, COMMAND, the contents of a
 them), the PROGRAMs, this machine's architecture and the variables FED_* are the same. Then one line says so, and the exit status is 0.
 Otherwise COMMAND runs, and its exit status is this one's. Only status 0 is remembered; a check that was skipped is not.
 
-The memory is ${XDG_CACHE_HOME:-~/.cache}/fed, which other clones share. FED_FRESH=1 runs all the same.
+Passed checks are remembered in ${XDG_CACHE_HOME:-~/.cache}/fed, also for other clones. With FED_FRESH=1 COMMAND runs in any case.
 
-Of an archive the member with the build's id is left out: it differs with each commit.
+In an archive (.a) the member with the build's id does not matter, because it differs with each commit.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -21,12 +21,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST = 20_000  # stamps of a kind; the oldest leave
+MOST = 20_000  # at most so many passed checks are remembered for each NAME; the oldest are forgotten
 BUILD_ID = b"build_id.c.o/"
 
 
 class Memory:
-    """Digests of what passed: an empty file each, in a folder of the user's cache."""
+    """The digests of passed checks. Each is an empty file in a folder of the user's cache."""
 
     def __init__(self, kind):
         self.folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "fed" / kind
@@ -35,33 +35,33 @@ class Memory:
         if os.environ.get("FED_FRESH", "0") not in ("", "0"):
             return False
         try:
-            os.utime(self.folder / digest)  # it is in use
+            os.utime(self.folder / digest)  # a used digest counts as new, so it is not forgotten soon
         except OSError:
             return False
         return True
 
     def keep(self, digest):
-        """A memory that cannot be written forgets."""
+        """Remember a digest. If the folder can't be written, print a warning and go on."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / digest).touch()
         except OSError as error:
-            print(f"once.py: {error}: this pass is not remembered", file=sys.stderr)
+            print(f"once.py: {error}: can't remember that this check passed", file=sys.stderr)
 
     def trim(self, most=MOST):
-        """Forget the digests that were not asked for in the longest time."""
+        """Forget the digests that were not used for the longest time."""
         ages = []
         for path in self.folder.glob("*"):
             try:
                 ages.append((path.stat().st_mtime_ns, path))
-            except FileNotFoundError:  # another process trims too
+            except FileNotFoundError:  # another process removes files at the same time
                 pass
         for _, path in sorted(ages)[:max(0, len(ages) - most)]:
             path.unlink(missing_ok=True)
 
 
 def digest(*parts):
-    """One hash of several bytes or texts; where one ends and the next begins is part of it."""
+    """Return one hash of several bytes or texts. It also depends on where each of them ends."""
     total = hashlib.sha256()
     for part in parts:
         part = part.encode() if isinstance(part, str) else part
@@ -70,7 +70,7 @@ def digest(*parts):
 
 
 def members(archive):
-    """(name, contents) of what is in an archive of objects."""
+    """Yield name and contents of each member of an archive."""
     at = 8
     long_names = b""
     while at + 60 <= len(archive):
@@ -93,7 +93,7 @@ def of_file(path):
 
 
 def of_path(path):
-    """Of a file, or of all that a folder has, with its name there; a link to a folder counts as what it says."""
+    """Return the digest of a file, or of a folder's files with their names. A link to a folder counts with its target's path."""
     path = pathlib.Path(path)
     if not path.exists():
         return "missing"
@@ -112,7 +112,7 @@ def of_path(path):
 
 
 def of_tool(name):
-    """Of a program on PATH: its bytes, and what it says of its version."""
+    """Return the digest of a program on PATH, from its bytes and the output of --version."""
     path = shutil.which(name)
     if path is None:
         return "missing"
@@ -121,12 +121,12 @@ def of_tool(name):
 
 
 def relative(text):
-    """Without the place of this clone."""
+    """Return the text without the path of this clone, so that clones can share digests."""
     return str(text).replace(str(ROOT), "ROOT")
 
 
 def state(arguments):
-    """The digest of all that the check's result may depend on."""
+    """Return the digest of everything that the check's result may depend on."""
     variables = sorted(f"{name}={relative(value)}" for name, value in os.environ.items() if name.startswith("FED_") and name != "FED_FRESH")
     parts = [of_file(pathlib.Path(__file__)), arguments.name, platform.machine(), str(len(variables)), *variables,
              str(len(arguments.command)), *map(relative, arguments.command)]
@@ -151,7 +151,7 @@ def main(words):
         print(f"{arguments.name}: as it was: passed at digest {before[:16]}; FED_FRESH=1 runs it again")
         return 0
     status = subprocess.run(arguments.command, check=False).returncode
-    if status == 0 and state(arguments) == before:  # nobody has changed an input meanwhile
+    if status == 0 and state(arguments) == before:  # remember it only if no input has changed while the check ran
         memory.keep(before)
         memory.trim()
     return status if status >= 0 else 128 - status

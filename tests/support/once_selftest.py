@@ -1,4 +1,4 @@
-"""Does once.py run what it must? Each case changes one input of a check that has passed."""
+"""Tests once.py: it must run a check again after any change of an input. Each case changes one input of a check that has passed."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
@@ -14,7 +14,7 @@ SCRIPT = pathlib.Path(once.__file__)
 
 
 def archive(**contents):
-    """An archive of objects as ar makes it."""
+    """Return an archive of object files as ar makes it."""
     text = b"!<arch>\n"
     for name, body in contents.items():
         text += f"{name + '.c.o/':<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(body):<10}`\n".encode() + body + b"\n" * (len(body) % 2)
@@ -44,7 +44,7 @@ class Once(unittest.TestCase):
                               capture_output=True, text=True)
 
     def runs(self, status=0):
-        """Did the check run?"""
+        """Run the check through once.py. Return whether once.py has run the command."""
         (self.at / "runs").unlink(missing_ok=True)
         done = self.call()
         self.assertEqual(done.returncode, status, done.stderr)
@@ -95,7 +95,7 @@ class Once(unittest.TestCase):
         self.assertTrue(self.runs())
 
     def test_a_variable_is_seen(self):
-        self.variables = {"FED_ONCE_SELFTEST": "1"} # none that the caller has
+        self.variables = {"FED_ONCE_SELFTEST": "1"} # a variable that the caller's environment does not have
         self.assertTrue(self.runs())
 
     def test_another_command_is_seen(self):

@@ -1,4 +1,4 @@
-/* Reference codecs with buckets, bit by bit. Never optimise them. */
+/* Reference code of the codecs with buckets. It works bit by bit. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_buckets.h"
 
@@ -11,10 +11,11 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* The parts of a message. */
+/* Sizes and offsets of a message's parts. */
 typedef struct layout {
     size_t n, bucket, head,
-        codes; /* values; values of a bucket; bytes of a head; where codes are */
+        codes; /* number of values; values in a bucket; bytes of a bucket's head; offset of the
+                  codes */
     unsigned bits;
 } layout;
 
@@ -45,7 +46,8 @@ static int get_level(const layout *l, size_t i, const uint8_t *src) {
     return level >= 1 << (l->bits - 1) ? level - (1 << l->bits) : level;
 }
 
-/* lot(i) of qsgd's section, for a generator at the start of its stream. */
+/* lot(i) in the section on qsgd of docs/codec-formats.md, for a generator at the start of its
+ * stream. */
 static uint32_t lot_of(fed_rng rng, size_t i) {
     size_t place = i % 256 % 128, word = i / 256 * 128 + place;
     rng.counter[0] = (uint32_t)(word / 4);
@@ -56,9 +58,9 @@ static uint32_t lot_of(fed_rng rng, size_t i) {
     return i % 256 < 128 ? w & 0xffff : w >> 16;
 }
 
-/* qsgd */
+/* -- qsgd -- */
 
-/* Write the levels of a bucket, the values first to end - 1; returns its scale. */
+/* Write the levels of a bucket, values first to end - 1. Returns the bucket's scale. */
 static float qsgd_bucket(const layout *l, const float *x, size_t first, size_t end,
                          const fed_rng *rng, uint8_t *out) {
     int s = (1 << (l->bits - 1)) - 1;
@@ -90,7 +92,7 @@ static void qsgd_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* natural */
+/* -- natural -- */
 
 static uint32_t magnitude_bits(float v) {
     uint32_t bits;
@@ -103,12 +105,13 @@ static int least_of(int top, unsigned bits) {
     return top - s + 1 > 1 ? top - s + 1 : 1;
 }
 
-/* The power of two whose exponent bits these are. */
+/* Return the power of two with these exponent bits. */
 static float power_of(int exponent) {
     return ldexpf(1.0f, exponent - 127);
 }
 
-/* Write the levels of a bucket, the values first to end - 1; returns its top. */
+/* Write the levels of a bucket, values first to end - 1. Returns the largest exponent of the
+ * bucket. */
 static uint8_t natural_bucket(const layout *l, const float *x, size_t first, size_t end,
                               const fed_rng *rng, uint8_t *out) {
     uint32_t max = magnitude_bits(fed_reference_largest(x + first, end - first));

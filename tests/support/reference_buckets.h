@@ -1,5 +1,5 @@
-/* Reference codecs whose buckets of values have a head each, and whose levels are drawn at random:
- * slow and plain, written from docs/codec-formats.md. */
+/* Reference code of the codecs that divide values into buckets with a head each, and round to
+ * random levels. Slow and simple, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_BUCKETS_H
 #define FED_REFERENCE_BUCKETS_H
@@ -8,11 +8,11 @@
 
 #include "fedcodec/codec_vtable.h"
 
-/** As fed_reference_encode; NULL: this codec's reference is elsewhere. */
+/** As fed_reference_encode; NULL: the codec has no buckets. */
 uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, size_t n,
                                       size_t *len);
 
-/** As fed_reference_decode; false: this codec's reference is elsewhere. */
+/** As fed_reference_decode; false: the codec has no buckets. */
 bool fed_reference_buckets_decode(const fedcodec_vtable *codec, const uint8_t *src, float *y,
                                   size_t n);
 

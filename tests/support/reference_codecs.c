@@ -1,5 +1,5 @@
-/* Reference codecs: they work bit by bit and digit by digit, and sort to select. Never optimise
- * them. */
+/* Reference code of codecs. It works bit by bit and digit by digit, and selects by sorting.
+ * Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_codecs.h"
 
@@ -19,7 +19,7 @@
 typedef struct bytes {
     uint8_t *data;
     size_t len, cap;
-    unsigned bits; /* bits used of the last byte; 0: all */
+    unsigned bits; /* bits used of the last byte; 0: it is full */
 } bytes;
 
 static void put_byte(bytes *b, unsigned byte) {
@@ -35,7 +35,7 @@ static void put_byte(bytes *b, unsigned byte) {
 
 static void put_bit(bytes *b, unsigned bit) {
     if (b->bits == 0) {
-        put_byte(b, 0xff); /* ones: the unused bits of the last byte stay ones */
+        put_byte(b, 0xff); /* begin a byte with all bits 1; those that stay unused must be 1 */
     }
     if (bit == 0) {
         b->data[b->len - 1] &= (uint8_t) ~(0x80u >> b->bits);
@@ -58,7 +58,7 @@ static void put_varint(bytes *b, uint64_t v) {
     put_byte(b, (unsigned)v);
 }
 
-/* float32 */
+/* -- float32 -- */
 
 static void identity_encode(float *residual, size_t n, bytes *out) {
     for (size_t i = 0; i < n; i++) {
@@ -67,7 +67,7 @@ static void identity_encode(float *residual, size_t n, bytes *out) {
     }
 }
 
-/* 3lc */
+/* -- 3lc -- */
 
 static float threelc_magnitude(const float *x, size_t n, double s) {
     float max = 0.0f;
@@ -134,9 +134,9 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* sbc */
+/* -- sbc -- */
 
-/* Mark the k values of that sign that are largest; returns their mean's magnitude. */
+/* Mark the k largest values of that sign. Returns the magnitude of their mean. */
 static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
                        size_t *count) {
     reference_place *places = fed_reference_make(n, sizeof *places);
@@ -172,7 +172,7 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
     }
 }
 
-/* sbc with a code for positions other than golomb. */
+/* Encode sbc's positions with a code other than golomb. */
 static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
                              float *residual, size_t n, bytes *out) {
     uint32_t *index = fed_reference_make(count, sizeof *index);
@@ -211,7 +211,7 @@ static void sbc_encode(const double *param, float *residual, size_t n, bytes *ou
         mu = rises ? mu : -mu;
         if (param[1] > 0.0) {
             sbc_encode_other(param, rises ? up : down, mu, count, residual, n, out);
-            count = 0; /* no bits are left to write */
+            count = 0; /* the positions are written already */
         } else {
             put_byte(out, b);
             put_f32(out, mu);
@@ -272,9 +272,9 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* inceptionn: algorithms 2 and 3 of the paper, by their bit fields */
+/* -- inceptionn: algorithms 2 and 3 of the paper, with its bit fields -- */
 
-/* x[high:low] */
+/* Return the bits x[high:low], as the paper writes it. */
 static uint32_t field(uint32_t x, unsigned high, unsigned low) {
     return (uint32_t)((uint64_t)x >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
 }
@@ -299,7 +299,8 @@ static unsigned inceptionn_compress(uint32_t f, unsigned error_bound, uint32_t *
     return 1;
 }
 
-/* The distance from the most significant bit to the first 1: 1 if it is that bit itself. */
+/* Return the distance from the most significant bit to the first 1. It is 1 if that is the most
+ * significant bit itself. */
 static unsigned first1_loc_from_msb(uint32_t v, unsigned bits) {
     unsigned loc = 1;
     while ((v >> (bits - loc) & 1) == 0) {
@@ -315,10 +316,10 @@ static uint32_t inceptionn_decompress(uint32_t v, unsigned t) {
     if (t == 0) {
         return 0;
     }
-    unsigned bits = t == 1 ? 7 : 15; /* bits of the magnitude */
+    unsigned bits = t == 1 ? 7 : 15; /* number of bits of the magnitude */
     uint32_t s = field(v, bits, bits), magnitude = field(v, bits - 1, 0);
     if (magnitude == 0) {
-        return s << 31; /* the paper does not define this case */
+        return s << 31; /* the paper does not define the result here */
     }
     unsigned n_shift = first1_loc_from_msb(magnitude, bits);
     uint32_t m = field(magnitude << n_shift, bits - 1, 0) << (23 - bits);
@@ -357,7 +358,8 @@ static void inceptionn_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* Does not use cmocka, which tests/portable lacks. */
+/* Report a codec without reference code and end. cmocka is not used, because programs of
+ * tests/portable do not have it. */
 static void no_reference(const fedcodec_vtable *codec) {
     fprintf(
         stderr,

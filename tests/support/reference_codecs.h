@@ -1,15 +1,15 @@
-/* Reference codecs: slow and plain, written from docs/codec-formats.md. The codecs' tests compare
- * with them. */
+/* Reference code of codecs: slow and simple, written from docs/codec-formats.md. Tests compare
+ * the real codecs with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_CODECS_H
 #define FED_REFERENCE_CODECS_H
 
 #include "fedcodec/codec_vtable.h"
 
-/** What fedcodec_encode(codec, residual, NULL, ...) must do. Returns the message, malloc'ed. */
+/** Do what fedcodec_encode(codec, residual, NULL, ...) must do. Returns the message, malloc'ed. */
 uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
 
-/** What fedcodec_decode must make of a valid message. */
+/** Decode a valid message as fedcodec_decode must do. */
 void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
                           size_t n);
 

@@ -1,4 +1,4 @@
-/* The reference of eden. Never optimise it. */
+/* Reference code of the codec eden. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_eden.h"
 
@@ -38,7 +38,7 @@ static size_t width_of(size_t first, size_t bucket, size_t n) {
     return width;
 }
 
-/* -1 or 1 for each of n values. */
+/* Return n random signs, -1 or 1, malloc'ed. */
 static float *signs_of(uint32_t draw, size_t n) {
     float *sign = fed_reference_make(n, sizeof *sign);
     fed_rng rng;
@@ -63,7 +63,7 @@ static void rotate(float *v, size_t d) {
     }
 }
 
-/* The sum of a[i] * b[i] in 16 parts. */
+/* Return the sum of a[i] * b[i], computed as 16 partial sums. */
 static double sum_products(const float *a, const float *b, size_t n) {
     double lane[16] = {0.0}, sum = 0.0;
     for (size_t i = 0; i < n; i++) {
@@ -91,8 +91,8 @@ static unsigned get_code(const uint8_t *codes, size_t at, unsigned bits) {
     return code;
 }
 
-/* Encode `count` values of a bucket of width d: writes codes, from number `first` on, and returns
- * the scale. */
+/* Encode `count` values of a bucket of width d: write the codes from number `first` on, and
+ * return the scale. */
 static float encode_bucket(unsigned bits, const float *x, const float *sign, size_t count, size_t d,
                            uint8_t *codes, size_t first) {
     float max = 0.0f, *v = fed_reference_make(d, sizeof *v), *p = fed_reference_make(d, sizeof *p),

@@ -1,5 +1,5 @@
-/* Reference codes for positions: they work bit by bit, with the numbers of the format's text. Never
- * optimise them. */
+/* Reference code of the codes for positions. It works bit by bit, with the numbers of
+ * docs/codec-formats.md. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_positions.h"
 
@@ -14,11 +14,12 @@
 
 typedef struct stream {
     uint8_t *data;
-    size_t len, bits; /* bits: how many bits of the last byte are used; 0 or 8: all */
+    size_t len, bits; /* bits: number of bits used of the last byte; 0 or 8: all */
 } stream;
 
 static void put_byte(stream *s, unsigned byte) {
-    if ((s->len & (s->len - 1)) == 0) { /* the length is a power of two: the memory is full */
+    if ((s->len & (s->len - 1)) == 0) { /* memory doubles, so it is full when the length is a
+                                           power of two */
         s->data = realloc(s->data, 2 * s->len + 1);
         if (s->data == NULL) {
             abort();
@@ -207,7 +208,7 @@ static size_t weights_get(const uint8_t *src, unsigned detail, uint64_t *weight)
     return (at + 7) / 8;
 }
 
-/* The words come out in the order opposite to that of the message. */
+/* Words in the opposite order to the message's, because the encoder writes backwards. */
 typedef struct words {
     uint16_t *word;
     size_t count;
@@ -233,7 +234,7 @@ static void rans_put(const uint32_t *index, size_t k, unsigned detail, stream *o
         uint64_t gap = gap_at(index, i);
         unsigned s = symbol_of(gap), low = low_bits(s);
         uint64_t rest = gap % (UINT64_C(1) << low);
-        if (low > 16) { /* raw bits: each of their values has one slot */
+        if (low > 16) { /* raw bits have equal shares: one slot for each value */
             words_push(&w, rest >> 16, 1, low - 16);
         }
         words_push(&w, rest % 65536, 1, low > 16 ? 16 : low);
@@ -275,7 +276,7 @@ static void rans_get(const uint8_t *src, size_t k, unsigned detail, uint32_t *in
         rans_take(&state, &src, first[s + 1] - first[s], first[s], 12);
         unsigned low = low_bits(s);
         uint64_t gap = s < 4 ? s : (UINT64_C(4) + s % 4) << low, raw = 0;
-        /* Raw bits: share 1, and the slot itself is subtracted. */
+        /* raw bits: the share is 1, so the slot is the value */
         raw = state % (UINT64_C(1) << (low > 16 ? 16 : low));
         rans_take(&state, &src, 1, raw, low > 16 ? 16 : low);
         if (low > 16) {
@@ -297,8 +298,8 @@ typedef struct estimate {
 typedef struct interval {
     uint64_t low, high;
     estimate exponent[32], mantissa[32][4];
-    stream *out;        /* when encoding */
-    const uint8_t *src; /* when decoding: the message, and four bytes after it */
+    stream *out;        /* NULL when decoding */
+    const uint8_t *src; /* NULL when encoding; the message with four bytes after it */
     uint64_t code;
 } interval;
 
@@ -338,7 +339,7 @@ static uint32_t moved(uint32_t p, unsigned bit, uint32_t seen) {
     return bit == 1 ? p + (65535 - p) * step / 65536 : p - p * step / 65536;
 }
 
-/* Take one bit through the interval: encode or decode it. Returns the bit in both directions. */
+/* Encode or decode one bit by narrowing the interval. Returns the bit in both cases. */
 static unsigned narrow(interval *v, estimate *e, unsigned bit) {
     uint64_t p = e == NULL ? 32768 : (e->fast + e->slow) / 2;
     p = p < 64 ? 64 : p > 65472 ? 65472 : p;
@@ -408,7 +409,7 @@ static void range_get(const uint8_t *src, size_t k, size_t n, uint32_t *index) {
     }
 }
 
-/* ---- The choice ---- */
+/* ---- The choice of a code ---- */
 
 static stream put_code(unsigned pos, double p, const uint32_t *index, size_t k, size_t n,
                        uint8_t *how) {
@@ -449,7 +450,8 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index) {
-    uint8_t *padded = fed_reference_make(len + 64, 1); /* the interval looks four bytes ahead */
+    uint8_t *padded = fed_reference_make(len + 64, 1); /* the decoder reads up to four bytes past
+                                                          the message */
     memcpy(padded, src, len);
     if (how >= 64) {
         range_get(padded, k, n, index);
@@ -511,12 +513,12 @@ static float put_mean_and_signs(const float *x, const uint32_t *index, size_t co
     return mu;
 }
 
-/* Is it dgc or threshold? */
+/* Does the codec send the values themselves? That is dgc or threshold. */
 static bool sends_values(const fedcodec_vtable *codec) {
     return strcmp(codec->name, "dgc") == 0 || strcmp(codec->name, "threshold") == 0;
 }
 
-/* The positions that are sent. */
+/* Choose the positions to send. Returns their number. */
 static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32_t *index) {
     size_t count = 0;
     if (strcmp(codec->vtable->name, "threshold") != 0) {
@@ -532,7 +534,7 @@ static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32
                : count;
 }
 
-/* The values, and what they leave in the residual. */
+/* Write the values at the positions, and subtract what arrives from the residual. */
 static void put_values(const fedcodec *codec, float *residual, const uint32_t *index, size_t count,
                        stream *out) {
     if (sends_values(codec->vtable)) {

@@ -1,4 +1,4 @@
-/* The reference of powersgd. Never optimise it. */
+/* Reference code of the codec powersgd. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_powersgd.h"
 
@@ -9,7 +9,7 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* A matrix, row by row, whose rows can be told apart from its columns. */
+/* A matrix, stored row by row. */
 typedef struct matrix {
     size_t rows, columns;
     float *v;
@@ -23,7 +23,7 @@ static matrix matrix_of(size_t rows, size_t columns) {
     return (matrix){rows, columns, fed_reference_make(rows * columns, sizeof(float))};
 }
 
-/* The nearest number of the form: ties to an even last digit. */
+/* Return v as float32, or (narrow) rounded to the nearest bfloat16, ties to even. */
 static float rounded(bool narrow, float v) {
     if (!narrow) {
         return v;
@@ -52,7 +52,7 @@ static float get(const uint8_t *src, bool narrow, size_t i) {
     return v;
 }
 
-/* P = M Q: each sum in 16 parts, which are added in pairs. */
+/* P = M Q. Each sum is computed in 16 parts, which are added in pairs. */
 static void make_p(const matrix *m, const matrix *q, matrix *p) {
     for (size_t i = 0; i < m->rows; i++) {
         for (size_t k = 0; k < q->columns; k++) {
@@ -70,7 +70,7 @@ static void make_p(const matrix *m, const matrix *q, matrix *p) {
     }
 }
 
-/* Q = M^T P: each sum from the first row on. */
+/* Q = M^T P. Each sum begins with the first row. */
 static void make_q(const matrix *m, const matrix *p, matrix *q) {
     for (size_t j = 0; j < m->columns; j++) {
         for (size_t k = 0; k < q->columns; k++) {
@@ -83,7 +83,7 @@ static void make_q(const matrix *m, const matrix *p, matrix *q) {
     }
 }
 
-/* The product of two columns in 16 parts, in binary64. */
+/* Return the product of columns a and b in float64, computed as 16 partial sums. */
 static double dot(const matrix *p, size_t a, size_t b) {
     double part[16] = {0.0}, sum = 0.0;
     for (size_t i = 0; i < p->rows; i++) {
@@ -95,7 +95,7 @@ static double dot(const matrix *p, size_t a, size_t b) {
     return sum;
 }
 
-/* Returns the number of columns that are kept; they are the first ones then. */
+/* Make the columns orthonormal. Returns how many columns are kept; they are moved to the front. */
 static size_t orthonormalise(matrix *p, size_t rank) {
     size_t kept = 0;
     for (size_t k = 0; k < rank; k++) {
@@ -122,7 +122,7 @@ static size_t orthonormalise(matrix *p, size_t rank) {
     return kept;
 }
 
-/* The first `columns` columns. Frees m. */
+/* Return the matrix of the first `columns` columns. Frees m. */
 static matrix first_columns(matrix m, size_t columns) {
     matrix some = matrix_of(m.rows, columns);
     for (size_t i = 0; i < m.rows; i++) {
@@ -152,7 +152,7 @@ static matrix drawn(size_t rows, size_t rank, float max, float up) {
     return q;
 }
 
-/* Returns the length of the message. */
+/* Encode P and Q. Returns the length of the message. */
 static size_t encode_product(const double *param, const matrix *m, size_t rank, float max,
                              uint8_t *out) {
     const bool narrow = param[2] > 0.0;

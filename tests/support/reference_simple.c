@@ -1,4 +1,5 @@
-/* Reference codecs of fixed layout, written from docs/codec-formats.md. Never optimise them. */
+/* Reference code of codecs with a fixed layout, written from docs/codec-formats.md. Never
+ * optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_simple.h"
 
@@ -39,15 +40,15 @@ static unsigned get_bit(const uint8_t *src, uint64_t at) {
     return src[at / 8] >> (7 - at % 8) & 1;
 }
 
-/* r[i] -= y[i] for all values. */
+/* Subtract what arrives, y[n], from the residual. */
 static void keep_rest(float *residual, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         residual[i] -= y[i];
     }
 }
 
-/* float16 and bfloat16: a two-byte float of `fraction` bits whose least normal exponent is `least`,
- * and whose bits past the sign are those of exponent and fraction. */
+/* float16 and bfloat16: a float of two bytes. `fraction` is the number of fraction bits, and
+ * `least` the smallest exponent of a normal number. */
 
 static float narrow_value(uint32_t half, int fraction, int least) {
     int exponent = (int)((half & 0x7fff) >> fraction);
@@ -65,7 +66,7 @@ static uint32_t narrow_bits(float v, int fraction, int least) {
     int exponent = 0;
     (void)frexp((double)v, &exponent); /* v = f * 2^exponent, with 0.5 <= f < 1 */
     exponent = v != 0.0f && exponent - 1 > least ? exponent - 1 : least;
-    double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* half to even */
+    double units = rint(ldexp(fabs((double)v), fraction - exponent)); /* rounds ties to even */
     uint32_t bits = ((uint32_t)(exponent - least) << fraction) + (uint32_t)units;
     uint32_t limit = (0x7fffu >> fraction << fraction) - 1; /* the largest finite value */
     return sign | (bits < limit ? bits : limit);
@@ -87,7 +88,7 @@ static void narrow_decode(const uint8_t *src, float *y, size_t n, int fraction, 
     }
 }
 
-/* int8 */
+/* -- int8 -- */
 
 static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     float scale = fed_reference_get_f32(src);
@@ -120,7 +121,7 @@ static uint8_t *int8_encode(float *residual, size_t n, size_t *len) {
     return out;
 }
 
-/* stoch3 */
+/* -- stoch3 -- */
 
 static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     static const unsigned power[5] = {81, 27, 9, 3, 1};
@@ -158,7 +159,7 @@ static uint8_t *stoch3_encode(double seed, float *residual, size_t n, size_t *le
     return out;
 }
 
-/* onebit */
+/* -- onebit -- */
 
 static void onebit_decode(const uint8_t *src, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -166,7 +167,7 @@ static void onebit_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* The mean of the values of one sign, in the order that the format says. */
+/* Return the mean of the values of one sign, added in the order of docs/codec-formats.md. */
 static float onebit_mean(const float *x, size_t n, bool negative) {
     double lane[16] = {0.0}, sum = 0.0;
     size_t count = 0;
@@ -197,7 +198,7 @@ static uint8_t *onebit_encode(float *residual, size_t n, size_t *len) {
     return out;
 }
 
-/* topk */
+/* -- topk -- */
 
 static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     const size_t map = (n + 7) / 8;
@@ -258,7 +259,7 @@ static uint8_t *topk_encode(const double *param, float *residual, size_t n, size
     return out;
 }
 
-/* twobit */
+/* -- twobit -- */
 
 static void twobit_decode(const uint8_t *src, float *y, size_t n) {
     float t = fed_reference_get_f32(src);
@@ -282,7 +283,7 @@ static uint8_t *twobit_encode(double threshold, float *residual, size_t n, size_
     return out;
 }
 
-/* trunc */
+/* -- trunc -- */
 
 static uint8_t *trunc_encode(double dropped, float *residual, size_t n, size_t *len) {
     unsigned b = (unsigned)dropped;
@@ -310,15 +311,16 @@ static void trunc_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* randk */
+/* -- randk -- */
 
-/* The place in the i-th of k stretches of n values. */
+/* randk divides n values into k stretches and sends one of each: return the place in the i-th
+ * stretch. */
 static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
     uint64_t first = (uint64_t)i * n / k, end = (uint64_t)(i + 1) * n / k;
     return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);
 }
 
-/* Returns the bytes of the count, *k = the count. */
+/* Read the count of values into *k. Returns how many bytes the count takes. */
 static size_t randk_count(const uint8_t *src, size_t *k) {
     size_t at = 0;
     *k = 0;

@@ -1,4 +1,5 @@
-/* Values as float32, bfloat16 and int8, by arithmetic rather than by bits. Never optimise them. */
+/* Converts values to float32, bfloat16 and int8 by arithmetic instead of bits. Never optimise
+ * it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_values.h"
 
@@ -47,7 +48,8 @@ static float from_bytes(const uint8_t *src, unsigned first, unsigned bytes) {
     return v;
 }
 
-/* The nearest number with 8 significant bits, ties to even; the largest one is finite. */
+/* Return the nearest number with 8 significant bits, ties to even. Too large values become the
+ * largest finite one. */
 static float nearest_bfloat16(float v) {
     int exponent = 0;
     (void)frexp((double)v, &exponent);
@@ -56,7 +58,8 @@ static float nearest_bfloat16(float v) {
     return (float)fmax(fmin(nearest, largest), -largest);
 }
 
-/* Of the largest magnitude; *scale 0: no value arrives. */
+/* Return 127 / the largest magnitude, and set *scale to the step between int8 levels. *scale =
+ * 0: the values are too small, and all arrive as 0. */
 static float inverse_scale(const float *x, const uint32_t *index, size_t count, float *scale) {
     float max = 0.0f;
     for (size_t k = 0; k < count; k++) {

@@ -1,4 +1,4 @@
-/* The scale run, step by step. */
+/* The steps of the scale test (scale_run.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scale_run.h"
 
@@ -15,15 +15,15 @@
 #include "fedcodec/envelope.h"
 #include "scale_world.h"
 
-#define MODEL "input 784 | dense 128 | dense 10" /* 407 KB as float32 */
+#define MODEL "input 784 | dense 128 | dense 10" /* 407 KB of float32 values */
 
 enum { PARALLEL = 64, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
-/* The state of a device. */
+/* What the test knows about a device. */
 typedef struct holding {
-    uint64_t lease; /* 0: none */
+    uint64_t lease; /* 0: the device has no lease */
     uint32_t round;
-    bool asked; /* whether the device has asked in this step */
+    bool asked; /* the device has sent a request in this step */
 } holding;
 
 typedef struct run {
@@ -32,10 +32,10 @@ typedef struct run {
     scale_world world;
     fed_load *load;
     holding *devices;
-    fed_writer envelope; /* the envelope of each device's update */
-    size_t left;         /* requests of this measurement that are still to be sent */
-    size_t sent;         /* updates sent */
-    size_t told;         /* how many of the waiting devices have got an answer */
+    fed_writer envelope; /* the envelope for every device's update */
+    size_t left;         /* number of requests of this measurement that are still to be sent */
+    size_t sent;         /* number of updates that were sent */
+    size_t told;         /* number of waiting devices that have got an answer */
 } run;
 
 /* -- requests -- */
@@ -54,7 +54,7 @@ static void write_checkin(fed_writer *request, uint32_t hold_ms) {
     post(request, "/v1/checkin", &body);
 }
 
-/* Each device without a lease asks once for work. A device that gets a lease keeps it. */
+/* Let each device without a lease ask once for work, and keep the lease that it gets. */
 static void ask_for_work(void *user, size_t k, fed_writer *request) {
     holding *d = &((run *)user)->devices[k];
     if (!d->asked && d->lease == 0) {
@@ -157,9 +157,9 @@ static void raise_file_limit(void) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* Make an update of zeros, which is as long as any other update. */
+/* Make an update of zeros. Any other update would have the same length. */
 static void make_update(run *r) {
-    enum { SMALL = 1024 }; /* the task's small_tensor, which is the default */
+    enum { SMALL = 1024 }; /* default value of the task's small_tensor */
     fed_error err = {0};
     fed_arch arch;
     fedcodec codec;
@@ -182,7 +182,7 @@ static size_t pss(const run *r) {
     return scale_server_pss_bytes(&r->world.coordinator);
 }
 
-/* Begin a step. No device asks twice in a step. */
+/* Begin a step. A device sends at most one request in each step. */
 static void next_step(run *r) {
     for (size_t k = 0; k < r->plan->devices; k++) {
         r->devices[k].asked = false;
@@ -217,7 +217,7 @@ static void start_task(run *r) {
     for (int k = 0; k < TRIES && r->figures->leases < r->plan->updates; k++) {
         ask_all(r);
         nanosleep(&(struct timespec){.tv_nsec = 100000000},
-                  NULL); /* their slots may not be open yet */
+                  NULL); /* the slots of the round may not be open yet */
     }
     assert_int_equal(r->figures->leases, r->plan->updates);
     r->left = 1;
@@ -266,22 +266,22 @@ static void measure_all(run *r) {
     }
 }
 
-/* Each device without a lease waits for the next round. */
+/* Let each device without a lease wait for the next round. */
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
-    fed_load_connect(r->load, PARALLEL, &seconds); /* connect again the devices that the
-                                                      coordinator has dropped as idle */
+    fed_load_connect(r->load, PARALLEL, &seconds); /* the coordinator may have closed idle
+                                                      connections */
     for (size_t k = 0; k < r->plan->devices; k++) {
         if (r->devices[k].lease == 0) {
             f->waiting += fed_load_post(r->load, k, 1, wait_for_news, note_news, r);
         }
     }
-    (void)fed_load_wait(r->load, 1); /* until the requests reach the coordinator */
+    (void)fed_load_wait(r->load, 1); /* lets the requests reach the coordinator */
     f->pss_waiting = pss(r);
 }
 
-/* Send updates until `stop` of them were sent. */
+/* Send updates until `stop` updates were sent in all. */
 static void upload_until(run *r, size_t stop, size_t *next) {
     while (r->sent < stop && *next < r->plan->devices) {
         size_t left = r->plan->devices - *next;

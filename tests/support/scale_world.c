@@ -31,7 +31,7 @@ static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* Do for each device what enrolment would do: one key, one certificate, one row. */
+/* Enrol each device without requests: make its key, its certificate and its row in the store. */
 static void enrol(scale_world *w, fedserver *server) {
     fed_error err = {0};
     fed_pem ca_key, ca, csr;
@@ -93,7 +93,7 @@ void scale_world_start(scale_world *w) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves no process running */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* the server ends when the test's process ends */
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
         close(out[1]);
@@ -140,7 +140,8 @@ double scale_server_cpu_s(const scale_server *server) {
         fclose(file);
     }
     text[len] = '\0';
-    char *field = strrchr(text, ')'); /* end of the name, the 2nd field */
+    char *field = strrchr(text, ')'); /* the end of the 2nd field, which may itself contain
+                                         blanks */
     unsigned long long ticks = 0;
     for (int k = 3; field != NULL && k <= 15; k++) {
         field = strchr(field + 1, ' ');

@@ -10,20 +10,20 @@
 
 #include "fed/crypto.h"
 
-/** A server process under load. */
+/** A server's process, whose load is measured. */
 typedef struct scale_server {
     pid_t pid;
-    uint16_t port; /* the port that demands a device's certificate */
+    uint16_t port; /* the port for enrolled devices */
 } scale_server;
 
 typedef struct scale_world {
-    char directory[256], home[300]; /* home: the coordinator's directory */
-    fed_pem *keys, *certs;          /* [devices] */
+    char directory[256], home[300]; /* home: directory of the coordinator */
+    fed_pem *keys, *certs;          /* one element for each device */
     size_t devices;
     scale_server coordinator;
 } scale_world;
 
-/** Make a coordinator with so many enrolled devices. It is not started yet. */
+/** Make a coordinator with this number of enrolled devices. It is not started yet. */
 void scale_world_open(scale_world *w, size_t devices);
 void scale_world_close(scale_world *w);
 
@@ -33,15 +33,16 @@ void scale_world_start(scale_world *w);
 /** Queue a task (JSON) from another process. */
 void scale_world_task(const scale_world *w, const char *task);
 
-/** Start an nginx that sends the model of GET /v1/model, and an answer to a check-in of so many
- * bytes. Returns 0 where nginx is not installed. */
+/** Start an nginx that sends the model for GET /v1/model, and an answer of checkin_len bytes
+ * for a check-in. Returns 0 if nginx is not installed. */
 int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len,
                       scale_server *nginx);
 
-/** End a process that was started here. */
+/** End the process of a server. */
 void scale_server_stop(scale_server *server);
 
-/** The memory that the server holds (proportional set size), and the CPU time that it has used. */
+/** scale_server_pss_bytes returns the server's memory (proportional set size), the next
+ * function the CPU time it has used. */
 size_t scale_server_pss_bytes(const scale_server *server);
 double scale_server_cpu_s(const scale_server *server);
 

@@ -1,4 +1,5 @@
-/* A store in a directory of its own: the default store, or the one that a contract test tries. */
+/* A store in a temporary directory: the default store, or each store that a contract test goes
+ * through. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -10,7 +11,7 @@
 #include "fed_postgres.h"
 #include "fedserver/stores/stores.h"
 
-/* The store under test. */
+/* the kind of store under test */
 static const fedserver_store *tried;
 
 typedef struct fixture {
@@ -21,7 +22,7 @@ typedef struct fixture {
     fed_error err;
 } fixture;
 
-/* The call of a store must succeed; else the test fails with the sentence in f->err. */
+/* Check that a call of the store succeeds, or fail the test with the text of f->err. */
 #define must(call)                                                                                 \
     do {                                                                                           \
         const fed_status must_status_ = (call);                                                    \
@@ -30,8 +31,9 @@ typedef struct fixture {
         }                                                                                          \
     } while (0)
 
-/* For a store that takes a WHERE, the environment may give one for tests, which may delete what is
- * there. PostgreSQL has a server of the tests' own. */
+/* Return where to make the store, for a kind of store that needs it. Environment variables may
+ * name a database for tests, whose contents are deleted. For PostgreSQL the tests start a
+ * server. */
 static inline const char *fixture_where(const fedserver_store *store) {
     if (store->where == NULL) {
         return "";
@@ -42,7 +44,7 @@ static inline const char *fixture_where(const fedserver_store *store) {
                                                   : "";
 }
 
-/* Make sure that the place holds no store. */
+/* Delete the store at this place, if there is one. */
 static inline void fixture_clear(const fedserver_store *store, const char *where) {
     if (strcmp(store->name, "postgres") == 0) {
         fed_postgres_clear(where);
@@ -75,17 +77,17 @@ static inline void reopen(fixture *f) {
     must(f->store->open(f->directory, f->where, &f->db, &f->err));
 }
 
-/* Commit, and open the store again: what is there now stays. */
+/* Commit, close the store and open it again. */
 static inline void keep(fixture *f) {
     must(f->store->commit(f->db, &f->err));
     reopen(f);
 }
 
-/* Sums over the updates that a walk has seen. */
+/* Sums over the updates that a walk through the store has visited. */
 typedef struct sums {
     fedserver_update_row last;
     int count;
-    uint64_t bytes; /* sum of the updates' bytes */
+    uint64_t bytes; /* sum of the values of all bytes of the updates */
 } sums;
 
 static inline fed_status sum_up(void *user, const fedserver_update_row *row, const uint8_t *body,
@@ -100,7 +102,7 @@ static inline fed_status sum_up(void *user, const fedserver_update_row *row, con
     return FED_OK;
 }
 
-/* Store a task and a device, and return an update's row that belongs to them. */
+/* Store a task and a device. Returns the row of an update that belongs to both. */
 static inline fedserver_update_row a_lease(fixture *f) {
     fedserver_device device = {.fingerprint = {1}};
     fedserver_task task = {.name = "n"};
@@ -141,7 +143,7 @@ static inline fed_status say_decline(void *user, const fedserver_decline *declin
     return FED_OK;
 }
 
-/* Run the tests against each store of this build, or against the one that FED_TEST_STORE names. */
+/* Run the tests on each store of this build, or only on the one that FED_TEST_STORE names. */
 #define run_for_each_store(tests) run_each((tests), sizeof(tests) / sizeof((tests)[0]))
 
 static inline int run_each(const struct CMUnitTest *tests, size_t count) {

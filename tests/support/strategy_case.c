@@ -1,4 +1,5 @@
-/* Whole rounds of one task, device by device, through fedserver_handle. */
+/* Runs whole rounds of a task for tests of strategies, calling fedserver_handle for each
+ * device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "strategy_case.h"
 
@@ -99,8 +100,8 @@ void strategy_case_follows(const char *strategy, strategy_reference reference) {
             wanted[i] += change[i];
             double found = (double)models.version[r + 1][i];
             if (!(fabs(found - wanted[i]) <= 2e-6 * (1.0 + fabs(wanted[i])))) {
-                fail_msg("%s, version %d, value %d: %.9g, not %.9g", strategy, r + 1, i, found,
-                         wanted[i]);
+                fail_msg("%s, version %d, value %d is %.9g, but the reference gives %.9g", strategy,
+                         r + 1, i, found, wanted[i]);
             }
         }
     }
@@ -139,8 +140,8 @@ double strategy_case_score(const strategy_round *round, int d, int f) {
             distance[e] += x * x;
         }
     }
-    qsort(distance, CASE_DEVICES, sizeof *distance, by_value); /* the first is the distance to
-                                                                  itself, 0 */
+    /* The smallest distance is the one to itself, 0. */
+    qsort(distance, CASE_DEVICES, sizeof *distance, by_value);
     for (int e = 1; e <= CASE_DEVICES - f - 2; e++) {
         sum += distance[e];
     }

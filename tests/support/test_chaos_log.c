@@ -1,4 +1,4 @@
-/* A device's log of the chaos run, after the device was killed while it wrote. */
+/* Tests of a device's log in the chaos test, after the device was killed while it wrote. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -8,11 +8,12 @@
 #include "chaos_log.h"
 #include "fed/file.h"
 
-/* Two records, of 3 bytes and of none: a kind, the length of what follows, and that. */
+/* Two records, with 3 bytes and with none. Each has a kind, the number of its bytes, and these
+ * bytes. */
 static const uint8_t records[] = {1, 3, 0, 0, 0, 7, 8, 9, 2, 0, 0, 0, 0};
 enum { FIRST = 8, BOTH = sizeof records };
 
-/* Whatever a write has left of its record, the next device's records come after whole ones. */
+/* Whatever part of a record is left, new records must come directly after the whole ones. */
 static void a_torn_record_is_cut_off(void **state) {
     char directory[256], path[300];
     (void)state;

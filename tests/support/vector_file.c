@@ -1,4 +1,4 @@
-/* Files of golden vectors. */
+/* Reads files of golden vectors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vector_file.h"
 
@@ -16,7 +16,7 @@ static void add_words(vector_words *l, const char *word, const char *file) {
     }
     unsigned long value = strtoul(word, &end, 16);
     if (l == NULL || *end != '\0' || value > UINT32_MAX || l->len + count > VECTOR_WORDS) {
-        fail_msg("%s: bad word \"%s\"", file, word);
+        fail_msg("%s: \"%s\" is no name of a field and no number", file, word);
     }
     for (; count > 0; count--) {
         l->word[l->len++] = (uint32_t)value;
@@ -105,7 +105,7 @@ bool vector_files_next(vector_files *files, const vector_field *fields, size_t c
 void vector_bytes(const char *name, const vector_words *words, uint8_t *bytes) {
     for (size_t i = 0; i < words->len; i++) {
         if (words->word[i] > UINT8_MAX) {
-            fail_msg("%s: %x is no byte", name, words->word[i]);
+            fail_msg("%s: the word %x is no byte", name, words->word[i]);
         }
         bytes[i] = (uint8_t)words->word[i];
     }

@@ -19,13 +19,13 @@ enum { VECTOR_WORDS = 1 << 20, VECTOR_NAME = 300 };
 typedef struct vector_words {
     uint32_t word[VECTOR_WORDS];
     size_t len;
-    bool named; /* the file has the field, perhaps with nothing behind it */
+    bool named; /* the file has this field, perhaps without a value */
 } vector_words;
 
-/** A field, and where it goes: words, or text. */
+/** A field, and where its value goes: to `words` or to `text`. */
 typedef struct vector_field {
     const char *name;
-    vector_words *words; /* NULL: a text */
+    vector_words *words; /* NULL: the field has a text */
     char *text;
     size_t text_size;
 } vector_field;
@@ -38,12 +38,12 @@ typedef struct vector_files {
 
 vector_files vector_files_open(const char *folder);
 
-/** Read the next file; fields that it lacks are empty, and any other word fails the test. False:
- * there are no more, and the folder is closed. */
+/** Read the next file. Fields that the file lacks are empty; an unknown word fails the test.
+ * Returns false when there are no more files, and closes the folder. */
 bool vector_files_next(vector_files *files, const vector_field *fields, size_t count,
                        char name[VECTOR_NAME]);
 
-/** The words as bytes; one that is none fails the test. */
+/** Convert the words to bytes. A word that is no byte fails the test. */
 void vector_bytes(const char *name, const vector_words *words, uint8_t *bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* A worker group in one process: a thread a rank, on any link that needs no launcher. */
+/* Trains a worker group within one process, with a thread for each rank (worker_case.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_case.h"
 
@@ -100,7 +100,7 @@ static void *live_and_leave(void *user) {
     return NULL;
 }
 
-/* ---- All ---- */
+/* ---- All ranks ---- */
 
 typedef struct places {
     struct feddc_hub *hub;
@@ -110,7 +110,7 @@ typedef struct places {
 
 static const uint8_t secret[FEDDC_SECRET] = "a secret of tests, 32 bytes long";
 
-/* A socket on loopback; its address as text. */
+/* Open a socket that listens on loopback. address: its address as text. */
 static int listen_somewhere(char address[32]) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof at;
@@ -202,7 +202,7 @@ float *worker_case_values(const worker_case *c, fedtrain_score *score, uint64_t 
         }
     }
     const size_t size = members[0].layout.size;
-    for (uint32_t r = 1; r < c->workers; r++) { /* replicas are equal to the bit */
+    for (uint32_t r = 1; r < c->workers; r++) { /* all replicas must have the same bits */
         assert_memory_equal(members[r].values, members[0].values, size * sizeof(float));
         assert_int_equal(members[0].tally[r].digest, members[0].tally[0].digest);
     }

@@ -1,4 +1,5 @@
-/* A worker group in one process: a thread a rank, on any link that needs no launcher. */
+/* A worker group within one process, with a thread for each rank, on any link that needs no
+ * launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WORKER_CASE_H
 #define WORKER_CASE_H
@@ -12,26 +13,26 @@
 
 enum { WORKER_CASE_RANKS = 5 };
 
-/** What a worker group trains on: fed_digits' pictures. */
+/** The data that a worker group trains on: the made-up digits of fed_digits. */
 typedef struct worker_data {
     fedtrain_data train, test;
-    fedtrain_share all; /* of train */
+    fedtrain_share all; /* all samples of `train` */
 } worker_data;
 
-/** Pictures in a directory of the test's own, opened. train 0: they are there already. */
+/** Write made-up digits to the directory, and open them. train = 0: the files exist already. */
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test);
 void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
-    const char *device;    /* of the nets; NULL: the host */
-    const char *link;      /* NULL: threads; or tcp */
-    struct nic_plan *nics; /* NICs on the way, around that link; NULL: none */
+    const char *device;    /* device of the nets; NULL: the processor */
+    const char *link;      /* NULL: the link of threads; or "tcp" */
+    struct nic_plan *nics; /* offload NICs to simulate around that link; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
     uint32_t workers, late;
     size_t batch;
     double local_rate;
-    uint32_t run[4]; /* steps, run by run; 0: no more */
+    uint32_t run[4]; /* number of steps of each run; 0: no more runs */
     const char *resume, *save;
 } worker_case;
 
@@ -40,7 +41,7 @@ typedef struct worker_member {
     feddc_place place;
     pthread_t thread;
     fed_arch arch;
-    fed_layout layout; /* with the optimizer's state */
+    fed_layout layout; /* the layout of the model with the optimizer's state */
     fedtrain_net *net;
     float *values, *state;
     feddc_worker *worker;
@@ -51,17 +52,19 @@ typedef struct worker_member {
     char remark[200];
 } worker_member;
 
-/** Train, as threads of this process, and wait for all. The values stay, until worker_case_free. */
+/** Train with all ranks as threads, and wait for them. Their values stay until
+ * worker_case_free. */
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]);
 void worker_case_free(worker_member members[WORKER_CASE_RANKS]);
 
-/** Train as one rank, with the place that the link finds: of mpi. The end of the test if it cannot.
- * m->status, err and tally are there afterwards; m is for worker_case_free_rank. */
+/** Train as one rank of an MPI job, at the place that the link mpi finds. The test fails if
+ * that is not possible. Afterwards m holds status, err and tally. Free it with
+ * worker_case_free_rank. */
 void worker_case_rank(const worker_case *c, worker_member *m);
 void worker_case_free_rank(worker_member *m);
 
-/** Train, which must succeed, and leave the same bits at all ranks: rank 0's values, which are the
- * caller's to free. score, digest: NULL, or what rank 0 says at the end. */
+/** Train with all ranks. This must succeed, with the same bits at all ranks. Returns rank 0's
+ * values, which the caller frees. score and digest: rank 0's results; each may be NULL. */
 float *worker_case_values(const worker_case *c, fedtrain_score *score, uint64_t *digest);
 
 #endif

@@ -34,7 +34,7 @@ static bool holds_an_optimizer(const clientd_world *w) {
     return access(path, F_OK) == 0;
 }
 
-/** Enrol, and take part in all rounds of a task with that optimizer. */
+/** Enrol, and take part in all rounds of a task with this optimizer. */
 static void train_to_the_end(clientd_world *w, const char *optimizer) {
     queue_task(w, optimizer);
     const char *const args[] = {"--token", w->token, "--until-finished", NULL};
@@ -75,7 +75,8 @@ static const struct {
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16},
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16}};
 
-/** One device and the coordinator, in a few plain lines. */
+/** The same training with one device and the coordinator in a few simple lines, to compare
+ * with. */
 typedef struct plain {
     fed_arch arch;
     fedtrain_net *net;
@@ -113,7 +114,7 @@ static void plain_close(plain *p) {
     fed_arch_free(&p->arch);
 }
 
-/** sent = what the codec makes of what is owed; the rest stays owed. */
+/** Set `sent` to what the codec makes of `owed`. */
 static void plain_send(plain *p, const char *spec) {
     fed_error err = {0};
     fedcodec codec;
@@ -156,7 +157,7 @@ static void plain_round(plain *p, uint32_t round) {
     }
 }
 
-/** task 0: the front one. */
+/** Return the digest of a task's newest model. task 0: the first task. */
 static uint64_t coordinators_model(const clientd_world *w, uint64_t task) {
     char path[400];
     fed_error err = {0};
@@ -172,7 +173,7 @@ static uint64_t coordinators_model(const clientd_world *w, uint64_t task) {
     return digest;
 }
 
-/** The model of the plain computation after all rounds. */
+/** Return the digest of the simple computation's model after all rounds. */
 static uint64_t plain_model(const clientd_world *w) {
     plain p = {0};
     plain_open(&p, w->directory);
@@ -184,7 +185,7 @@ static uint64_t plain_model(const clientd_world *w) {
     return digest;
 }
 
-/** Train with --slots, stopped by a signal in the middle and started again. */
+/** Train with --slots. A signal stops the program in the middle, and it is started again. */
 static void train_in_two_lives(clientd_world *w, const char *slots) {
     const char *const first[] = {"--slots", slots, "--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, first);
@@ -201,7 +202,7 @@ FED_TEST_WITH(it_follows_the_phases_and_remembers_its_momentum_when_started_agai
     assert_true(coordinators_model(w, 0) == plain_model(w));
 }
 
-/* Each has a residual, a message to mask with, and a momentum of its own. */
+/* Each task has its own residual, momentum and last message. */
 FED_TEST_WITH(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone, clientd_world *w) {
     clientd_queue(w, phases_json);
     clientd_queue(w, phases_json);
@@ -224,8 +225,8 @@ FED_TEST_WITH(an_evaluator_measures_a_model, clientd_world *w) {
     clientd_end(pid, SIGINT);
 }
 
-/* The number to predict is the first column; the second one, a million times as large, would drown
- * it. */
+/* The number to predict is the first column. The second one is a million times as large, so
+ * training would fail without scaling it. */
 static void write_lopsided_table(const clientd_world *w) {
     char text[200 * 32];
     size_t len = 0;
@@ -284,7 +285,8 @@ FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
     clientd_end(pid, SIGTERM);
 }
 
-/** A task that does not fit the digits: the device says so, and is still there afterwards. */
+/** Queue a task that does not fit the digits. The device must decline it for this reason, and
+ * go on running. */
 static void declines(clientd_world *w, const char *json, const char *reason) {
     clientd_queue(w, json);
     const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", NULL};
@@ -365,7 +367,8 @@ FED_TEST_WITH(a_token_may_come_from_a_file, clientd_world *w) {
     clientd_run(w, args, 0, "finished");
 }
 
-/** The test takes the requests that are granted to this address (all but one in a hundred). */
+/** Use up the requests that this address may make, except about one in a hundred, so that
+ * fedclientd is refused. */
 FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);
@@ -437,7 +440,7 @@ FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world
     clientd_run(w, args, 1, "this may be the port of enrolled devices");
 }
 
-/** A server of plain HTTP, for one request. Its process ends with it. */
+/** Serve plain HTTP, without TLS, for one request. The server is a process, which ends then. */
 static pid_t serve_plainly(uint16_t *port) {
     static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -1,4 +1,5 @@
-/* fedclientd --device: a device of a federation that computes on a GPU, and says so. */
+/* fedclientd --device: a device of a federation that computes on a GPU, and reports that to the
+ * coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* The command line of fednic: what it takes, what it refuses, and what it says then. */
+/* The command line of fednic: accepted options, refused ones, and the errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 
@@ -17,7 +17,7 @@ static fed_status read_line(const char *line, fednic_words *words, fed_error *er
     for (char *word = NULL; argc < WORDS - 1 && (word = strtok_r(rest, " ", &rest)) != NULL;) {
         argv[argc++] = word;
     }
-    optind = 0; /* glibc's way to begin anew */
+    optind = 0; /* lets glibc's getopt begin anew */
     return fednic_words_read(argc, argv, words, err);
 }
 

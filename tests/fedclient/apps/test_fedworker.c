@@ -1,4 +1,5 @@
-/* The fedworker program, run as a user runs it: each link, the summary, checkpoints, mistakes. */
+/* The fedworker program, run as a user runs it: each link, the summary, checkpoints and user
+ * errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_test_gpu.h"
@@ -21,7 +22,7 @@ static fed_program worker;
     "train --model 'input 784 | dense 16 | relu | dense 10' --data . --batch 8 --optimizer "       \
     "momentum:lr=0.02 "
 
-/* The summary of the last run that was asked for one; the caller's to free. */
+/* Return the summary that the last run wrote. The caller frees it. */
 static json_t *summary(void) {
     char path[300];
     json_error_t why;
@@ -36,12 +37,12 @@ static json_t *summary(void) {
 static double number(const json_t *root, const char *key) {
     const json_t *value = json_object_get(root, key);
     if (!json_is_number(value)) {
-        fail_msg("no %s", key);
+        fail_msg("the summary has no key %s", key);
     }
     return json_number_value(value);
 }
 
-/* Train with these options, and copy the digest of the parameters. */
+/* Train with these options, and write the digest of the parameters to digest. */
 static void digest_of(const char *options, char digest[32]) {
     char args[600];
     snprintf(args, sizeof args, TRAIN "--steps 60 --summary out.json %s", options);
@@ -84,7 +85,7 @@ FED_TEST(workers_on_a_gpu_leave_the_same_bits) {
     assert_runs(&worker, args, 1, "onebit runs on the processor only");
 }
 
-/* The ranks that mpirun starts do what the threads of these options do. */
+/* Check that ranks started by mpirun give the same result as threads with these options. */
 static void check_mpirun(const char *options, int ranks, int workers) {
     char threads[32], args[300], command[1200];
     snprintf(args, sizeof args, "--workers %d %s", workers, options);
@@ -114,7 +115,8 @@ FED_TEST(mpirun_leaves_the_same_bits) {
 FED_TEST(the_summary_says_what_was_sent) {
     assert_runs(&worker, TRAIN "--steps 20 --workers 2 --summary out.json", 0, "");
     json_t *root = summary();
-    /* With two owners each rank pushes half of the gradient, and spreads half of the sum. */
+    /* With two owners, each rank sends half of its gradient, and sends half of the sum to the
+     * others. */
     const double floats = number(root, "parameters") * sizeof(float) * 20;
     for (size_t r = 0; r < 2; r++) {
         const double sent =
@@ -159,14 +161,14 @@ FED_TEST(training_goes_on_from_a_checkpoint) {
     json_t *root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
     json_decref(root);
-    /* What is done stays done, and other programs read the weights. */
+    /* The finished training is not repeated, and other programs can read the weights. */
     assert_runs(&worker, args, 0, "");
     worker.name = "fedtrain";
     assert_runs(&worker, "evaluate --weights c.safetensors --data .", 0, "");
     worker.name = "fedworker";
 }
 
-/* Ends with the exit status of the program; it may take a minute. */
+/* Wait for the program, which may take a minute. Returns its exit status. */
 static int wait_for(pid_t program) {
     int how = 0;
     assert_int_equal(waitpid(program, &how, 0), program);
@@ -179,8 +181,8 @@ static bool exists(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* Three workers train, the first one is killed, and the others end. The first child is rank 0,
- * which has the summary: then another one has it. */
+/* Three workers train. The first one is killed, and the others must finish. The first child
+ * process is rank 0, which writes the summary, so another rank has to write it. */
 static void lose_a_rank(const char *const *more) {
     enum { FIXED = 20, ARGS = 32 };
     const char *args[ARGS] = {
@@ -204,7 +206,7 @@ static void lose_a_rank(const char *const *more) {
     }
     assert_true(program > 0);
     for (int k = 0; k < 3000 && !exists("gang"); k++) {
-        fed_sleep_ms(10); /* until the worker group trains */
+        fed_sleep_ms(10); /* wait until the worker group is training */
     }
     const pid_t first = fed_test_child(program);
     assert_true(first > 0);

@@ -1,4 +1,4 @@
-/* fedworker devices: the program lists what is here, and says what is missing. */
+/* `fedworker devices`: it lists the devices of this machine, and reports what is missing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/gpu.h"
 #include "fed_cases.h"
@@ -37,20 +37,21 @@ FED_TEST(each_kind_without_a_device_says_what_is_missing) {
     assert_runs(&worker, "devices", 0, "");
     for (; fed_gpu_kind(k, &kind, &missing) == FED_OK; k++) {
         if (missing.text[0] != '\0') {
-            assert_ptr_equal(strstr(missing.text, kind), missing.text); /* begins with the kind */
+            /* The text must begin with the kind. */
+            assert_ptr_equal(strstr(missing.text, kind), missing.text);
             assert_says(&worker, missing.text);
         }
     }
-    assert_int_equal(k, 2); /* opencl and cuda, also in a build without OpenCL */
+    assert_int_equal(k, 2); /* opencl and cuda, even in a build without OpenCL */
 }
 
-/* OpenCL finds its drivers in the folder that OCL_ICD_VENDORS names: here there are none. */
+/* OpenCL finds drivers in the folder that OCL_ICD_VENDORS names, which is empty here. */
 FED_TEST(a_machine_without_drivers) {
     assert_int_equal(setenv("OCL_ICD_VENDORS", worker.directory, 1), 0);
     assert_runs(&worker, "devices", 0, "");
     assert_int_equal(unsetenv("OCL_ICD_VENDORS"), 0);
     if (strstr(worker.out, "finds no device") == NULL) {
-        skip(); /* built without OpenCL, or another loader */
+        skip(); /* the build has no OpenCL, or the OpenCL loader ignores the variable */
     }
     assert_says(&worker, "pocl-opencl-icd");
 }

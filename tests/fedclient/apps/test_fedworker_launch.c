@@ -1,5 +1,6 @@
-/* fedworker launch: a job whose worker fails is started again without it. This program is also the
- * job: as mpirun it starts ranks, which join the failure detector and train nothing. */
+/* `fedworker launch`: a job whose worker fails is started again without that worker. This
+ * program is also the job. In place of mpirun it starts ranks, which join the failure detector
+ * and train nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>
@@ -19,10 +20,10 @@ enum { RANKS = 3, VICTIM = 1, STEPS = 150 };
 static void on_over(void *user, const char *why) {
     (void)user;
     (void)why;
-    _exit(1); /* as a rank of MPI does, whose main thread may hang */
+    _exit(1); /* an MPI rank ends like this, as its main thread may hang */
 }
 
-/* What rank VICTIM does in the middle of the first try. false: it goes on. */
+/* Do what rank VICTIM does in the middle of the first try. Returns false if the rank goes on. */
 static bool misfortune(const char *how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);
@@ -61,7 +62,8 @@ static int rank_main(uint32_t rank, const char *how) {
     return 0;
 }
 
-/* Starts the ranks, and waits for them; deaf to SIGTERM, as mpirun is when a line is down. */
+/* Start the ranks and wait for them. SIGTERM is ignored, as mpirun does when a connection is
+ * lost. */
 static int job_main(uint32_t ranks, const char *how, const char *last) {
     if (ranks < RANKS && strcmp(last, "--resume") != 0) {
         return 9;
@@ -83,7 +85,7 @@ static int job_main(uint32_t ranks, const char *how, const char *last) {
 
 /* --- the tests --- */
 
-/* Launch a job of this program. Words that are NULL are left out. */
+/* Launch a job of this program. Options whose value is NULL are left out. */
 static fed_status launch(const char *min, const char *how, int *code, fed_error *err) {
     char *words[16] = {"launch"};
     int count = 1;

@@ -1,4 +1,5 @@
-/* fedworker predict: its command line, what it measures, and the numbers that it hands on. */
+/* `fedworker predict`: its command line, what it measures, and the numbers that it passes to
+ * the cost model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -8,7 +9,8 @@
 
 enum { WORDS = 24 };
 
-/* Run the command with blanks between its words. out: a growing writer, which ends with a NUL. */
+/* Run the command on a line of words separated by blanks. out: a growing writer, which ends
+ * with a NUL. */
 static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
     char text[400], *argv[WORDS + 1] = {NULL}, *rest = NULL;
     int argc = 0;
@@ -17,7 +19,7 @@ static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
          word = strtok_r(NULL, " ", &rest)) {
         argv[argc++] = word;
     }
-    optind = 1; /* getopt's, for a further command line in one process */
+    optind = 1; /* lets getopt parse another command line in this process */
     fed_writer_growing(out);
     fed_status status = fedworker_predict(argc, argv, out, err);
     fed_write_u8(out, 0);
@@ -48,7 +50,7 @@ FED_TEST(wrong_words_are_refused_with_what_would_be_right) {
     assert_refused("--model lr more", "\"more\" is not expected here");
 }
 
-/* The answer to a right command line. The caller frees it. */
+/* Return the output for a correct command line. The caller frees it. */
 static fed_writer answer(const char *line) {
     fed_error err = {0};
     fed_writer out;
@@ -59,7 +61,7 @@ static fed_writer answer(const char *line) {
 static void assert_holds(const fed_writer *out, const char *const *words) {
     for (; *words != NULL; words++) {
         if (strstr((const char *)out->data, *words) == NULL) {
-            fail_msg("wanted \"%s\" in:\n%s", *words, (const char *)out->data);
+            fail_msg("\"%s\" is missing in the output:\n%s", *words, (const char *)out->data);
         }
     }
 }
@@ -70,8 +72,9 @@ static void assert_answers(const char *line, const char *const *words) {
     fed_writer_free(&out);
 }
 
-/* A number after a blank is least, which the given times make up, or up to a tenth more. To add
- * the values of two workers is measured, whatever is given; it takes a thousandth of least. */
+/* Check that a number in the output is `least` ms or up to a tenth more. `least` is computed
+ * from the given times. The time to add two workers' values is always measured, but is only a
+ * thousandth of `least`. */
 static void assert_holds_time(const fed_writer *out, double least) {
     for (const char *at = (const char *)out->data; (at = strchr(at, ' ')) != NULL; at++) {
         const double ms = strtod(at, NULL);
@@ -79,10 +82,12 @@ static void assert_holds_time(const fed_writer *out, double least) {
             return;
         }
     }
-    fail_msg("wanted %.2f ms, or a little more, in:\n%s", least, (const char *)out->data);
+    fail_msg("a time of %.2f ms, or a little more, is missing in:\n%s", least,
+             (const char *)out->data);
 }
 
-/* lr has 7,850 values: at 1 Mbit/s n beta is 251.2 ms, which owners of two workers take. */
+/* The model lr has 7,850 values. At 1 Mbit/s their transfer, n beta, takes 251.2 ms, which is
+ * also what the collective owners takes for two workers. */
 FED_TEST(what_is_given_is_not_measured) {
     fed_writer out =
         answer("--model lr --rate 1 --workers 2 --codec sbc:p=0.01 --pull int8 --ratio 10,5 "
@@ -90,14 +95,14 @@ FED_TEST(what_is_given_is_not_measured) {
     assert_holds(&out, (const char *[]){"32 samples 40.00 ms\n", "of 7850 values at 1 Mbit/s",
                                         "sbc:p=0.01 (10.0x pushes, 5.0x pulls)", "\n      2 ",
                                         "\n      4 ", "\n   1024 ", NULL});
-    assert_holds_time(&out, 753.6);      /* a star: three times n beta */
+    assert_holds_time(&out, 753.6);      /* star: three times n beta */
     assert_holds_time(&out, 251.2);      /* owners */
-    assert_holds_time(&out, 40 + 251.2); /* a step of owners */
+    assert_holds_time(&out, 40 + 251.2); /* a whole step with owners */
     fed_writer_free(&out);
 }
 
-/* Owners take a tenth of float32's time, or what a slow NIC takes, and no time of the codec in a
- * step (bitsgd, layered bitsgd). */
+/* With NICs, owners takes a tenth of float32's time, or the time of a slow NIC. In a step
+ * (bitsgd, layered bitsgd) the codec takes no time of the hosts. */
 FED_TEST(nics_code_and_hosts_do_not) {
     static const char given[] = "--model lr --rate 1 --workers 2 --codec inceptionn --pull "
                                 "inceptionn --ratio 10 --compute-ms 40 --latency-us 0.001 "

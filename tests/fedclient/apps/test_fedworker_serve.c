@@ -1,5 +1,5 @@
-/* fedworker train --server: what is wrong on the command line is said. (Whole rounds:
- * tests/e2e/test_clusters.c.) */
+/* `fedworker train --server`: the errors for a wrong command line. tests/e2e/test_clusters.c
+ * tests whole rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* A coder's messages: what they say, how long they are, and that no byte behind one is read. */
+/* A coder's messages: their contents and lengths, and that no byte after a message is read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -8,7 +8,8 @@
 #include "fedclient/datacenter/coder.h"
 #include "guarded.h"
 
-/* Two shards; the tensors of fewer than SMALL values travel as they are, between coded ones. */
+/* Two shards. Tensors of fewer than SMALL values are sent uncompressed, between compressed
+ * ones. */
 enum { TENSORS = 6, SMALL = 8, SHARDS = 2 };
 static const size_t tensor[TENSORS] = {40, 3, 90, 2, 5, 70};
 
@@ -19,7 +20,7 @@ typedef struct side {
     feddc_plan plan;
     feddc_values values;
     feddc_coder *coder;
-    float *x, *y; /* [plan.n] */
+    float *x, *y; /* plan.n values each */
 } side;
 
 static void open_side(side *s, const char *codec) {
@@ -46,7 +47,7 @@ static void close_side(side *s) {
     free(s->y);
 }
 
-/* The message of a shard, in memory of the bound's size. */
+/* Encode a shard's message into memory of the size of the bound. */
 static guarded encode(side *s, const feddc_shard *shard, size_t *len) {
     fed_error err = {0};
     guarded room = guarded_copy(NULL, feddc_coder_bound(s->coder, shard));
@@ -57,7 +58,7 @@ static guarded encode(side *s, const feddc_shard *shard, size_t *len) {
     return room;
 }
 
-/* Decoded, added and taken back: no way takes these bytes. */
+/* Check that these bytes are refused as a message by decoding, adding and taking back. */
 static void assert_no_message(side *s, const feddc_shard *shard, bool plain, const uint8_t *src,
                               size_t len) {
     fed_error err = {0};
@@ -75,7 +76,7 @@ static void assert_no_message(side *s, const feddc_shard *shard, bool plain, con
     guarded_free(&message);
 }
 
-/* Each slice's length stands before it, and may point behind the message's end. */
+/* The length before each slice may point past the end of a truncated message. */
 FED_TEST(a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
@@ -128,7 +129,8 @@ FED_TEST(a_message_with_bytes_behind_it_is_refused) {
         assert_true(len + 4 < sizeof longer);
         memcpy(longer, whole.data, len);
         assert_no_message(&s, &s.plan.shard[1], false, longer, len + 1);
-        assert_no_message(&s, &s.plan.shard[1], false, longer, len + 4); /* an empty slice */
+        /* One more slice, which is empty. */
+        assert_no_message(&s, &s.plan.shard[1], false, longer, len + 4);
         guarded_free(&whole);
         close_side(&s);
     }
@@ -171,7 +173,7 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
             assert_true(s.y[i] == (inside ? 2 * said : said));
             assert_true(!inside || fabsf(said - s.x[i]) <= 0.5f);
         }
-        for (size_t i = 0; i < shard->count; i++) { /* plain slices to the bit */
+        for (size_t i = 0; i < shard->count; i++) { /* slices without a codec arrive bit for bit */
             const feddc_slice *slice = &s.plan.slice[shard->first + i];
             assert_true(!slice->plain ||
                         memcmp(once + (slice->offset - shard->offset), s.x + slice->offset,
@@ -184,8 +186,8 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     }
 }
 
-/* A coded message that was not counted is taken back: its values are added to the residual again,
- * and the next message carries them. */
+/* When a message was not counted, its values are added to the residual again, and the next
+ * message contains them. */
 FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};
@@ -202,7 +204,8 @@ FED_TEST(what_is_taken_back_is_in_the_residual_again) {
         assert_true(fabsf(residual[i] - (inside ? s.x[i] : 0)) < 1e-6f);
     }
     guarded_free(&message);
-    message = encode(&s, shard, &len); /* x a second time: plain values leave with both */
+    message = encode(&s, shard, &len); /* the message has x once more: values without a codec are
+                                          sent with both */
     assert_fed_ok_err(
         feddc_coder_decode(s.coder, shard, false, message.data, len, s.y + shard->offset, &err));
     assert_fed_ok_err(feddc_coder_save(s.coder, residual, &err));
@@ -236,7 +239,7 @@ FED_TEST(a_residual_that_was_saved_can_be_restored) {
     close_side(&s);
 }
 
-/* Of a codec without a residual the first of sixteen encodes is looked at. */
+/* For a codec without residual, only the first of every sixteen encodes is examined. */
 FED_TEST(values_that_became_zero_are_counted_now_and_then) {
     side s;
     size_t len = 0, coded = 0, slices = 0;
@@ -250,7 +253,7 @@ FED_TEST(values_that_became_zero_are_counted_now_and_then) {
         slices += !slice->plain;
     }
     assert_non_null(first);
-    for (size_t i = 0; i < first->n; i++) { /* one value is large: next to it the others become 0 */
+    for (size_t i = 0; i < first->n; i++) { /* next to one large value the others become 0 */
         s.x[first->offset + i] = i == 0 ? 1000 : i == 1 ? 0 : 1e-9f;
     }
     for (size_t encodes = 0; encodes < 17 * slices; encodes += slices) {

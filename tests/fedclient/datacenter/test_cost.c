@@ -8,7 +8,7 @@
 
 static void assert_near(double value, double wanted) {
     if (!(fabs(value - wanted) <= 1e-9 * fmax(1, fabs(wanted)))) {
-        fail_msg("%.12g, not %.12g", value, wanted);
+        fail_msg("the cost model gives %.12g, not %.12g", value, wanted);
     }
 }
 
@@ -56,7 +56,7 @@ FED_TEST(a_star_grows_with_the_workers_and_a_ring_hardly) {
         const double s = exchange(FEDDC_COST_STAR, p, 1e6, &line, NULL);
         const double r = exchange(FEDDC_COST_RING, p, 1e6, &line, NULL);
         assert_true(s > star && r > ring);
-        assert_true(r < 1e6 * (2 * line.beta + line.gamma)); /* the limit */
+        assert_true(r < 1e6 * (2 * line.beta + line.gamma)); /* a ring's limit for many workers */
         star = s;
         ring = r;
     }
@@ -79,7 +79,7 @@ FED_TEST(owners_send_what_a_ring_sends_in_two_hops) {
     assert_near(owners.sum, ring.sum);
     assert_near(owners.latency, 2);
     assert_near(ring.latency, 14);
-    /* All at one machine, both legs at once: p n beta. To all: (p - 1) n beta. */
+    /* All to one machine, both directions at once: p n beta. From all to all: (p - 1) n beta. */
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 8, 100, &line, NULL).wire, 1600);
     assert_near(feddc_cost_exchange(FEDDC_COST_GATHER, 8, 100, &line, NULL).wire, 1400);
 }
@@ -100,16 +100,19 @@ FED_TEST(a_codec_saves_wire_and_costs_its_own_time) {
     const feddc_cost_codec codec = {.push = 4, .pull = 2, .encode = 0.5, .decode = 0.25};
     const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &codec);
     assert_near(owners.wire, 75.0 / 4 + 75.0 / 2);
-    /* Encodes its gradient and its quarter of the sum; decodes four quarters, and the sum. */
+    /* A worker encodes its gradient and its quarter of the sum. It decodes four quarters and
+     * the sum. */
     assert_near(owners.codec, 0.5 * (100 + 25) + 0.25 * (100 + 100));
     const feddc_cost_codec push_only = {.push = 4, .pull = 1, .encode = 0.5, .decode = 0.25};
     const feddc_cost half = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &push_only);
     assert_near(half.wire, 75.0 / 4 + 75.0);
     assert_near(half.codec, 0.5 * 100 + 0.25 * 100);
-    /* The paper's aggregator compresses gradients only: weights come down whole. */
+    /* In the paper the aggregator receives compressed gradients, and sends weights
+     * uncompressed. */
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &push_only).wire,
                 400.0 / 4 + 200.0);
-    /* A ring encodes each block once: p - 1 hops of n / p, then the complete one. */
+    /* In a ring each block is encoded once for each of p - 1 hops of n / p values, and once
+     * complete. */
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &codec).codec,
                 0.5 * 100 + 0.25 * (75 + 100));
     const feddc_cost_codec plain = {.push = 1, .pull = 1, .encode = 1, .decode = 1};
@@ -118,17 +121,19 @@ FED_TEST(a_codec_saves_wire_and_costs_its_own_time) {
 
 FED_TEST(a_nic_codes_while_the_line_carries) {
     const feddc_cost_line line = {.beta = 1};
-    /* As fast as any line: the codec's bytes, and no time of the hosts. */
+    /* A NIC as fast as the line: the codec makes the bytes fewer, and takes no time of the
+     * hosts. */
     const feddc_cost_codec gates = {.push = 4, .pull = 2};
     const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &gates);
     assert_near(ring.wire, 75.0 / 4 + 75.0 / 2);
     assert_near(ring.codec, 0);
-    /* Pushes would take 1/4 a byte: the NIC's 0.3 is longer. Pulls take the line's 1/2. */
+    /* A push would take 1/4 for each byte, so the NIC's 0.3 is the limit. A pull takes the
+     * line's 1/2. */
     const feddc_cost_codec soft = {.push = 4, .pull = 2, .nic = 0.3};
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &soft).wire,
                 75.0 * 0.3 + 75.0 / 2);
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 4, 100, &line, &soft).wire, 400.0 / 2);
-    /* The paper's WA+C: gradients through the NIC, weights whole, which it leaves alone. */
+    /* The paper's variant WA+C: gradients are compressed by the NIC, weights pass it unchanged. */
     const feddc_cost_codec slow = {.push = 4, .pull = 1, .nic = 2};
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &slow).wire, 400.0 * 2 + 200.0);
 }
@@ -140,7 +145,8 @@ FED_TEST(a_tree_is_its_parts) {
     assert_near(total(&flat), exchange(FEDDC_COST_OWNERS, 4, 100, &above, NULL));
     const feddc_cost one = feddc_cost_tree(4, 4, 100, &below, &above, NULL);
     assert_near(total(&one), exchange(FEDDC_COST_OWNERS, 4, 100, &below, NULL));
-    /* Two groups of four: 2 3/4 n below, and 2 1/2 n on the line that a group shares. */
+    /* Two groups of four: 2 * 3/4 n within a group, and 2 * 1/2 n on the line that a group
+     * shares. */
     const feddc_cost tree = feddc_cost_tree(8, 4, 100, &below, &above, NULL);
     assert_near(tree.latency, 2 + 20);
     assert_near(tree.wire, 150 * 2 + 100 * 20);
@@ -167,24 +173,25 @@ FED_TEST(the_equations_of_a_step) {
 
 FED_TEST(the_equations_of_what_is_saved) {
     feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
-    assert_near(feddc_cost_saved_odsgd(&s, 1), 20); /* equation 8, case 2: phi - tau */
-    assert_near(feddc_cost_saved_bitsgd(&s, 1), 7); /* equation 9, case 1: delta + psi */
-    assert_near(feddc_cost_saved_odsgd(&s, 4), 0);  /* 8, case 4 */
-    assert_near(feddc_cost_saved_bitsgd(&s, 4), 10 + 2 + 5 - 30); /* 9, case 3 */
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 20); /* equation 8 of CD-SGD, case 2: phi - tau */
+    assert_near(feddc_cost_saved_bitsgd(&s, 1), 7); /* equation 9 of CD-SGD, case 1: delta + psi */
+    assert_near(feddc_cost_saved_odsgd(&s, 4), 0);  /* equation 8, case 4 */
+    assert_near(feddc_cost_saved_bitsgd(&s, 4), 10 + 2 + 5 - 30); /* equation 9, case 3 */
     s.tau = 1;
-    assert_near(feddc_cost_saved_odsgd(&s, 1), 30 - 2 - 5); /* 8, case 3 */
-    assert_near(feddc_cost_saved_bitsgd(&s, 1), 1);         /* 9, case 2: tau */
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 30 - 2 - 5); /* equation 8, case 3 */
+    assert_near(feddc_cost_saved_bitsgd(&s, 1), 1);         /* equation 9, case 2: tau */
     s.tau = 40;
-    assert_near(feddc_cost_saved_odsgd(&s, 1), 0); /* 8, case 1 */
+    assert_near(feddc_cost_saved_odsgd(&s, 1), 0); /* equation 8, case 1 */
 }
 
 FED_TEST(k_5_at_100_mbit_is_44_ms) {
-    /* LeNet-5, two workers, 2 bits: phi 158 ms; a coded step takes its 15.7 ms of compute. */
+    /* LeNet-5 with two workers and 2 bits: phi is 158 ms, and a compressed step takes 15.7 ms
+     * of compute. */
     feddc_cost_step s = {.tau = 15.7, .phi = 158, .delta = 1, .psi = 10, .k = 5};
     assert_near(round(feddc_cost_cdsgd(&s)), 44);
-    s.k = 1; /* always float32 */
+    s.k = 1; /* every step is float32 */
     assert_near(feddc_cost_cdsgd(&s), feddc_cost_odsgd(&s));
-    s.k = 0; /* never */
+    s.k = 0; /* no step is float32 */
     assert_near(feddc_cost_cdsgd(&s), 15.7);
     double before = INFINITY;
     for (s.k = 1; s.k <= 64; s.k++) {
@@ -206,7 +213,8 @@ FED_TEST(the_rules_of_syncs_def_give_the_same_steps) {
     assert_near(mean(&s, "bitsgd", 7), feddc_cost_bitsgd(&s));
     assert_near(mean(&s, "odsgd", 7), feddc_cost_odsgd(&s));
     assert_near(mean(&s, "cdsgd:n=0,k=4", 400), feddc_cost_cdsgd(&s));
-    /* Five steps of warm-up, the last of which does not wait any longer: Algorithm 1, line 6. */
+    /* Five steps of warm-up. After the last of them there is no wait for its sum: Algorithm 1,
+     * line 6. */
     assert_near(mean(&s, "cdsgd:n=5,k=4", 405),
                 (4 * feddc_cost_ssgd(&s) + feddc_cost_odsgd(&s) + 400 * feddc_cost_cdsgd(&s)) /
                     405);
@@ -219,11 +227,12 @@ FED_TEST(the_rules_of_syncs_def_give_the_same_steps) {
 
 FED_TEST(what_the_backward_pass_does_not_cover_is_exposed) {
     const double ready[] = {4, 6, 10}, wire[] = {1, 5, 2};
-    /* The second bucket is through at 11, and the third, ready at 10, at 13. */
+    /* The second bucket arrives at 11. The third is ready at 10 and arrives at 13. */
     assert_near(feddc_cost_exposed(ready, wire, 3, 10), 3);
     assert_near(feddc_cost_exposed(ready, wire, 1, 10), 0);
     assert_near(feddc_cost_exposed(NULL, NULL, 0, 10), 0);
-    /* One bucket is ready at the end only: equation 2. Many: little more than the longer one. */
+    /* With one bucket, which is ready only at the end, this is equation 2. With many buckets it
+     * is little more than the longer of the two times. */
     assert_near(feddc_cost_layered(9, 4, 1), 13);
     assert_near(feddc_cost_layered(9, 6, 1000), 9.006);
     assert_near(feddc_cost_layered(9, 12, 1000), 3 + 0.006 + 12);
@@ -258,13 +267,14 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
         snprintf(line, sizeof line, "\n%7u ", p);
         const char *first = strstr(table, line);
         assert_non_null(first);
-        assert_non_null(strstr(first + 1, line)); /* in both tables */
+        assert_non_null(strstr(first + 1, line)); /* the line is in both tables */
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));
-    /* Two workers: star, ring and owners take 3 and 1 n beta of 13.776 ms; a ring of 3lc none. */
+    /* Two workers, n beta = 13.776 ms: star takes 3 n beta, ring and owners 1 n beta. There is
+     * no number for a ring with 3lc. */
     assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
     assert_non_null(strstr(table, " 0.55         - "));
-    assert_non_null(strstr(table, "\n      2     53.78 ")); /* equation 2 */
+    assert_non_null(strstr(table, "\n      2     53.78 ")); /* the time by equation 2 */
     fed_writer_free(&out);
 }

@@ -1,4 +1,5 @@
-/* The engine begins few buckets at once, and ranks that put them in in other orders all go on. */
+/* The exchange's engine: only a few buckets are under way at once, and ranks that put buckets
+ * in in different orders still go on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,7 +11,7 @@
 #include "fedclient/datacenter/engine.h"
 #include "feddc/exchange.h"
 
-/* A part of the gradient is about a bucket. Eight buckets are under way. */
+/* One part of the gradient is about one bucket. Eight buckets may be under way. */
 enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 8 };
 
 typedef struct member {
@@ -18,8 +19,9 @@ typedef struct member {
     uint32_t rank, size;
     struct feddc_hub *hub;
     float *grad, *sum;
-    atomic_bool *looked; /* the others put in only then */
-    uint64_t messages;   /* that the first rank had sent before */
+    atomic_bool *looked; /* set once the first rank has looked; the other ranks put their parts
+                            in only then */
+    uint64_t messages;   /* number of messages that the first rank had sent before that */
     fed_error err;
     fed_status status;
 } member;
@@ -28,12 +30,12 @@ static void keep(void *user, size_t offset, const float *sum, size_t n) {
     memcpy((float *)user + offset, sum, n * sizeof *sum);
 }
 
-/* Each rank has an order of its own: from the end, from the beginning, and by steps of 5. */
+/* Each rank has another order: from the end, from the beginning, or in steps of 5. */
 static size_t part_of(uint32_t rank, size_t k) {
     return rank == 0 ? PARTS - 1 - k : rank == 1 ? k : k * 5 % PARTS;
 }
 
-/* What the first rank sends while no other one begins. */
+/* Note how many messages the first rank sends while no other rank has begun. */
 static void look(member *m, feddc_exchange *x) {
     feddc_exchange_counts counts = {0};
     const int64_t until = fed_clock_monotonic_ms() + 20000;
@@ -81,8 +83,8 @@ static void *play(void *arg) {
     return NULL;
 }
 
-/* A worker group exchanges two steps, and all sums are right. Messages of the first rank, see look.
- */
+/* Exchange two steps in a worker group, and check all sums. Returns the messages that look()
+ * counted. */
 static uint64_t run(uint32_t size, atomic_bool *looked) {
     member m[RANKS] = {0};
     struct feddc_hub *hub = feddc_hub_new(size);
@@ -125,11 +127,12 @@ FED_TEST(later_buckets_wait_for_the_first_ones) {
     assert_int_equal(run(2, &looked), BEGUN);
 }
 
-/* A link on which two workers leave an aggregator, one after the other. */
+/* A link on which two workers leave the aggregator, one after the other. */
 typedef struct farewell {
     feddc_engine engine;
     uint32_t left;
-    bool ended[2]; /* what the aggregator thought after the first had left, and after both */
+    bool ended[2]; /* whether the aggregator's engine had ended after the first worker left, and
+                      after both */
 } farewell;
 
 static fed_status wait_for_farewell(void *self, int ms, feddc_event *event, fed_error *err) {
@@ -174,6 +177,6 @@ FED_TEST(an_aggregator_serves_until_its_last_worker_has_left) {
 }
 
 int main(void) {
-    alarm(120); /* an engine that waits for ever ends here */
+    alarm(120); /* ends an engine that waits for ever */
     return fed_cases_run(NULL, NULL);
 }

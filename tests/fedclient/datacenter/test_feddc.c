@@ -1,4 +1,4 @@
-/* Exchanges of a worker group in one process: sums, residuals, order, and what is refused. */
+/* Exchanges of a worker group in one process: sums, residuals, order, and refused options. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/exchange.h"
 
@@ -15,19 +15,22 @@ enum { MOST = 5, STEPS = 4 };
 static const size_t tensors[] = {300, 1000, 20, 4000, 7, 9000};
 enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 4000 + 7 + 9000 };
 
-/** What a worker group is to do, and what each rank has got. */
+/** What a worker group does, and what each rank has got. */
 typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
-    bool preset;          /* the exchange says how large its buckets are */
-    uint64_t messages;    /* that the first worker has sent */
-    uint32_t plain_every; /* each so manieth step is plain; 0: none */
-    uint32_t late; /* backup workers; then the last worker waits until all others are through */
+    bool preset;          /* the options give the size of a bucket */
+    uint64_t messages;    /* number of messages that the first worker has sent */
+    uint32_t plain_every; /* at every plain_every-th step the exchange is uncompressed; 0: at
+                             none */
+    uint32_t late; /* number of backup workers; with any, the last worker waits until all others
+                      are done */
     pthread_barrier_t through;
-    uint32_t missed;       /* steps whose sums were complete before the last worker began them */
-    float *residual[MOST]; /* float32[SIZE], with backup workers */
+    uint32_t missed;       /* number of steps whose sums were complete before the last worker
+                              began them */
+    float *residual[MOST]; /* float32[SIZE] each; only with backup workers */
     struct feddc_hub *hub;
-    float *sum[MOST]; /* float32[STEPS * SIZE]; NULL for an aggregator */
+    float *sum[MOST]; /* float32[STEPS * SIZE] each; NULL for an aggregator */
     fed_error err[MOST];
 } group;
 
@@ -37,7 +40,7 @@ typedef struct member {
     pthread_t thread;
 } member;
 
-/** A gradient that only rank and step decide. */
+/** Make a gradient that depends on rank and step alone. */
 static void make_gradient(uint32_t rank, uint32_t step, float *grad) {
     fed_rng rng;
     fed_rng_init(&rng, 21, step, rank);
@@ -67,7 +70,7 @@ static bool is_plain(const group *g, uint32_t step) {
     return g->plain_every > 0 && step % g->plain_every == 0;
 }
 
-/** Parts go in from the end, as a backward pass has them; sums are taken from the beginning. */
+/** Put the parts in from the end, as a backward pass does. Take the sums from the beginning. */
 static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const float *grad,
                            float *sum, fed_error *err) {
     size_t at = SIZE;
@@ -82,7 +85,8 @@ static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const flo
     return FED_OK;
 }
 
-/** The last sum that the others had without this worker comes to it after them. */
+/** Wait for the last sum that the others made without this worker. It arrives after they are
+ * done. */
 static void await_last_sum(feddc_exchange *x) {
     enum { MOST_MS = 20000 };
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -148,7 +152,7 @@ static void run(group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         pthread_join(m[r].thread, NULL);
         if (g->err[r].status != FED_OK) {
-            fail_msg("rank %u: %s", r, g->err[r].text);
+            fail_msg("the exchange of rank %u failed: %s", r, g->err[r].text);
         }
     }
     feddc_hub_free(g->hub);
@@ -167,7 +171,7 @@ static void assert_all_have_the_same_bits(const group *g, uint32_t workers) {
     }
 }
 
-/** The sum in the order of the ranks, in float32: owners add so. */
+/** Compute the sum in float32 in the order of the ranks, as owners do. */
 static void expect(uint32_t workers, uint32_t step, float *sum) {
     float *grad = malloc(SIZE * sizeof *grad);
     make_gradient(0, step, sum);
@@ -211,7 +215,7 @@ FED_TEST(aggregators_sum_for_the_workers) {
     }
 }
 
-/* Where few ranks sum for all, buckets are small, but for codecs that lose something. */
+/* When few ranks sum for all, buckets are small, except with a lossy codec. */
 FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
     static const char *const codecs[] = {NULL, "float32", "float16"};
     uint64_t messages[3];
@@ -225,7 +229,7 @@ FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
         messages[k] = g.messages;
         clear(&g);
     }
-    assert_int_equal(messages[2], STEPS); /* in one bucket each */
+    assert_int_equal(messages[2], STEPS); /* one bucket for each step */
     assert_true(messages[0] > STEPS);
     assert_int_equal(messages[1], messages[0]);
 }
@@ -241,7 +245,7 @@ FED_TEST(lossy_codecs_leave_all_ranks_equal) {
     }
 }
 
-/** What float16 rounds is at most 2^-11 of a value; a sum of four values below 1/2 is below 2. */
+/** float16 rounds by at most 2^-11 of a value. A sum of four values below 1/2 is below 2. */
 FED_TEST(pushes_and_pulls_have_codecs_of_their_own) {
     group g = {.size = 4, .codec = "float32", .pull = "float16"};
     float *sum = malloc(SIZE * sizeof *sum);
@@ -270,7 +274,7 @@ FED_TEST(plain_steps_are_float32) {
     clear(&g);
 }
 
-/** What all gradients have had at value i, less what the sums have and the residuals keep. */
+/** Return what is lost at value i: the sum of all gradients, less the sums, less the residuals. */
 static double lost_at(const group *g, uint32_t workers, size_t i) {
     double lost = 0;
     float *grad = malloc(SIZE * sizeof *grad);
@@ -293,7 +297,7 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
-    assert_int_equal(g.missed, STEPS); /* all sums were complete without it */
+    assert_int_equal(g.missed, STEPS); /* all sums were complete without the last worker */
     for (size_t i = 0; i < SIZE; i += 501) {
         assert_true(fabs(lost_at(&g, 3, i)) < 1e-4);
     }
@@ -301,7 +305,7 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     clear(&g);
 }
 
-/** Put two steps in before the first is taken. */
+/** Put the gradients of two steps in before the first sum is taken. */
 FED_TEST(two_steps_may_be_under_way) {
     group g = {.size = 1, .hub = feddc_hub_new(1)};
     feddc_exchange *x = NULL;
@@ -321,7 +325,7 @@ FED_TEST(two_steps_may_be_under_way) {
     free(sum);
 }
 
-/* A rank's two calls of an all-reduce. */
+/* A rank that calls all-reduce twice. */
 typedef struct caller {
     struct feddc_hub *hub;
     const char *nic;
@@ -366,7 +370,8 @@ static void call_both(const char *nic, caller c[2]) {
     feddc_hub_free(hub);
 }
 
-/* With the bound 1/2 an eighth becomes 0 on its way, and so does the eighth that its owner adds. */
+/* With the bound 1/2, the value 1/8 becomes 0 on its way to its owner. The owner's own 1/8
+ * becomes 0 in the sum on its way back. */
 FED_TEST(an_allreduce_is_exact_or_goes_through_nics) {
     caller c[2];
     call_both("inline:e=1", c);

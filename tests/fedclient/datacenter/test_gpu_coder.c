@@ -1,5 +1,5 @@
-/* A coder on a GPU makes the host's messages, sums and residuals. Skipped where no device can be
- * used; FED_TEST_DEVICE names one. */
+/* A coder on a GPU makes the same messages, sums and residuals as the host's. The tests are
+ * skipped without a usable device; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -16,11 +16,11 @@ enum { TENSORS = sizeof tensor / sizeof tensor[0] };
 
 static fed_gpu *gpu;
 
-/* The host's side, and the GPU's. */
+/* The coder of the host or of the GPU, and its values. */
 typedef struct side {
     feddc_values values;
     feddc_coder *coder;
-    float *x, *sum; /* values[n] */
+    float *x, *sum; /* plan.n values each */
     uint8_t *message;
     size_t len;
 } side;
@@ -57,7 +57,7 @@ static void assert_same_sums(side *here, side *there, const char *when) {
     assert_int_equal(feddc_values_bytes(&there->values, there->sum, plan.n, (uint8_t *)b), FED_OK);
     assert_int_equal(feddc_values_wait(&there->values), FED_OK);
     if (memcmp(a, b, plan.n * sizeof *a) != 0) {
-        fail_msg("%s: the GPU's sum has other bits", when);
+        fail_msg("%s: the GPU's sum has other bits than the host's", when);
     }
     free(a);
     free(b);
@@ -69,7 +69,7 @@ static void assert_same_residuals(side *here, side *there, const char *when) {
     assert_fed_ok_err(feddc_coder_save(here->coder, a, &err));
     assert_fed_ok_err(feddc_coder_save(there->coder, b, &err));
     if (memcmp(a, b, plan.n * sizeof *a) != 0) {
-        fail_msg("%s: the GPU's residual has other bits", when);
+        fail_msg("%s: the GPU's residual has other bits than the host's", when);
     }
     free(a);
     free(b);
@@ -98,7 +98,7 @@ static void same_shard(side *here, side *there, const feddc_shard *shard, bool p
         use(both[k], shard, plain, false);
     }
     if (here->len != there->len || memcmp(here->message, there->message, here->len) != 0) {
-        fail_msg("%s, round %u: the GPU's message has other bytes", name, round);
+        fail_msg("%s, round %u: the GPU's message has other bytes than the host's", name, round);
     }
     for (size_t k = 0; round == 1 && !plain && feddc_coder_has_residual(here->coder) && k < 2;
          k++) {
@@ -165,7 +165,7 @@ FED_TEST(a_saved_residual_comes_back) {
 
 /* ---- What is refused ---- */
 
-/* A shard with a slice that is coded. */
+/* Return a shard that has a compressed slice. */
 static const feddc_shard *coded_shard(const side *s) {
     uint32_t k = 0;
     while (feddc_coder_is_raw(s->coder, &plan.shard[k], false)) {
@@ -192,7 +192,7 @@ FED_TEST(bad_messages_are_refused) {
                       FED_EFORMAT);
     assert_fed_says(err, "cannot be decoded as twobit");
     there.message[0] ^= 1;
-    there.message[2] = 0x7f; /* the length is over any bound */
+    there.message[2] = 0x7f; /* the length exceeds any bound */
     assert_fed_status(feddc_coder_decode(there.coder, shard, false, there.message, len, y, &err),
                       FED_EFORMAT);
     close_side(&there);
@@ -232,7 +232,7 @@ FED_TEST(a_codec_that_the_gpu_lacks_is_named) {
     feddc_values_close(&values);
 }
 
-/* What an exchange does that couldn't build its kernels. */
+/* An exchange frees its coder even if building its kernels failed. */
 FED_TEST(what_was_never_made_can_be_freed) {
     feddc_values values = {.gpu = gpu};
     feddc_values_free(&values, NULL);

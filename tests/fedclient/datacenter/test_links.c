@@ -1,4 +1,4 @@
-/* The table of links: names find their rows, and no two are alike. */
+/* The table of links: each name finds its row, and names are unique. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

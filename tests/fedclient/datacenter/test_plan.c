@@ -1,4 +1,5 @@
-/* Plans: buckets, shards and slices cover each value once, and are cut where they should be. */
+/* Plans of an exchange: buckets, shards and slices cover each value once, and end at the right
+ * places. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static feddc_plan made(size_t bucket, uint32_t shards) {
     return plan;
 }
 
-/* Shard by shard, slices lie side by side from the shard's first value to its last. */
+/* Check that the slices of a shard follow one another from its first value to its last. */
 static void check_slices(const feddc_plan *plan, const feddc_shard *shard) {
     size_t at = shard->offset;
     for (size_t k = 0; k < shard->count; k++) {

@@ -1,4 +1,4 @@
-/* Rules of synchronization: their specs, and what each wants at a step. */
+/* Rules of synchronization: their specs, and which exchange each rule wants at a step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +11,8 @@ static feddc_act act_at(const char *spec, uint32_t t) {
     return feddc_sync_act(&sync, t);
 }
 
-/* One character a step: '.' no exchange, 'f' float32, 'c' codec; capital: on local weights. */
+/* Check a rule's steps, one character for each: '.' no exchange, 'f' float32, 'c' codec; a
+ * capital letter: with local weights. */
 static void check(const char *spec, const char *wanted) {
     char got[32] = {0};
     for (uint32_t t = 0; wanted[t] != '\0'; t++) {
@@ -31,7 +32,8 @@ FED_TEST(each_rule_exchanges_at_its_steps) {
     check("odsgd", "FFFF");
 }
 
-/* The first formal step is a full one, for `count` begins at 0. */
+/* The first step after the warm-up is a full one, because `count` begins at 0 in Algorithm 1 of
+ * CD-SGD. */
 FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=3,k=2", "fffFCFCFC");
     check("cdsgd:n=3,k=4", "fffFCCCFCCC");
@@ -41,8 +43,8 @@ FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=2,k=0", "ffCCCC");
 }
 
-/* The last step of the warm-up updates the local weights, so the step after it does not wait for
- * its sum: line 6 of Algorithm 1. */
+/* The last step of the warm-up updates the local weights. So the next step does not wait for
+ * its sum (line 6 of Algorithm 1 of CD-SGD). */
 FED_TEST(a_delayed_rule_waits_for_the_sum_before) {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1};
     for (uint32_t t = 0; t < 5; t++) {

@@ -1,4 +1,5 @@
-/* Traces: what a viewer is given, and what is left out; clocks; the table of a mean step. */
+/* Traces: what a trace file has for a viewer, and what is left out; clocks; the table of a mean
+ * step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -47,7 +48,7 @@ static void add(feddc_trace *trace, uint32_t row, feddc_what what, uint32_t step
     feddc_trace_add(trace, row, &span);
 }
 
-/* Write the traces' parts, merge them, and parse the file. */
+/* Write the parts of the traces, merge them, and parse the merged file. */
 static json_t *merged(const world *w, feddc_trace *const *traces, size_t count, uint32_t ranks,
                       const char *name, uint64_t zero) {
     fed_error err = {0};
@@ -73,7 +74,7 @@ static const char *text(const json_t *event, const char *key) {
     return json_string_value(json_object_get(event, key));
 }
 
-/* The k-th event of that phase and name of a process; NULL: there are fewer. */
+/* Return the k-th event with this phase and name in a process; NULL: there are fewer. */
 static json_t *event_of(const json_t *root, const char *phase, const char *name, json_int_t pid,
                         size_t k) {
     size_t i;
@@ -87,7 +88,7 @@ static json_t *event_of(const json_t *root, const char *phase, const char *name,
     return NULL;
 }
 
-/* What a process or a thread is called; "" without a name. */
+/* Return the name of a process or a thread in the trace; "": it has none. */
 static const char *called(const json_t *root, const char *kind, json_int_t pid, json_int_t tid) {
     const json_t *event;
     for (size_t k = 0; (event = event_of(root, "M", kind, pid, k)) != NULL; k++) {
@@ -98,7 +99,7 @@ static const char *called(const json_t *root, const char *kind, json_int_t pid, 
     return "";
 }
 
-/* The thread that a span is in. */
+/* Return the name of the thread that a span is in. */
 static const char *thread_of(const json_t *root, const json_t *span) {
     return called(root, "thread_name", number(span, "pid"), number(span, "tid"));
 }
@@ -138,7 +139,8 @@ FED_TEST_WITH(the_file_has_a_process_for_each_rank_and_a_thread_for_each_row, co
 
 FED_TEST_WITH(spans_of_a_thread_never_overlap, const world *w) {
     feddc_trace *trace = open_trace(0, 2, 100);
-    /* Five buckets under way at the same time, one after the others, one that touches. */
+    /* Five buckets are under way at the same time. One bucket comes after them, and one ends
+     * where the first begins. */
     for (uint32_t k = 0; k < 5; k++) {
         add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, k, 10 + k, 30 + 2 * k);
     }
@@ -166,7 +168,8 @@ FED_TEST_WITH(spans_of_a_thread_never_overlap, const world *w) {
 }
 
 FED_TEST_WITH(messages_to_a_peer_are_drawn_end_to_end, const world *w) {
-    feddc_trace *trace = open_trace(0, 2, 3); /* the first is forgotten */
+    feddc_trace *trace = open_trace(0, 2, 3); /* there is room for three spans, so the first is
+                                                 dropped */
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 0, 1, 9);
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 1, 10, 20);
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 2, 10, 25);
@@ -223,7 +226,7 @@ FED_TEST_WITH(a_name_from_outside_stays_a_string, const world *w) {
 
 FED_TEST_WITH(times_count_from_zero, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 4);
-    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110); /* begins before zero */
+    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110); /* begins before time zero */
     add(trace, FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 0, 110, 130);
     json_t *root = merged(w, &trace, 1, 1, "worker", 100 * MS);
     const json_t *forward = event_of(root, "X", "forward", 0, 0);
@@ -244,7 +247,7 @@ FED_TEST_WITH(a_rank_without_a_part_is_named, const world *w) {
     assert_non_null(event_of(root, "X", "wait", 2, 0));
     char part[320];
     snprintf(part, sizeof part, "%s.2", w->path);
-    assert_int_not_equal(access(part, F_OK), 0); /* merged and removed */
+    assert_int_not_equal(access(part, F_OK), 0); /* the part was removed after merging */
     json_decref(root);
     feddc_trace_close(trace);
 }
@@ -256,7 +259,7 @@ FED_TEST_WITH(nothing_to_merge_is_an_error_and_makes_no_file, const world *w) {
     assert_int_not_equal(access(w->path, F_OK), 0);
 }
 
-/* Merge where no file can be longer than that: the disk is full there. */
+/* Merge with a limit on the length of files, to simulate a full disk. */
 static fed_status merge_within(const world *w, rlim_t most, fed_error *err) {
     struct rlimit kept;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
@@ -319,17 +322,18 @@ FED_TEST(what_does_not_exist_is_refused_or_ignored) {
 
 FED_TEST(the_least_round_trip_tells_the_offset) {
     uint64_t error = 0;
-    /* The other clock is 1,000 behind; the second answer was quick, the others were held up. */
+    /* The other clock is 1,000 behind. The second answer came quickly, the others late. */
     const feddc_clock_sample samples[] = {
         {5000, 4090, 5100}, {6000, 5005, 6010}, {7000, 6010, 7500}, {9000, 1, 8000}};
     assert_int_equal(feddc_trace_offset(samples, 4, &error), 1000);
     assert_int_equal(error, 5);
-    /* And ahead of ours. */
+    /* The other clock is ahead. */
     const feddc_clock_sample ahead = {100, 5000102, 104};
     assert_int_equal(feddc_trace_offset(&ahead, 1, NULL), -5000000);
     assert_int_equal(feddc_trace_offset(samples, 0, &error), 0);
     assert_true(error == UINT64_MAX);
-    assert_int_equal(feddc_trace_offset(&samples[3], 1, &error), 0); /* impossible */
+    /* An answer before its question is impossible. */
+    assert_int_equal(feddc_trace_offset(&samples[3], 1, &error), 0);
     assert_true(error == UINT64_MAX);
 }
 
@@ -370,8 +374,8 @@ FED_TEST(the_table_has_a_line_a_rank_a_mean_and_the_prediction) {
     assert_non_null(strstr(table, "\n1 "));
     const char *mean = strstr(table, "\nmean ");
     assert_non_null(mean);
-    assert_non_null(strstr(mean, " 50.000 ")); /* the step */
-    assert_non_null(strstr(mean, " 50.0 "));   /* half was hidden */
+    assert_non_null(strstr(mean, " 50.000 ")); /* length of the mean step */
+    assert_non_null(strstr(mean, " 50.0 "));   /* half of the exchange was hidden */
     assert_non_null(strstr(mean, " 2.000 "));  /* megabytes */
     assert_non_null(strstr(mean, "45.000 ms for a step of ssgd: 0.90 of what it took"));
     fed_writer_free(&out);

@@ -1,4 +1,4 @@
-/* The example of an exchange: all workers find the line, by threads and by MPI. */
+/* The example of an all-reduce: all workers fit the same line, with threads and with MPI. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +12,7 @@ static void check_said(void) {
         char line[64];
         snprintf(line, sizeof line, "rank %u: y = 3.000 x + 1.000\n", r);
         if (strstr(said, line) == NULL) {
-            fail_msg("wanted \"%s\" in: %s", line, said);
+            fail_msg("\"%s\" is missing in the example's output: %s", line, said);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* A coordinator with several addresses: where one does not answer, a device goes to the next. */
+/* A coordinator with several addresses. If one does not answer, the device tries the next. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -18,7 +18,7 @@ static int setup(void **state) {
     return open_with(state, TWO);
 }
 
-/* The address that the device uses now, and the other one. */
+/* here: the address that the device uses now; there: the other one. */
 static const char *here(const fed_device *device) {
     return strstr(device->client->front, "//a:") != NULL ? "//a:" : "//b:";
 }
@@ -39,7 +39,8 @@ FED_TEST_WITH(where_nobody_answers_the_next_address_is_asked_soon, fed_device *d
     assert_in_range(event.wait_ms, 200, 400);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_non_null(strstr(device->fake.last_url, other));
-    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED); /* and it stays there */
+    /* The device stays with this address. */
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_non_null(strstr(device->fake.last_url, other));
     fed_device_check(device, 0);
 }
@@ -67,7 +68,8 @@ FED_TEST_WITH(what_a_failing_server_asks_is_not_asked_of_the_next, fed_device *d
     const char *first = here(device);
     assert_in_range(fed_device_event(device).wait_ms, 200, 400);
     assert_string_not_equal(here(device), first);
-    assert_in_range(fed_device_event(device).wait_ms, 30200, 30400); /* both have asked for it */
+    /* Both addresses have answered that the device must wait. */
+    assert_in_range(fed_device_event(device).wait_ms, 30200, 30400);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
@@ -103,13 +105,14 @@ FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     calm.options.piece_bytes = 24;
     fed_device_restart(&calm);
     assert_int_equal(fed_device_event(&calm).outcome, FEDCLIENT_COUNTED);
-    device->fake.dies_at = device->fake.requests + calm.fake.requests / 2; /* among the pieces */
+    /* The first address fails during the upload of the pieces. */
+    device->fake.dies_at = device->fake.requests + calm.fake.requests / 2;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(device->fake.message.len > 0);
     device->fake.dies_at = UINT64_MAX;
-    down(device, there(device)); /* the address of before */
+    down(device, there(device)); /* the address used before */
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    const uint64_t questions = 1; /* how much has arrived? */
+    const uint64_t questions = 1; /* the device asks how much of the message has arrived */
     assert_int_equal(device->fake.pieces, calm.fake.pieces + questions);
     fed_device_check(device, 0);
     fed_device_close(&calm);

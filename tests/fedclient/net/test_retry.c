@@ -1,4 +1,4 @@
-/* Back-off. */
+/* The waiting time after repeated failures. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/steps/steps.h"
@@ -48,6 +48,6 @@ FED_TEST(who_is_refused_waits_four_hours_or_so) {
         most = wait > most ? wait : most;
     }
     const uint32_t minute = 60000;
-    assert_in_range(least, 192 * minute, 200 * minute); /* 240 -20 % */
+    assert_in_range(least, 192 * minute, 200 * minute); /* 240 minutes less 20 % */
     assert_in_range(most, 280 * minute, 288 * minute);
 }

@@ -1,4 +1,4 @@
-/* Records: what is read back is what was stored, or nothing. */
+/* Records of the client's store: a record is read back exactly as it was stored, or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/state/record.h"
@@ -7,7 +7,7 @@ static int setup(void **state) {
     fedclient_platform *store = calloc(1, sizeof *store);
     assert_non_null(store);
     assert_fed_ok(fedclient_platform_memory_open(store, NULL));
-    store->memory = NULL; /* what is stored could be damaged */
+    store->memory = NULL; /* without lending, so that the test can damage what is stored */
     *state = store;
     return 0;
 }

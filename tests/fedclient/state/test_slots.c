@@ -1,5 +1,6 @@
-/* Slots: a device keeps what it owes to each of several tasks, whatever dies; and which task gets
- * which slot. The device and its coordinator are real; only the line and the power are not. */
+/* Slots: a device keeps what it owes to each of several tasks, whichever process dies; and
+ * which task gets which slot. Device and coordinator are real; the network and the power supply
+ * are simulated. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -17,11 +18,11 @@ enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 #define TASK(codec, keys)                                                                          \
     "{\"model\": \"input 8 | dense 3\", \"codec_up\": \"" codec "\", \"codec_down\": \"float32\"," \
     " \"small_tensor\": 0, \"cohort\": 1, \"deadline_s\": 60, " keys "}"
-/* sends four values of ten, and keeps the others exactly */
+/* The codec sends four of ten values, and keeps the others exactly. */
 #define SPARSE TASK("topk:p=0.4", "\"rounds\": 3")
 
-/** What the device keeps its state in: a chip that loses power; memory that lends its values and
- * can fail like a chip; or memory where they are changed in place. */
+/** The device's store: a flash chip that loses power; memory that lends its values and can fail
+ * like a chip; or memory in which values are changed in place. */
 typedef enum store_kind { CHIP, LENDING, IN_PLACE } store_kind;
 
 typedef struct device {
@@ -31,13 +32,13 @@ typedef struct device {
     fedclient *client;
     fedclient_options options;
     fed_error err;
-    uint64_t durable; /* the number of the last training that the store has */
+    uint64_t durable; /* number of the last training that is durable */
     double trained[TASKS + 1][VALUES];
     fed_ledger acknowledged[TASKS + 1];
-    uint64_t order[STEPS_MOST]; /* the tasks of the acknowledged updates */
+    uint64_t order[STEPS_MOST]; /* the tasks of the acknowledged updates, in order */
     size_t updates;
     bool declines[TASKS + 1];
-    fed_checkin said; /* the last check-in */
+    fed_checkin said; /* the last check-in message */
 } device;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -46,7 +47,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
         return fed_fail(err, FED_EDECLINED, "the test does not want this task");
     }
     assert_true(round->slot < d->options.slots);
-    assert_true(round->number > d->durable); /* a number is never used again */
+    assert_true(round->number > d->durable); /* a training's number is never used again */
     memset(round->values, 0, VALUES * sizeof *round->values);
     fed_drill drill = {.client = 0};
     round->is_change = true;
@@ -114,7 +115,7 @@ static void open_device(device *d, coordinator *c, store_kind kind, unsigned slo
     d->line.requests = 0;
 }
 
-/** A device for which the coordinator has two equal tasks. */
+/** Open a device for which the coordinator has two equal tasks. */
 static void open_with_two_tasks(device *d, coordinator *c, unsigned slots) {
     coordinator_task(c, SPARSE);
     coordinator_task(c, SPARSE);
@@ -129,7 +130,7 @@ static void close_device(device *d) {
     }
 }
 
-/** If a training became durable in the last step, it is its task's. */
+/** If the last step has made a training durable, count it for its task. */
 static void note_durable(device *d) {
     for (unsigned slot = 0; slot < FED_SLOTS; slot++) {
         fedclient_residual_head head;
@@ -144,7 +145,7 @@ static void note_durable(device *d) {
     }
 }
 
-/** A step. Where power fails in it, power comes back and the device starts again. */
+/** Make a step. If power fails in it, turn the power on and start the device again. */
 static fedclient_event step(device *d) {
     fedclient_event event = {.outcome = FEDCLIENT_RETRY};
     d->err = (fed_error){0};
@@ -162,14 +163,14 @@ static fedclient_event step(device *d) {
     return event;
 }
 
-/** So many steps, each with an update that is counted. */
+/** Make steps until `count` more updates were acknowledged. */
 static void train_rounds(device *d, size_t count) {
     for (size_t k = 0; k < count; k++) {
         assert_int_equal(step(d).outcome, FEDCLIENT_COUNTED);
     }
 }
 
-/** Steps until all tasks are over, and the device has the last model of each. */
+/** Make steps until all tasks are over, and the device has the last model of each. */
 static void finish(device *d) {
     for (int k = 0; k < STEPS_MOST; k++) {
         const fedclient_event event = step(d);
@@ -180,7 +181,8 @@ static void finish(device *d) {
     fail_msg("the tasks are not over after %d steps", STEPS_MOST);
 }
 
-/** D4: what was trained for the task is acknowledged or owed. */
+/** D4 in docs/durability.md: check that everything trained for the task is acknowledged or
+ * owed. */
 static void check_task(device *d, uint64_t task, double tolerance) {
     const fed_layout *layout = &fedserver_rounds_task(&d->c->server->rounds, task)->arch.layout;
     assert_int_equal(layout->size, VALUES);
@@ -194,13 +196,14 @@ static void check_task(device *d, uint64_t task, double tolerance) {
     for (int i = 0; i < VALUES; i++) {
         const double got = sum[i] + (double)owed[i];
         if (fabs(got - d->trained[task][i]) > tolerance) {
-            fail_msg("task %u, value %d: trained %g, acknowledged %g, owed %g", (unsigned)task, i,
-                     d->trained[task][i], sum[i], (double)owed[i]);
+            fail_msg("task %u, value %d: trained %g, but %g is acknowledged and %g owed",
+                     (unsigned)task, i, d->trained[task][i], sum[i], (double)owed[i]);
         }
     }
 }
 
-/** D3: the model is what a plain computation makes of the acknowledged updates. */
+/** D3 in docs/durability.md: compute the model from the acknowledged updates in a simple way,
+ * and compare. */
 static void check_model(const device *d, uint64_t task, const float first[VALUES]) {
     const fedserver_training *t = fedserver_rounds_task(&d->c->server->rounds, task);
     float values[VALUES];
@@ -213,7 +216,7 @@ static void check_model(const device *d, uint64_t task, const float first[VALUES
     assert_memory_equal(values, t->versions.values, sizeof values);
 }
 
-/** The task whose model the slot has; 0: none. */
+/** Return the task whose model is in the slot; 0: none. */
 static uint64_t task_in(device *d, unsigned slot) {
     fedclient_model_head head;
     fedclient_record record;
@@ -222,7 +225,7 @@ static uint64_t task_in(device *d, unsigned slot) {
     return head.task;
 }
 
-/* -- a task after the other, and both at once -- */
+/* -- one task after the other, and both at once -- */
 
 FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinator *c) {
     device d;
@@ -237,7 +240,7 @@ FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinat
         for (unsigned place = 0; place < fed_checkin_count(&d.said); place++) {
             assert_int_equal(d.said.held[place].task, d.order[k - 1 - place]);
         }
-        restart(&d, 4); /* the order is stored */
+        restart(&d, 4); /* the order of the tasks is in the store */
     }
     assert_int_equal(d.said.held[0].version, 1);
     close_device(&d);
@@ -248,7 +251,7 @@ FED_TEST_WITH(two_tasks_take_turns_on_one_device_and_keep_what_it_owes, coordina
     open_with_two_tasks(&d, c, 2);
     finish(&d);
     assert_int_equal(d.updates, 6);
-    for (size_t k = 2; k < d.updates; k++) { /* each goes on two updates later */
+    for (size_t k = 2; k < d.updates; k++) { /* each task continues two updates later */
         assert_int_equal(d.order[k], d.order[k - 2]);
         assert_int_not_equal(d.order[k], d.order[k - 1]);
     }
@@ -270,7 +273,7 @@ FED_TEST_WITH(with_one_slot_they_follow_one_another, coordinator *c) {
     close_device(&d);
 }
 
-/* The device's values are in the keys of the releases that had one slot. */
+/* The values are stored under the keys of releases that had only one slot. */
 FED_TEST_WITH(a_device_that_gets_slots_keeps_its_task, coordinator *c) {
     device d;
     coordinator_task(c, SPARSE);
@@ -295,14 +298,14 @@ FED_TEST_WITH(a_device_that_loses_slots_goes_on_with_the_first, coordinator *c) 
     restart(&d, 1);
     train_rounds(&d, 1);
     assert_int_equal(d.order[2], first);
-    restart(&d, 2); /* the other slot was not touched */
+    restart(&d, 2); /* the second slot was not changed */
     finish(&d);
     check_task(&d, 1, 0);
     check_task(&d, 2, 0);
     close_device(&d);
 }
 
-/* What a release without slots does not look at. */
+/* Values in the store that a release without slots does not read. */
 typedef struct hidden {
     const char *key;
     uint8_t *data;
@@ -318,7 +321,7 @@ static void hide_slot(device *d, hidden kept[3]) {
         assert_fed_ok(store->drop(store->user, keys[k], NULL));
     }
     restart(d, 1);
-    d->durable = 1; /* it numbers its trainings without that slot */
+    d->durable = 1; /* the older release numbers its trainings without knowing the second slot */
 }
 
 static void show_slot(device *d, hidden kept[3]) {
@@ -330,10 +333,11 @@ static void show_slot(device *d, hidden kept[3]) {
     restart(d, 2);
 }
 
-/* D2: nobody knows what became of the message, since its lease is forgotten.
+/* D2 in docs/durability.md: an older release forgets the lease of the message, so nobody knows
+ * what became of the message.
  *
- * second  trainings of the second task, up to the message
- * older   trainings of the older release, which numbers them after the first slot's one */
+ * second trainings of the second task, up to the message
+ * older trainings of the older release, which it numbers after those of the first slot */
 static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, size_t older) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
@@ -341,10 +345,12 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9, \"priority\": 9"));
     train_rounds(&d, second - 1);
-    d.line.breaks_at = d.line.requests + 2; /* the update: after the check-in and the model */
+    d.line.breaks_at = d.line.requests + 2; /* the third request is the update, after the
+                                               check-in and the model */
     d.line.breaks_answering = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(d.updates, 1 + second); /* it was counted, and the device does not know */
+    assert_int_equal(d.updates, 1 + second); /* the update was counted, but the device does not
+                                                know it */
     const uint64_t other = task_in(&d, 1);
     hidden kept[3];
     hide_slot(&d, kept);
@@ -362,7 +368,7 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     d.acknowledged[other] = (fed_ledger){0};
     train_rounds(&d, 4);
     assert_true(d.acknowledged[other].count > 0);
-    check_task(&d, other, 0); /* what it sends now has nothing of the message in it */
+    check_task(&d, other, 0); /* the update that it sends now contains nothing of the message */
     fed_ledger_free(&d.acknowledged[other]);
     d.acknowledged[other] = old;
     close_device(&d);
@@ -372,7 +378,7 @@ FED_TEST_WITH(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again,
     leave_an_upload_to_an_older_release(c, 1, 3);
 }
 
-/* What it trained has numbers below that of the message. */
+/* Here the older release's trainings have lower numbers than the message. */
 FED_TEST_WITH(nor_is_one_whose_number_an_older_release_did_not_reach, coordinator *c) {
     leave_an_upload_to_an_older_release(c, 4, 1);
 }
@@ -384,7 +390,7 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 6"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2"));
     open_device(&d, c, CHIP, 2);
-    while (d.acknowledged[2].count < 2) { /* it was trained last, and is over now */
+    while (d.acknowledged[2].count < 2) { /* the third task was trained last, and is over now */
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
     }
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 3, \"priority\": 9"));
@@ -397,8 +403,8 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     close_device(&d);
 }
 
-/* It knows of the device's last task alone. So it gives another one when that task is over, and
- * what the device owes to the others is not dropped for it. */
+/* The coordinator knows only the device's last task. It gives another task once that one is
+ * over. What the device owes to the other tasks must not be dropped for the new one. */
 FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
@@ -407,7 +413,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
-    d.client->lists = false; /* as after an older coordinator's 400 */
+    d.client->lists = false; /* as if an older coordinator had answered 400 to the list of tasks */
     train_rounds(&d, 3);
     assert_int_equal(d.order[1], 2);
     assert_int_equal(d.order[2], 2);
@@ -419,7 +425,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     close_device(&d);
 }
 
-/* Both are trained for; a third would make the device drop what it owes. */
+/* The device is training for both tasks, and for a third it would have to drop what it owes. */
 FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
@@ -429,7 +435,7 @@ FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c)
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
         assert_int_not_equal(d.order[d.updates - 1], 3);
     }
-    finish(&d); /* the third one comes as soon as one of the two is over */
+    finish(&d); /* the third task comes as soon as one of the two is over */
     assert_int_equal(d.updates, 7);
     close_device(&d);
 }
@@ -472,8 +478,9 @@ FED_TEST_WITH(a_number_of_slots_that_makes_no_sense_is_refused, coordinator *c) 
 
 /* -- whatever dies -- */
 
-/** Two tasks on one device, from beginning to end. Power fails in the put `put`, the line at the
- * request `request`; UINT64_MAX: never. late: after the value was written, or the request done. */
+/** Run two tasks on one device to their end. Power fails in put number `put`, and the link in
+ * request number `request`; UINT64_MAX: never. late: after the value was written, or after the
+ * request was done. */
 static void run(store_kind kind, uint64_t put, uint64_t request, bool late, uint64_t *puts,
                 uint64_t *requests) {
     static const char *const tasks[] = {SPARSE, TASK("sbc:p=0.2", "\"rounds\": 3")};
@@ -493,7 +500,7 @@ static void run(store_kind kind, uint64_t put, uint64_t request, bool late, uint
     d.line.breaks_answering = late;
     finish(&d);
     check_task(&d, 1, 0);
-    check_task(&d, 2, 1e-6); /* sbc sends means, which round */
+    check_task(&d, 2, 1e-6); /* sbc sends means, which are rounded */
     check_model(&d, 1, first[0]);
     check_model(&d, 2, first[1]);
     assert_int_equal(d.acknowledged[1].count + d.acknowledged[2].count, 6);

@@ -1,5 +1,5 @@
-/* Downloads from a cache: the device takes no byte that the coordinator did not name, and a cache
- * that fails in any way costs no round. */
+/* Downloads from a cache. The device accepts only bytes that the coordinator has named. A
+ * failing cache, whatever its failure, costs no round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -7,26 +7,26 @@
 
 enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
 
-/** What the cache does to its next answers. */
+/** What the cache does with its next answers. */
 typedef enum cache_trouble {
     NONE,
-    GONE,      /* 404 */
-    BROKEN,    /* 502 */
-    NOBODY,    /* nobody answers */
-    TOO_SLOW,  /* FED_ETIMEOUT without a byte */
+    GONE,      /* status 404 */
+    BROKEN,    /* status 502 */
+    NOBODY,    /* the cache does not answer: FED_ENET */
+    TOO_SLOW,  /* no byte comes: FED_ETIMEOUT */
     TAMPERED,  /* one bit is wrong */
-    SWAPPED,   /* the bytes of another piece */
-    SHORT,     /* the end is missing, and the length says nothing of it */
-    LONG,      /* more bytes than were named */
-    ELSEWHERE, /* another range than was asked for */
-    EMPTY,     /* 200 without a byte */
-    DRIPPING,  /* the line breaks after each byte */
-    /* from here on these are no failures: */
-    MIDWAY, /* the line breaks after a half of what was asked for */
-    WHOLE,  /* no ranges: always 200 with all bytes */
+    SWAPPED,   /* the bytes of another piece come */
+    SHORT,     /* the end is missing, and Content-Length agrees with the shorter answer */
+    LONG,      /* more bytes come than the coordinator has named */
+    ELSEWHERE, /* another range comes than was asked for */
+    EMPTY,     /* status 200 without a byte */
+    DRIPPING,  /* the connection breaks after each byte */
+    /* The following ones are no failures of the cache: */
+    MIDWAY, /* the connection breaks after half of the bytes asked for */
+    WHOLE,  /* ranges are ignored: the answer is 200 with all bytes */
 } cache_trouble;
 
-/** What is wrong with the coordinator's next addresses. */
+/** What is wrong with the next addresses that the coordinator names. */
 typedef enum address_trouble {
     SOUND,
     CUT_OFF,
@@ -41,18 +41,18 @@ typedef struct kept_piece {
     fed_writer bytes;
 } kept_piece;
 
-/** A device whose coordinator puts downloads into a cache. */
+/** A device, and a coordinator whose downloads are in a cache. */
 typedef struct world {
     fed_device device;
     fedclient_transport coordinator, cache;
     kept_piece kept[KEPT];
     size_t count;
     cache_trouble trouble;
-    unsigned times; /* answers to come that have the trouble */
+    unsigned times; /* how many of the next answers are affected */
     uint64_t asked, sent_bytes, named;
-    uint64_t stops_at; /* the request at which the program ends; 0: none */
+    uint64_t stops_at; /* number of the request at which the program ends; 0: none */
     address_trouble addresses;
-    size_t limit; /* of the last download, as the device told its transport */
+    size_t limit; /* the limit that the device gave its transport for the last download */
     char last_url[400];
 } world;
 
@@ -68,17 +68,18 @@ static void keep(world *w, const uint8_t *data, size_t len, fed_writer *addresse
     fed_address_write(addresses, &address);
 }
 
-/** len: of all pieces together; limit: the device's. */
+/** Damage the addresses. len: length of all pieces together; limit: what the device accepts. */
 static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
                             fed_writer *addresses) {
     if (trouble == CUT_OFF) {
         addresses->len -= 1;
     } else if (trouble == NO_ADDRESS) {
         addresses->len = 0;
-    } else if (trouble == TOO_LONG) { /* the sum of all lengths is small again */
+    } else if (trouble == TOO_LONG) { /* the sum of all lengths overflows to a small number */
         fed_address_write(addresses, &(fed_address){.len = UINT64_MAX});
     }
-    if (trouble == TOO_MUCH) { /* each is short enough, and all together are one byte too long */
+    if (trouble == TOO_MUCH) { /* each piece is short enough, but together they are one byte too
+                                  long */
         assert_in_range(limit, len, 1 << 20);
         fed_address_write(addresses, &(fed_address){.len = limit - len + 1});
     }
@@ -87,7 +88,7 @@ static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
     }
 }
 
-/** Name pieces in place of the answer, which lie in the cache. */
+/** Put the answer's bytes into the cache, and name the pieces in the answer instead. */
 static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
     fed_writer_growing(&addresses);
@@ -141,7 +142,7 @@ static const kept_piece *find(const world *w, const char *url) {
             return &w->kept[k - 1];
         }
     }
-    fail_msg("the device asks the cache for %s", url);
+    fail_msg("the device asked the cache for an unknown piece: %s", url);
     return NULL;
 }
 
@@ -178,7 +179,7 @@ static void spoil(cache_trouble trouble, fedclient_range *range, int *status, fe
     }
 }
 
-/** The piece that the URL names, in the range that was asked for. */
+/** Answer with the range that was asked for of the piece that the URL names. */
 static void give(const world *w, const fedclient_request *request, cache_trouble trouble,
                  int *status, fed_writer *answer) {
     const fed_writer *bytes = &find(w, request->url)->bytes;
@@ -213,15 +214,17 @@ static fed_status cache_send(void *user, const fedclient_request *request, int *
         return fed_fail(err, FED_ECANCELED, "the program ends");
     }
     if (trouble == NOBODY || trouble == TOO_SLOW) {
-        return fed_fail(err, trouble == NOBODY ? FED_ENET : FED_ETIMEOUT, "the cache is away");
+        return fed_fail(err, trouble == NOBODY ? FED_ENET : FED_ETIMEOUT,
+                        "the cache does not answer (planned by the test)");
     }
     give(w, request, trouble, status, answer);
     w->sent_bytes += answer->len;
     if (answer->len > request->answer_limit) {
-        return fed_fail(err, FED_ERANGE, "too long");
+        return fed_fail(err, FED_ERANGE, "the cache's answer exceeds the limit of the request");
     }
-    return trouble == MIDWAY || trouble == DRIPPING ? fed_fail(err, FED_ENET, "the line broke")
-                                                    : FED_OK;
+    return trouble == MIDWAY || trouble == DRIPPING
+               ? fed_fail(err, FED_ENET, "the cache's connection broke")
+               : FED_OK;
 }
 
 static int64_t now_ms;
@@ -260,7 +263,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Is something of a download stored? */
+/** Is a part of a download stored? */
 static bool stored(world *w) {
     fedclient_download_head head;
     fedclient_record record;
@@ -269,7 +272,7 @@ static bool stored(world *w) {
     return found;
 }
 
-/** The cache has sent each piece of one download once. */
+/** Check that the cache has sent each piece of one download exactly once. */
 static void assert_no_byte_came_twice(const world *w) {
     uint64_t sealed = 0;
     for (size_t k = 0; k < w->count; k++) {
@@ -304,7 +307,7 @@ FED_TEST(whatever_the_cache_does_the_round_goes_on) {
         w->times = 100;
         const fedclient_event event = fed_device_event(&w->device);
         if (event.outcome != FEDCLIENT_COUNTED || w->device.fake.downloads != 2) {
-            fail_msg("trouble %d: outcome %d after %d downloads", trouble, event.outcome,
+            fail_msg("cache_trouble %d: outcome %d after %d downloads", trouble, event.outcome,
                      (int)w->device.fake.downloads);
         }
         assert_false(stored(w));
@@ -346,7 +349,7 @@ FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     fed_device_check(&w->device, 0);
 }
 
-/** The program ends after two more answers of the cache, and the device starts again. */
+/** End the program after two more answers of the cache, and start the device again. */
 static void reboot_midway(world *w) {
     w->stops_at = w->asked + 3;
     fed_device_fail(&w->device, FED_ECANCELED);

@@ -1,17 +1,18 @@
-/* The callback's values in memory of the program's: nothing is lost, and nothing is kept of it. */
+/* The callback's values in memory that the program provides: no training is lost, and the
+ * library keeps no pointer to that memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 #include "fedclient/state/record.h"
 
-/** A device whose program gives each callback a block of its own. */
+/** A device whose program gives each callback a new block of memory. */
 typedef struct giver {
-    fed_device device; /* first: it is the callback's user */
+    fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
-    uint8_t *block; /* the latest */
+    uint8_t *block; /* the last block */
     size_t len;
     unsigned given;
-    bool empty; /* there is no memory */
+    bool empty; /* no memory is given */
 } giver;
 
 static void *give(void *user, size_t len) {
@@ -55,7 +56,7 @@ FED_TEST_WITH(rounds_are_trained_in_the_programs_memory, giver *g) {
     for (unsigned k = 1; k <= 3; k++) {
         assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
         assert_int_equal(g->given, k);
-        memset(g->block, 0xff, g->len); /* the program keeps a reference, and may still write */
+        memset(g->block, 0xff, g->len); /* the program still has the block, and may write to it */
         fed_device_check(&g->device, 0);
     }
 }
@@ -89,7 +90,7 @@ static fed_status measure_in_block(void *user, fedclient_round *round, fed_error
     giver *g = user;
     (void)err;
     assert_true((uint8_t *)round->values == g->block + FEDCLIENT_RECORD_HEAD);
-    round->values[0] = 7; /* the stored model stays as it is */
+    round->values[0] = 7; /* this must not change the stored model */
     round->samples = 10;
     round->correct = 5;
     return FED_OK;

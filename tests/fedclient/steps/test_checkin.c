@@ -1,4 +1,4 @@
-/* Check-ins at coordinators of other releases. */
+/* A device's check-ins at coordinators of other releases. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -11,8 +11,9 @@ FED_TEST(a_coordinator_of_the_protocol_before_gets_the_whole_task_done) {
     device.fake.protocol = FED_PROTOCOL - 1;
     fed_device_finish(&device, 20);
     assert_int_equal(device.fake.updates, 5);
-    assert_int_equal(device.fake.checkins, 6); /* five rounds and the end: refusals aside */
-    assert_int_equal(device.fake.refused, 1);  /* it was told once, and remembered */
+    assert_int_equal(device.fake.checkins, 6); /* five rounds and the end; refused check-ins do
+                                                  not count */
+    assert_int_equal(device.fake.refused, 1);  /* the device remembers after one refusal */
     fed_device_check(&device, 1e-6f);
     fed_device_close(&device);
 }
@@ -35,16 +36,16 @@ FED_TEST(a_coordinator_that_knows_no_slots_gets_the_whole_task_done) {
     fed_device_finish(&device, 20);
     assert_int_equal(device.fake.updates, 5);
     assert_int_equal(device.fake.checkins, 6);
-    assert_int_equal(device.fake.refused, 1); /* it was told once, and remembered */
+    assert_int_equal(device.fake.refused, 1); /* the device remembers after one refusal */
     fed_device_check(&device, 1e-6f);
-    device.fake.no_tasks = false; /* the coordinator was brought up to date */
+    device.fake.no_tasks = false; /* now the coordinator is of a newer release */
     fed_device_restart(&device);
     fed_device_event(&device);
     assert_int_equal(device.fake.refused, 1);
     fed_device_close(&device);
 }
 
-/* Its limit for the body of a check-in is smaller, too. */
+/* An older coordinator also has a smaller limit for the body of a check-in. */
 FED_TEST(so_does_one_for_which_the_list_is_too_long) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);

@@ -1,4 +1,5 @@
-/* A task that does not fit a device: it says so, its place is free, and it lives on. */
+/* A task that does not fit a device: the device declines it, its slot is free, and it goes on
+ * running. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -47,7 +48,7 @@ FED_TEST_WITH(an_older_coordinators_place_is_waited_out, fed_device *device) {
     train_with(device, cannot);
     const fedclient_event event = fed_device_event(device);
     assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
-    assert_true(event.wait_ms > 50000 && event.wait_ms <= 60000); /* the lease's 60 s */
+    assert_true(event.wait_ms > 50000 && event.wait_ms <= 60000); /* the rest of the lease's 60 s */
 }
 
 FED_TEST_WITH(a_coordinator_that_asks_for_the_same_again_waits_longer_each_time,
@@ -58,7 +59,7 @@ FED_TEST_WITH(a_coordinator_that_asks_for_the_same_again_waits_longer_each_time,
         const fedclient_event event = fed_device_event(device);
         assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
         waited_ms += event.wait_ms;
-        device->fake.declined.reason[0] = '\0'; /* and is forgotten */
+        device->fake.declined.reason[0] = '\0'; /* the fake forgets the reason */
     }
     assert_true(waited_ms > 30000);
 }

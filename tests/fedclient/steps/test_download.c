@@ -1,4 +1,5 @@
-/* Downloads: deltas, snapshots, and what happens when they are not what was announced. */
+/* Downloads of deltas and snapshots, and what the device does when they differ from what was
+ * announced. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -13,7 +14,7 @@ static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
         .path = "/v1/model", .fault = fault, .status = 404, .error = "model_gone", .times = times};
 }
 
-/** The stored model is that of the fake, bit by bit. */
+/** Check that the stored model has this version, and these values bit by bit. */
 static void assert_model_is(fed_device *device, const float *wanted, uint32_t wanted_version) {
     uint64_t task = 0;
     uint32_t version = 0;
@@ -27,7 +28,7 @@ static void assert_model_is(fed_device *device, const float *wanted, uint32_t wa
     free(values);
 }
 
-/** The coordinator's model moves on by n rounds that this device has no part in. */
+/** Let n rounds pass in which the device takes no part. */
 static void move_on(fed_device *device, unsigned n) {
     fed_device other;
     fed_device_open(&other, "3lc:s=1", 20);
@@ -96,7 +97,7 @@ FED_TEST_WITH(deltas_that_are_broken_are_replaced_by_a_snapshot, fed_device *dev
 
 FED_TEST_WITH(a_model_that_went_astray_is_fetched_whole, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    device->fake.model[0] += 1; /* the deltas no longer lead to it */
+    device->fake.model[0] += 1; /* now the deltas lead to another model */
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 3);
 }
@@ -131,13 +132,13 @@ FED_TEST_WITH(a_broken_line_is_tried_again, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-/** Every byte is worth a put. */
+/** Use pieces so small that any part of a download is stored as it comes. */
 static void use_small_pieces(fed_device *device) {
     device->options.piece_bytes = 16;
     fed_device_restart(device);
 }
 
-/** Is something of a download stored? */
+/** Is a part of a download stored? */
 static bool stored(fed_device *device) {
     fedclient_download_head head;
     fedclient_record record;
@@ -146,7 +147,7 @@ static bool stored(fed_device *device) {
     return found;
 }
 
-/** The next download breaks in the middle of its first piece, after which power fails, too. */
+/** Break the next download in the middle of its first piece, and then let power fail. */
 static void break_download(fed_device *device) {
     plan(device, FED_FAKE_MIDWAY, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
@@ -184,7 +185,7 @@ FED_TEST_WITH(a_request_that_brings_nothing_leaves_what_had_come_before, fed_dev
     fed_device_open(&other, "3lc:s=1", 20);
     assert_int_equal(fed_device_event(&other).outcome, FEDCLIENT_COUNTED);
     assert_true(half > 0);
-    assert_int_equal(whole, other.fake.sent_bytes); /* no byte came twice */
+    assert_int_equal(whole, other.fake.sent_bytes); /* no byte was sent twice */
     fed_device_close(&other);
 }
 
@@ -193,7 +194,7 @@ FED_TEST_WITH(rounds_that_go_on_do_not_make_a_slow_device_start_anew, fed_device
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
     uint64_t before = device->fake.sent_bytes;
-    break_download(device); /* to version 6 */
+    break_download(device); /* this was a download of version 6 */
     move_on(device, 3);
     device->fake.rounds = 9;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_FINISHED);

@@ -1,4 +1,4 @@
-/* Enrolment: whole or not at all. */
+/* Enrolment: a device is enrolled completely or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_fake.h"
@@ -14,7 +14,7 @@ typedef struct world {
 
 static fed_status nothing(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
-    return fed_fail(err, FED_ESTATE, "not called");
+    return fed_fail(err, FED_ESTATE, "the test's training callback must not be called");
 }
 
 static int setup(void **state) {
@@ -74,7 +74,7 @@ FED_TEST_WITH(a_wrong_token_is_told_in_the_coordinators_words, world *w) {
     assert_false(fedclient_enrolled(w->client));
 }
 
-/** The coordinator enrols the device, which does not hear of it. */
+/** Let the coordinator enrol the device, but lose the answer. */
 static void lose_answer(world *w) {
     fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_LOST_ANSWER, 1);
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_ENET);
@@ -128,13 +128,15 @@ FED_TEST_WITH(an_answer_that_is_no_certificate_is_refused, world *w) {
     }
 }
 
-/* What can go wrong in a try to enrol: power at either put, the line at either request. */
+/* Number of faults in an enrolment: none; loss of power in one of two puts, before or after it;
+ * loss of the link in one of two requests, before or after it. */
 enum { FAULTS = 9 };
 
 static void try_with_fault(world *w, unsigned fault) {
-    const bool late = fault % 2 == 0;            /* the put, or the request, was done */
-    const unsigned at = (fault - 1) / 2 % 2;     /* which one */
-    const bool power = fault >= 1 && fault <= 4; /* 0: nothing */
+    const bool late = fault % 2 == 0;            /* the put or the request was done before the
+                                                    fault */
+    const unsigned at = (fault - 1) / 2 % 2;     /* in which of the two puts or requests */
+    const bool power = fault >= 1 && fault <= 4; /* 0 is no fault; 5 and above: the link fails */
     const bool line = fault >= 5;
     w->flash.dies_at = power ? w->flash.puts + at : UINT64_MAX;
     w->flash.dies_writing = late;
@@ -183,7 +185,8 @@ FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
     w->fake.rounds = 0;
     reopen(w);
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
-    assert_string_equal(w->fake.last_name, "kitchen??X: 1"); /* no header of its own */
+    /* The line end was replaced, so that it can't begin another header. */
+    assert_string_equal(w->fake.last_name, "kitchen??X: 1");
     assert_string_equal(w->fake.last_software, "kettle/1.2");
     assert_string_equal(w->fake.last_computes_on, "");
     w->fake.last_software[0] = w->fake.last_name[0] = '\0';

@@ -1,5 +1,5 @@
-/* What is owed: it outlives a change of codec, what was counted is told, and with a momentum that
- * stays on the device all of it is DGC. */
+/* The residual that a device owes: it is kept when the codec changes, the program learns what
+ * was counted, and with a momentum on the device the result is DGC (Deep Gradient Compression). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -11,14 +11,14 @@
 
 enum { N = 27, ROUNDS = 12 };
 
-/** A device whose program asks what was sent. */
+/** A device whose program asks which part of its trainings was sent. */
 typedef struct curious {
-    fed_device device; /* first: it is the callback's user */
+    fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
-    unsigned told; /* in the latest training */
+    unsigned told; /* number of answers in the last training */
     float sent[N];
-    uint64_t number; /* of the latest training */
-    bool owes;       /* in the latest training */
+    uint64_t number; /* number of the last training */
+    bool owes;       /* whether the device owed something in the last training */
 } curious;
 
 static void note_sent(void *user, const float *sent, size_t count) {
@@ -51,7 +51,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/** Count a round; what of it was counted goes to sent[N]. */
+/** Do a round that is counted. sent[N]: the values that the coordinator has counted. */
 static void count_round(curious *c, float *sent) {
     float before[N];
     memcpy(before, c->device.fake.counted, sizeof before);
@@ -67,7 +67,7 @@ static void count_round(curious *c, float *sent) {
 FED_TEST_WITH(what_was_counted_is_told_before_the_next_training, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
-    assert_int_equal(c->told, 0); /* nothing was sent before */
+    assert_int_equal(c->told, 0); /* before the first round nothing was sent */
     for (int k = 0; k < 3; k++) {
         count_round(c, next);
         assert_int_equal(c->told, 1);
@@ -82,7 +82,7 @@ FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(c->told, 1); /* of the round before */
+    assert_int_equal(c->told, 1); /* the previous round */
     count_round(c, sent);
     assert_int_equal(c->told, 0);
     count_round(c, sent);
@@ -102,7 +102,8 @@ FED_TEST_WITH(it_is_told_again_until_a_training_is_durable, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
     fedclient_event event;
-    c->device.flash.dies_at = c->device.flash.puts + 1; /* after the model's: the residual's */
+    /* The put of the residual, which follows that of the model. */
+    c->device.flash.dies_at = c->device.flash.puts + 1;
     assert_true(fed_device_step(&c->device, &event) != FED_OK);
     assert_int_equal(c->told, 1);
     fed_device_restart(&c->device);
@@ -134,7 +135,8 @@ FED_TEST_WITH(what_is_owed_outlives_a_change_of_codec, curious *c) {
                                          "onebit",     "dgc:p=0.04", "float32"};
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
         snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "%s", codecs[k]);
-        device->step = k == 6 ? 0 : 1.0f / 1024; /* the last one sends what is owed, no more */
+        device->step = k == 6 ? 0 : 1.0f / 1024; /* the last training is zero, so that only the
+                                                    residual is sent */
         assert_true(k == 0 || fed_device_owed(device) > 0);
         assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
         fed_device_check(device, 1e-6f);
@@ -142,7 +144,7 @@ FED_TEST_WITH(what_is_owed_outlives_a_change_of_codec, curious *c) {
     assert_true(fed_device_owed(device) == 0);
 }
 
-/* -- Numbers, debts and changes -- */
+/* -- Numbers of trainings, residuals and changed tasks -- */
 
 FED_TEST_WITH(a_trainings_number_comes_again_until_it_is_stored, curious *c) {
     fedclient_event event;
@@ -151,7 +153,7 @@ FED_TEST_WITH(a_trainings_number_comes_again_until_it_is_stored, curious *c) {
     const uint64_t first = c->number;
     fed_device_restart(&c->device);
     c->device.answer = FED_OK;
-    c->device.flash.dies_at = c->device.flash.puts; /* the residual's */
+    c->device.flash.dies_at = c->device.flash.puts; /* the put of the residual */
     assert_int_not_equal(fed_device_step(&c->device, &event), FED_OK);
     assert_int_equal(c->number, first);
     fed_device_restart(&c->device);
@@ -166,7 +168,8 @@ FED_TEST_WITH(what_was_refused_is_owed, curious *c) {
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_false(c->owes); /* what the codec left out of a counted update is no debt */
+    assert_false(c->owes); /* what the codec left out of a counted update does not count as owed
+                              here */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->owes);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
@@ -200,9 +203,10 @@ FED_TEST(a_change_is_not_rounded_by_the_model) {
 
 /* -- Running statistics -- */
 
-/** A device whose training leaves the weights alone and measures this. */
+/** A device whose training leaves the weights unchanged and measures this value as a running
+ * statistic. */
 typedef struct meter {
-    fed_device device; /* first: it is the callback's user */
+    fed_device device; /* first, because the callback gets a pointer to it */
     float measures;
 } meter;
 
@@ -243,18 +247,18 @@ FED_TEST(a_statistic_that_was_not_counted_is_not_owed) {
     fed_fake_refuse(&m.device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(measure_round(&m, 1), FEDCLIENT_REFUSED);
     assert_int_equal(measure_round(&m, 2), FEDCLIENT_COUNTED);
-    assert_statistics(&m, 2); /* not -2: 4 less, and once more 3 less */
+    assert_statistics(&m, 2); /* the refused change of -4 is not sent again: 5 - 3 = 2, not -2 */
     assert_int_equal(measure_round(&m, 100), FEDCLIENT_COUNTED);
-    assert_statistics(&m, 10); /* a message has at most 8 */
+    assert_statistics(&m, 10); /* one message changes a statistic by at most 8 */
     assert_int_equal(measure_round(&m, 4), FEDCLIENT_COUNTED);
-    assert_statistics(&m, 4); /* not 18: there is nothing left of the 100 */
+    assert_statistics(&m, 4); /* 10 - 6; the rest of the 100 is not sent later */
     fed_device_close(&m.device);
 }
 
-/* -- DGC, by the paper -- */
+/* -- DGC, computed as in the paper -- */
 
-/** Numbers of few bits, so that all sums of a few rounds are exact, and of all sizes, so that some
- * are largest. */
+/** Gradients with few bits, so that sums over a few rounds are exact, and with different
+ * magnitudes, so that the largest ones are unique. */
 static void gradient(uint32_t round, float *g) {
     fed_rng rng;
     fed_rng_init(&rng, 7, round, 0);
@@ -264,11 +268,11 @@ static void gradient(uint32_t round, float *g) {
 }
 
 #define RATE 0.25f
-enum { SENT = 3, /* of 27: dgc:p=0.1, rounded up */ STEPS = 7 };
+enum { SENT = 3, /* values of 27 that dgc:p=0.1 sends */ STEPS = 7 };
 
-/** One step a round, with a momentum that stays. */
+/** A device with one training step for each round, and a momentum that it keeps. */
 typedef struct pupil {
-    fed_device device; /* first: it is the callback's user */
+    fed_device device; /* first, because the callback gets a pointer to it */
     fed_optimizer optimizer;
     float state[N];
     uint32_t rounds;
@@ -292,12 +296,13 @@ static fed_status one_step(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-/** u and v of the paper's section 3.2, and what has been sent of them. */
+/** u and v of the paper's section 3.2, and the sum of what was sent. */
 typedef struct paper {
     float u[N], v[N], total[N];
 } paper;
 
-/** u = m u + g;  v = v + u;  the largest of v are sent, and are 0 then, in v and, masked, in u. */
+/** u = m u + g and v = v + u. The largest values of v are sent and become 0 in v. With momentum
+ * factor masking they become 0 in u, too. */
 static void paper_round(paper *p, uint32_t round, bool masked) {
     float g[N];
     gradient(round, g);
@@ -321,8 +326,7 @@ static void pupil_open(pupil *p, const char *optimizer) {
     *p = (pupil){0};
     assert_fed_ok_err(fed_optimizer_parse(optimizer, RATE, &p->optimizer, &err));
     fed_device_open(&p->device, "dgc:p=0.1", ROUNDS);
-    p->device.fake.task.small_tensor =
-        1024; /* all values in one choice, as the paper has it here */
+    p->device.fake.task.small_tensor = 1024; /* all values form one group, as in the paper */
     p->device.options.train = one_step;
     fed_device_restart(&p->device);
 }

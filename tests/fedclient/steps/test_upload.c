@@ -1,9 +1,10 @@
-/* Uploads: up to which size an update is sent as one. */
+/* Uploads: up to which size an update is sent in one request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/** How many pieces a whole task takes, with float32 updates of some hundred bytes. */
+/** Return how many pieces a whole task takes when its updates are some hundred bytes of
+ * float32. */
 static uint64_t pieces_of_a_task(uint32_t whole_bytes) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
@@ -58,7 +59,7 @@ FED_TEST(a_cloned_device_says_so_keeps_all_and_stands_back) {
     fed_device_close(&device);
 }
 
-/* 202 asks for the rest; there is none where all has arrived. */
+/* Status 202 asks for the rest of the message, which is wrong if the whole message has arrived. */
 FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
@@ -74,11 +75,11 @@ FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device_close(&device);
 }
 
-/* Power goes between training and encoding; then the same task has a larger model. */
+/* Power fails between training and encoding. Then the same task has a larger model. */
 FED_TEST(a_task_whose_model_changed_its_size_is_refused) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
-    device.flash.dies_at = 2; /* puts: the model, the residual, the pending message */
+    device.flash.dies_at = 2; /* the puts are the model, the residual and the pending message */
     fed_device_fail(&device, FED_EIO);
     fed_device_restart(&device);
     fed_fake_new_task(&device.fake, "input 8 | dense 4");

@@ -1,4 +1,5 @@
-/* While it trains: the deadline, the program's word, the coordinator's word, and progress. */
+/* What a device checks while it trains: the deadline, the program's wish to end, the
+ * coordinator's answer, and its progress. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -12,15 +13,17 @@ static int64_t read_clock(void *user) {
 
 enum { STEPS = 20, STEP_MS = 1000 };
 
-/** A program whose training takes a second a step, and which asks after each. */
+/** A program whose training takes one second for each step, and which asks after each step
+ * whether to go on. */
 typedef struct program {
-    fed_device device; /* first: teardown closes it */
+    fed_device device; /* first, because teardown closes it */
     int64_t charges_until_ms, runs_until_ms;
-    uint32_t steps, left_ms; /* done in the last training, and left at its end */
-    bool gives_up;           /* when it is no longer wanted, instead of keeping what it trained */
-    bool loses_lease;        /* the coordinator gives its place away meanwhile */
-    bool breaks;             /* its training fails at the end */
-    uint32_t done, total;    /* the last progress */
+    uint32_t steps, left_ms; /* steps done in the last training, and the time left at its end */
+    bool gives_up;           /* the callback fails when it is told to stop, instead of keeping
+                                what it has trained */
+    bool loses_lease;        /* the coordinator gives the device's slot away during the training */
+    bool breaks;             /* the callback fails at the end */
+    uint32_t done, total;    /* progress reported last */
 } program;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -133,7 +136,7 @@ FED_TEST_WITH(a_lease_that_is_gone_is_noticed_by_asking, program *p) {
 
 FED_TEST_WITH(the_coordinator_is_asked_a_few_times_only, program *p) {
     (void)fed_device_event(&p->device);
-    assert_int_equal(p->device.fake.pieces, 3); /* every 6 s of 20 */
+    assert_int_equal(p->device.fake.pieces, 3); /* every 6 s of the training's 20 s */
 }
 
 FED_TEST_WITH(a_coordinator_without_pieces_is_not_asked, program *p) {
@@ -145,17 +148,19 @@ FED_TEST_WITH(a_coordinator_without_pieces_is_not_asked, program *p) {
 FED_TEST_WITH(a_line_that_is_down_meanwhile_stops_no_training, program *p) {
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
+    assert_int_equal(p->device.fake.plan.times, 7); /* two of nine failures happened: after 6 s,
+                                                       and 12 s later */
 }
 
-/* A question that got no answer says nothing about what the program does next. */
+/* A lost request of the library must not make the program's own error look like a network
+ * error. */
 FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_the_line_was_down, program *p) {
     fedclient_event event;
     p->breaks = true;
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_EINVAL);
     assert_fed_says(p->device.err, "the program's data are gone");
-    assert_int_equal(p->device.fake.plan.times, 7); /* it was asked */
+    assert_int_equal(p->device.fake.plan.times, 7); /* the coordinator was asked */
     assert_int_equal(event.outcome, (fedclient_event){0}.outcome);
     assert_int_equal(fedclient_failures(p->device.client), 0);
 }
@@ -187,7 +192,8 @@ FED_TEST_WITH(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained,
     assert_int_equal(p->steps, 6);
     assert_int_equal(p->device.fake.declines, 1);
     assert_true(p->device.fake.declined.lease == lease);
-    assert_string_equal(p->device.fake.declined.reason, ""); /* it may be asked again */
+    /* Without a reason, so the coordinator may offer the task again. */
+    assert_string_equal(p->device.fake.declined.reason, "");
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_PAUSED);
     p->charges_until_ms = INT64_MAX;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
@@ -198,7 +204,7 @@ FED_TEST_WITH(a_program_that_ends_drops_what_is_half_trained, program *p) {
     fedclient_event event;
     p->runs_until_ms = now_ms + 5 * STEP_MS;
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
-    assert_int_equal(p->device.fake.declines, 0); /* it comes back to its place */
+    assert_int_equal(p->device.fake.declines, 0); /* the device will use the same lease again */
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
     p->runs_until_ms = INT64_MAX;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);

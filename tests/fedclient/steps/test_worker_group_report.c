@@ -1,15 +1,15 @@
-/* A device that is a cluster tells the coordinator of its workers while it trains. */
+/* A device that is a cluster reports its worker group to the coordinator while it trains. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/** What the callback tells, and what came of it. */
+/** What the callback reports, and the results of the calls. */
 typedef struct cluster {
-    fed_device device; /* first: teardown closes it */
+    fed_device device; /* first, because teardown closes it */
     fed_worker_group group;
     fed_status status;
     fed_error why;
-    bool breaks; /* its training fails then */
+    bool breaks; /* the callback fails after the report */
 } cluster;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -61,7 +61,7 @@ FED_TEST_WITH(what_workers_compute_on_is_for_coordinators_that_read_it, cluster 
     assert_fed_ok(c->status);
     assert_string_equal(told->worker[0].computes_on, "");
     assert_string_equal(told->worker[1].computes_on, "cuda:0 H100");
-    c->device.fake.no_named = true; /* the fake fails if that layout comes */
+    c->device.fake.no_named = true; /* the fake fails the test if the newer layout comes */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     assert_int_equal(c->device.fake.groups, 2);
@@ -70,7 +70,7 @@ FED_TEST_WITH(what_workers_compute_on_is_for_coordinators_that_read_it, cluster 
 }
 
 FED_TEST_WITH(an_older_coordinator_is_told_nothing, cluster *c) {
-    c->device.fake.no_worker_groups = true; /* the fake fails if one comes */
+    c->device.fake.no_worker_groups = true; /* the fake fails the test if a worker group comes */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
 }
@@ -84,7 +84,7 @@ FED_TEST_WITH(a_message_that_is_lost_does_no_harm, cluster *c) {
     assert_int_equal(c->device.fake.group.round, 2);
 }
 
-/* The line was down for this message, which says nothing about the training. */
+/* The lost report must not make the program's own error look like a network error. */
 FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_a_message_was_lost, cluster *c) {
     fedclient_event event;
     c->breaks = true;

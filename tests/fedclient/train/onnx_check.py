@@ -1,9 +1,9 @@
-"""Check ONNX files with what ONNX itself has to say, and by running them.
+"""Check ONNX files with ONNX's own checker, and by running them.
 
-    onnx_check.py DIRECTORY       for each NAME.onnx there, NAME.in and NAME.out: float32, what went in and came out of our net
+    onnx_check.py DIRECTORY       checks each NAME.onnx there; NAME.in and NAME.out: float32 inputs and scores of fedtrain's net
 
-Exit status 1 if a file is not valid, or its scores are not ours. The operators are written here from their definitions in ONNX's
-documentation, for the version that the files name; only what our models use.
+Exit status 1 if a file is not valid, or its scores differ from NAME.out. The operators are written here from their definitions in ONNX's
+documentation, for the version that the files name, and only as far as fedtrain's models use them.
 """
 # SPDX-License-Identifier: Apache-2.0
 import glob
@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 
 def windows(x, kernel, strides, pads, fill):
-    """(n, c, oh, ow, kh, kw): what each window sees of a padded x."""
+    """Return the values in each window of a padded x, with the shape (n, c, oh, ow, kh, kw)."""
     x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=fill)
     seen = np.lib.stride_tricks.sliding_window_view(x, kernel, axis=(2, 3))
     return seen[:, :, ::strides[0], ::strides[1]]
@@ -58,7 +58,7 @@ def sigmoid(x):
 
 
 def lstm(a, x, w, r, b):
-    """Gates in the order input, output, forget, cell; y (t, directions, batch, hidden)."""
+    """The operator LSTM. Gates are in the order input, output, forget, cell. Returns y (t, directions, batch, hidden)."""
     hidden = a["hidden_size"]
     h = c = np.zeros((x.shape[1], hidden))
     y = []

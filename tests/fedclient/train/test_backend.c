@@ -1,4 +1,4 @@
-/* The table of backends: names, and what a program is told of one that is not there. */
+/* The table of backends: their names, and the error for a name that does not exist. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -9,7 +9,7 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedclient/train/kernels.h"
 
-/* ---- Pairs ---- */
+/* ---- Rounding, in pairs of values ---- */
 
 static uint32_t bits_of(float v) {
     uint32_t bits;
@@ -23,7 +23,8 @@ static float float_of(uint32_t bits) {
     return v;
 }
 
-/* The nearest of the two bfloat16 around v, the even one on a tie, found by their distances. */
+/* Return which of the two bfloat16 numbers around v is nearer, by their distances; the even one
+ * on a tie. */
 static uint32_t nearest(float v) {
     const uint32_t below = bits_of(v) & 0xffff0000, above = below + 0x10000;
     if (!isfinite(v)) {
@@ -78,8 +79,8 @@ FED_TEST(test_pairs_are_of_the_nearest_values) {
 
 /* ---- Nets ---- */
 
-/* What an engine answers: two passes of training, since the second must see of the first only what
- * it should. */
+/* The results of an engine after two training passes. Only the first pass's running statistics
+ * may influence the second one. */
 typedef struct answers {
     float *score, *grad;
 } answers;
@@ -122,7 +123,7 @@ static void compare(const net_case *net, size_t batch, comparison *assert_fits) 
     net_engine_close(&reference);
 }
 
-/* Layers whose values are whole numbers if all they meet are. */
+/* Does the net give whole numbers if its inputs and weights are whole numbers? */
 static bool keeps_whole_numbers(const fed_arch *arch) {
     bool keeps = arch->words == 0;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -142,7 +143,7 @@ static bool keeps_whole_numbers(const fed_arch *arch) {
     return keeps;
 }
 
-/* -1, 0 or 1; seldom not 0 where sums are long. */
+/* Draw values -1, 0 or 1. With a large `seldom`, most are 0, so that long sums stay small. */
 static void draw_whole(fed_rng *rng, float *x, size_t n, uint32_t seldom) {
     for (size_t i = 0; i < n; i++) {
         const uint32_t drawn = fed_rng_below(rng, seldom);
@@ -160,7 +161,8 @@ static void assert_equal(const net_case *net, const char *isa, const float *got,
     }
 }
 
-/* Whole numbers up to 256 are bfloat16, and their sums are exact: so are the answers. */
+/* Whole numbers up to 256 are exact in bfloat16, and so are their sums. The results must be
+ * exact, too. */
 FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     const char *text;
     size_t nets = 0;
@@ -182,8 +184,8 @@ FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     assert_in_range(nets, 30, SIZE_MAX);
 }
 
-/* Rounding is a part in 2^9 of each operand. Where it decides what a max-pool or a ReLU lets
- * through, it changes more. */
+/* Rounding changes each operand by up to 1 part in 2^9. It changes more where it decides what a
+ * max-pool or a ReLU passes on. */
 static void assert_near(const net_case *net, const char *isa, const float *got, const float *wanted,
                         size_t n) {
     double apart = 0, all = 0;

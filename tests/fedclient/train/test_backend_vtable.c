@@ -1,4 +1,5 @@
-/* Backends as net.c meets them: one that fails, and one whose parameters live elsewhere. */
+/* Backends as net.c calls them: one that fails, and one that keeps the parameters in other
+ * memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,22 +12,22 @@
 
 enum { SAMPLES = 12, VALUES = 16, STEPS = 3, BATCH = 4, ROUNDS = 2 };
 
-/* ---- A backend around the fast one ---- */
+/* ---- A backend that wraps the fast one ---- */
 
 typedef enum call { BEGIN, FORWARD, LOSS, BACKWARD, STATISTICS, END, CALLS } call;
 
-/* Fails in the fails[k]-th call of kind k, counted from 1; 0: never. Between begin and end it works
- * on copies, and the parameters that it copied are spoilt. */
+/* It fails in the fails[k]-th call of kind k, counted from 1; 0: never. Between begin and end
+ * it works on copies, and overwrites the parameters that it has copied. */
 typedef struct around {
     void *work;
     size_t count[CALLS], fails[CALLS];
     bool begun;
     size_t size, trained, moments;
-    float *params, *state;           /* the copies */
-    float *host_params, *host_state; /* what they are of */
+    float *params, *state;           /* the copies that it works on */
+    float *host_params, *host_state; /* the caller's arrays */
 } around;
 
-static const fedtrain_backend_vtable *inner; /* the first */
+static const fedtrain_backend_vtable *inner; /* the first backend of the table */
 
 static fed_status count(around *a, call which) {
     return ++a->count[which] == a->fails[which] ? FED_ENOMEM : FED_OK;
@@ -93,12 +94,12 @@ static fed_status around_loss(void *self, const float *score, const fedtrain_lab
     return inner->loss(a->work, score, labels, n, score_grad, sum);
 }
 
-/* From the caller's state into the copy. */
+/* Return the place in the copy that corresponds to a place in the caller's state. */
 static float *moved(const around *a, const float *at) {
     return at != NULL ? a->state + (at - a->host_state) : NULL;
 }
 
-/* The step that the sink would take, of the copies. */
+/* Update the copies as the sink would. */
 static void take_step(around *a, const fedtrain_update *update, const float *grad) {
     fedtrain_updater u = {.update = *update, .kernels = fedtrain_kernels_best()};
     assert_ptr_equal(update->params, a->host_params);
@@ -156,7 +157,7 @@ static const fedtrain_backend_vtable elsewhere = {.name = "elsewhere",
                                                   .forget = around_forget,
                                                   .output = around_output};
 
-/* ---- A small job ---- */
+/* ---- A small training job ---- */
 
 typedef struct world {
     fed_arch arch;
@@ -220,7 +221,7 @@ static fed_status run(world *w, fed_error *err) {
     return fedtrain_run(&w->job, w->params, w->state, &loss, err);
 }
 
-/* ---- Parameters elsewhere ---- */
+/* ---- Parameters in other memory ---- */
 
 static void check_rule(const char *rule) {
     world here, there;
@@ -235,7 +236,9 @@ static void check_rule(const char *rule) {
     }
     if (memcmp(here.params, there.params, here.arch.layout.size * sizeof *here.params) != 0 ||
         memcmp(here.state, there.state, here.states * sizeof *here.state) != 0) {
-        fail_msg("%s: other bits with parameters elsewhere", rule);
+        fail_msg(
+            "%s: training gives other bits if the backend keeps the parameters in other memory",
+            rule);
     }
     assert_int_equal(there.backend.count[BEGIN], ROUNDS);
     assert_int_equal(there.backend.count[END], ROUNDS);
@@ -269,7 +272,7 @@ FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
 
 /* ---- Failures ---- */
 
-/* The first step alone, on a net that does not fail. */
+/* Take the first step alone, on a net that does not fail. */
 static void take_one_step(world *w) {
     fedtrain_batches *batches;
     fedtrain_batch batch;
@@ -282,7 +285,8 @@ static void take_one_step(world *w) {
     fedtrain_batches_close(batches);
 }
 
-/* The second call of a kind fails. Untouched: all is as the first step left it. */
+/* Let the second call of a kind fail. untouched: parameters and state must be as after the
+ * first step. */
 static void check_failure(call which, const char *words, bool untouched) {
     world w, wanted;
     fed_error err = {0};
@@ -297,7 +301,7 @@ static void check_failure(call which, const char *words, bool untouched) {
     assert_null(strstr(err.text, "diverge"));
     assert_int_equal(w.backend.count[BEGIN], w.backend.count[END]);
     take_one_step(&wanted);
-    assert_true(isfinite(w.params[0])); /* they came back */
+    assert_true(isfinite(w.params[0])); /* the parameters were copied back */
     if (untouched) {
         assert_memory_equal(w.params, wanted.params, w.arch.layout.size * sizeof *w.params);
         assert_memory_equal(w.state, wanted.state, w.states * sizeof *w.state);

@@ -1,4 +1,5 @@
-/* The fast backend, with every set of kernels, and a device, against the reference. */
+/* The fast backend with every set of kernels, and a device, compared with the reference
+ * backend. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -13,16 +14,16 @@
 #include "fedclient/train/update.h"
 #include "fedtrain/optimizer.h"
 
-/* What an engine answers to a sequence of calls. */
+/* Numbers of gradients and scores that an engine gives in a series of calls. */
 enum { GRADIENTS = 3, SCORES = 5 };
 
 typedef struct trace {
     const net_case *net;
     const char *engine;
     size_t batch;
-    double rounding; /* how many times as much of it as usual */
+    double rounding; /* factor for the tolerance, usually 1 */
     float *score[SCORES], *grad[GRADIENTS];
-    float *params; /* with running statistics that followed two batches */
+    float *params; /* the parameters, with running statistics after two batches */
 } trace;
 
 static void forward(const net_engine *e, trace *t, bool training, size_t k) {
@@ -40,8 +41,8 @@ static void backward(const net_engine *e, trace *t, size_t k) {
     net_engine_backward(e, &pass, t->net->score_grad, t->grad[k]);
 }
 
-/* Training twice, since a second batch must see of the first only what it should; each time
- * followed by a batch in use. */
+/* Run two training passes, because the first may influence the second only where it should.
+ * Each is followed by a pass without training. */
 static void trace_make(trace *t, const net_case *net, const net_engine *e, size_t batch) {
     size_t n = net->arch.layout.size;
     *t = (trace){.net = net, .engine = e->name, .batch = batch, .params = net_case_floats(n)};
@@ -78,7 +79,8 @@ static double largest(const float *x, size_t n) {
     return top;
 }
 
-/* What rounding may make of values: of the largest of those that belong together, and of all. */
+/* Compare values. The tolerance allows for rounding, relative to the largest value of the
+ * tensor and of all tensors. */
 static void assert_near(const trace *t, const char *what, const float *got, const float *wanted,
                         size_t n, double all) {
     double tolerance = t->rounding * (1e-5 * largest(wanted, n) + 5e-6 * all + 1e-7);
@@ -90,7 +92,7 @@ static void assert_near(const trace *t, const char *what, const float *got, cons
     }
 }
 
-/* The tensors from value `first` to before `end`. */
+/* Compare the tensors that begin at values first to end - 1. */
 static void assert_near_tensors(const trace *t, const float *got, const float *wanted, size_t first,
                                 size_t end) {
     const fed_layout *layout = &t->net->arch.layout;
@@ -116,13 +118,13 @@ static void assert_same(const trace *t, const trace *wanted) {
     assert_near_tensors(t, t->params, wanted->params, arch->trained, arch->layout.size);
 }
 
-/* A net's engines, the reference first. */
+/* The engines of a net; the first is the reference. */
 typedef struct engines {
     net_engine engine[8];
     size_t count;
 } engines;
 
-/* At most so many of them. */
+/* Open at most `most` engines. */
 static void engines_open(engines *all, const net_case *net, size_t most) {
     const size_t room = sizeof all->engine / sizeof all->engine[0];
     all->count = 0;
@@ -150,7 +152,7 @@ static void check_engines(const engines *all, const net_case *net, size_t batch,
     trace_free(&reference);
 }
 
-/* Layers of few values are quick even in the reference, and go by whole batches: all sizes. */
+/* Are the layers so small that the reference is quick? Then all batch sizes are tried. */
 static bool is_small(const fed_arch *arch) {
     enum { FEW = 200 };
     size_t most = 0;
@@ -161,8 +163,8 @@ static bool is_small(const fed_arch *arch) {
     return most <= FEW;
 }
 
-/* Of two values a channel, the gradient of a normalization is a small difference of large ones:
- * rounding shows. */
+/* With two values for each channel, the gradient of a normalization is a small difference of
+ * large numbers, so rounding errors are large. */
 static bool is_touchy(const fed_arch *arch, size_t batch) {
     bool touchy = false;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -193,7 +195,7 @@ FED_TEST(test_all_backends_agree_with_the_reference) {
 
 /* ---- Models of models.def ---- */
 
-/* What a net answers twice. Values that end in the same place are added in the same order. */
+/* Compare two runs, which must give the same bits. */
 static void assert_same_bits(const trace *one, const trace *other) {
     const size_t scores = net_case_scores(one->net, one->batch);
     const fed_layout *layout = &one->net->arch.layout;
@@ -206,7 +208,8 @@ static void assert_same_bits(const trace *one, const trace *other) {
     assert_memory_equal(one->params, other->params, layout->size * sizeof(float));
 }
 
-/* Deep nets make much of rounding. On one device each run gives the same bits. */
+/* Check a model of models.def. Deep nets amplify rounding errors, so the tolerance is larger.
+ * On one device two runs must give the same bits. */
 static void check_model(const char *name, size_t batch) {
     net_case net;
     engines all;
@@ -230,7 +233,8 @@ static void check_model(const char *name, size_t batch) {
 
 FED_TEST(test_devices_run_known_models_alike_each_time) {
     check_model("lenet5-caffe", 5);
-#ifndef FED_SANITIZED /* each kind of their layers is in a smaller net above */
+#ifndef FED_SANITIZED /* too slow with sanitizers; each kind of their layers is in a smaller net
+                         above */
     check_model("lenet5", 5);
     check_model("resnet20", 2);
 #endif
@@ -242,7 +246,7 @@ FED_TEST(test_devices_run_known_models_alike_each_time) {
 
 /* ---- Random nets ---- */
 
-/* A net's text as it grows, and the shape that it has come to. */
+/* The text of a random net as it grows, and the shape of its last layer's output. */
 typedef struct sketch {
     fed_rng rng;
     char text[800];
@@ -259,7 +263,7 @@ __attribute__((format(printf, 2, 3))) static void add_text(sketch *s, const char
     s->len += (size_t)len;
 }
 
-/* From 1 on. */
+/* Return a random number from 1 to `most`. */
 static uint32_t up_to(sketch *s, uint32_t most) {
     return 1 + fed_rng_below(&s->rng, most);
 }
@@ -294,7 +298,7 @@ static void add_pool(sketch *s) {
     slide(s, k, stride, 0);
 }
 
-/* A residual block. */
+/* Append a residual block. */
 static void add_block(sketch *s) {
     add_text(s, " | r%zu: conv %u 1 | %s | conv %u 1 | add r%zu", s->layers, s->c,
              once_in(s, 2) ? "relu" : "tanh", s->c, s->layers);
@@ -317,7 +321,7 @@ static void add_layer(sketch *s) {
         add_block(s);
         break;
     case 6:
-        if (s->h * s->w > 3) { /* of few values rounding shows */
+        if (s->h * s->w > 3) { /* a normalization of fewer values would amplify rounding errors */
             add_text(s, " | bn");
             break;
         } /* fallthrough */
@@ -342,7 +346,7 @@ static void draw_net(sketch *s, uint32_t seed) {
     add_text(s, " | dense %u", up_to(s, 12));
 }
 
-/* Normalizations of few values, one behind the other, make much of rounding. */
+/* Several normalizations of few values, one after the other, amplify rounding errors. */
 FED_TEST(test_random_nets_agree_too) {
     const uint32_t nets = FED_TEST_TRIES(200, 40), on_devices = nets / 10;
     for (uint32_t seed = 0; seed < nets; seed++) {
@@ -397,7 +401,8 @@ static void check_rule(const net_case *net, const net_engine *e, const char *spe
     }
     if (memcmp(params[0], params[1], n * sizeof(float)) != 0 ||
         memcmp(state[0], state[1], states * sizeof(float)) != 0) {
-        fail_msg("%s (%s): a step of %s at once gives other bits", net->text, e->name, spec);
+        fail_msg("%s (%s): a step of %s gives other bits at once than layer by layer", net->text,
+                 e->name, spec);
     }
     for (size_t i = 0; i < 2; i++) {
         free(params[i]);
@@ -408,7 +413,7 @@ static void check_rule(const net_case *net, const net_engine *e, const char *spe
 }
 
 static void check_step(const net_case *net, const net_engine *e) {
-    uint64_t saved = fedtrain_denormal_flush(); /* as net.c does */
+    uint64_t saved = fedtrain_denormal_flush(); /* net.c does this during a call */
     check_rule(net, e, "sgd");
     check_rule(net, e, "momentum:decay=0.01");
     check_rule(net, e, "adam");

@@ -1,4 +1,5 @@
-/* The batches of a job: those that training takes, in any order, by hand. */
+/* The batches of a training job: the same as in training, also in any other order, for programs
+ * that do the steps themselves. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -73,7 +74,7 @@ static fedtrain_batches *open_batches(const world *w) {
     return batches;
 }
 
-/* From job.done on, as a program does that takes the steps itself. */
+/* Take the steps from job.done on, as a program does that takes the steps itself. */
 static void run_by_hand(world *w) {
     fedtrain_batches *batches = open_batches(w);
     for (size_t step = w->job.done; step < w->job.steps; step++) {
@@ -109,7 +110,7 @@ FED_TEST(test_steps_by_hand_are_a_run_to_the_bit) {
     }
 }
 
-/* What a step's batch is: samples, labels and dropout's seed. */
+/* The batch of a step: samples, labels and dropout's seed. */
 typedef struct seen {
     float x[BATCH * VALUES];
     uint32_t label[BATCH];
@@ -143,7 +144,7 @@ FED_TEST(test_a_step_has_the_same_batch_in_any_order) {
     close_world(&w);
 }
 
-/* A round's batches go on where those of the round before ended. */
+/* A round's batches continue where those of the round before ended. */
 FED_TEST(test_a_step_past_the_last_is_the_next_rounds_first) {
     world w;
     open_pictures(&w);
@@ -158,7 +159,7 @@ FED_TEST(test_a_step_past_the_last_is_the_next_rounds_first) {
     close_world(&w);
 }
 
-/* Before a pass is over, no sample comes twice. */
+/* No sample comes twice before all have come once. */
 FED_TEST(test_a_pass_visits_each_sample_once) {
     world w;
     open_pictures(&w);

@@ -1,4 +1,4 @@
-/* Data of either kind by its name, and a client's share of it. */
+/* Data sets of pictures or text by their names, and a client's share of one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedtrain/data.h"
@@ -25,7 +25,7 @@ static fedtrain_share take_share(const fedtrain_data *data, uint32_t clients, ui
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_data_split(data, FEDTRAIN_SPLIT_IID, clients, 1, &all, &err));
     assert_fed_ok_err(fedtrain_share_take(data, &all, k, &share, &err));
-    fedtrain_partition_free(&all); /* the share has copies of its own */
+    fedtrain_partition_free(&all); /* the share has its own copies */
     return share;
 }
 
@@ -34,7 +34,7 @@ FED_TEST(a_name_says_whether_it_is_samples_or_a_text) {
     assert_false(table.is_text);
     assert_int_equal(table.set.count, 4);
     assert_true(text.is_text);
-    assert_int_equal(text.text.count, 9); /* six words and three line ends */
+    assert_int_equal(text.text.count, 9); /* six words and three ends of lines */
     fedtrain_data_free(&table);
     fedtrain_data_free(&text);
 }
@@ -43,7 +43,8 @@ FED_TEST(another_part_of_a_text_has_the_words_of_the_training_part) {
     fedtrain_data train = open_data("words", "train"), test = open_data("words", "test");
     const fedtrain_vocabulary *words = test.text.words;
     assert_int_equal(fedtrain_vocabulary_size(words), fedtrain_vocabulary_size(train.text.words));
-    assert_int_equal(test.text.token[0], fedtrain_vocabulary_find(words, "<unk>", 5)); /* c */
+    /* The word c is not in the training part. */
+    assert_int_equal(test.text.token[0], fedtrain_vocabulary_find(words, "<unk>", 5));
     assert_int_equal(test.text.token[1], fedtrain_vocabulary_find(train.text.words, "b", 1));
     fedtrain_data_free(&train);
     assert_int_equal(fedtrain_vocabulary_find(words, "a", 1), test.text.token[2]);

@@ -1,4 +1,5 @@
-/* Samples as floats: scaled, normalised, cropped, flipped; and what a set is measured to be. */
+/* Samples as floats: scaled, normalised, cropped and flipped; and the means and deviations of a
+ * data set. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,7 +17,7 @@ static fedtrain_dataset set;
 static int setup(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof pixel; i++) {
-        pixel[i] = (uint8_t)(1 + i * 37 % 255); /* never 0: that is the padding */
+        pixel[i] = (uint8_t)(1 + i * 37 % 255); /* never 0, which is the padding */
     }
     assert_fed_ok(fedtrain_dataset_wrap(pixel, label, COUNT, (fed_shape){C, H, W}, &set));
     return 0;
@@ -70,7 +71,7 @@ FED_TEST(test_a_normalised_set_has_mean_0_and_deviation_1) {
         assert_true(fabs(sum / (COUNT * PLANE)) < 1e-5);
         assert_true(fabs(squares / (COUNT * PLANE) - 1) < 1e-5);
     }
-    /* Measuring is about the files, whatever was done since. */
+    /* The measured values are those of the files, without normalisation. */
     float again[C], deviation_again[C];
     fedtrain_dataset_measure(&set, again, deviation_again);
     assert_memory_equal(again, mean, sizeof mean);
@@ -96,7 +97,7 @@ FED_TEST(test_impossible_normalisations_are_refused) {
     assert_null(set.scale);
 }
 
-/* What one value of a picture, cut at (dy, dx) and perhaps flipped, must be. */
+/* Return a value of a picture that is cut at (dy, dx) and perhaps flipped. */
 static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip) {
     int c = (int)(i / PLANE), y = (int)(i % PLANE / W) + dy, x = (int)(i % W);
     x = (flip ? W - 1 - x : x) + dx;
@@ -104,7 +105,8 @@ static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip
     return inside ? (float)sample[c * PLANE + y * W + x] / 255.0F : 0;
 }
 
-/* The picture must be one of those that the augmentation may make; which, is counted. */
+/* Find which of the pictures that the augmentation can make this one is, and count it in seen.
+ * The test fails if there is none. */
 static void classify(const float *x, int padding, bool flip, unsigned *seen) {
     unsigned kind = 0;
     for (int dy = -padding; dy <= padding; dy++) {
@@ -121,7 +123,7 @@ static void classify(const float *x, int padding, bool flip, unsigned *seen) {
             }
         }
     }
-    fail_msg("a picture that no cut and flip makes");
+    fail_msg("the augmentation made a picture that is no cut or flip of its sample");
 }
 
 static void check_kinds(uint32_t padding, bool flip, size_t kinds) {

@@ -1,4 +1,4 @@
-/* Training whose parameters stay on a GPU, against the same on the processor. */
+/* Training whose parameters stay on a GPU, compared with the same training on the processor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -16,7 +16,7 @@ enum { SAMPLES = 40, SIDE = 8, VALUES = SIDE * SIDE, CLASSES = 3, BATCH = 4, STE
 static const char *const model = "input 1x8x8 | conv 5 3x3 stride 2 pad 1 nobias | bn | relu "
                                  "| dropout 0.1 | dense 7 | relu | dense 3";
 
-/* A job on the device, or on the processor. */
+/* A training job on the device or on the processor. */
 typedef struct world {
     fed_arch arch;
     uint8_t pixel[SAMPLES * VALUES], label[SAMPLES];
@@ -99,10 +99,11 @@ static void assert_near(const char *what, const float *got, const float *wanted,
 static bool go_on(void *user, size_t step, float loss) {
     float *sum = user;
     *sum += loss;
-    return step < 2 * STEPS; /* always */
+    return step < 2 * STEPS; /* true for every step */
 }
 
-/* Two rounds of each. Adam divides by the root of a small square, so rounding grows. */
+/* Train two rounds on both. With Adam, rounding errors grow, as it divides by the square root
+ * of a small number. */
 static void check_rule(const char *text, const char *rule) {
     world here, there;
     fed_error err = {0};
@@ -251,7 +252,8 @@ FED_TEST(test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_ho
     world_close(&w);
 }
 
-/* A step in two parts, each of its gradient of the half batch's sum, is the whole step. */
+/* A step in two parts must equal the whole step. Each part uses the gradient summed over two
+ * half batches. */
 FED_TEST(test_a_step_in_parts_is_the_step) {
     world w[2];
     fed_error err = {0};

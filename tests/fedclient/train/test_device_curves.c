@@ -1,4 +1,5 @@
-/* LeNet and a narrow ResNet learn on a device as they do on the reference: the same curves. */
+/* LeNet and a narrow ResNet learn on a device as on the reference backend: their loss curves
+ * agree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -14,8 +15,8 @@ enum { MOST = 40 };
 
 static char device[FED_GPU_NAME];
 
-/* Sums differ in their last bits, and each step makes the difference larger. So the tolerance grows
- * from `first` at the first step to `last` at the last one. */
+/* Compare the loss curves. Sums differ in their last bits, and each step increases the
+ * difference. So the tolerance grows from `first` at the first step to `last` at the last one. */
 static void assert_same_curve(const curve_case *c, double first, double last) {
     fed_error err = {0};
     float loss[2][MOST], *params = calloc(c->arch->layout.size, sizeof *params);
@@ -28,11 +29,12 @@ static void assert_same_curve(const curve_case *c, double first, double last) {
         const double allowed = first * pow(last / first, (double)k / (double)(c->steps - 1));
         const double off = fabs((double)loss[1][k] - (double)loss[0][k]);
         if (!(off <= allowed * fmax(1, (double)loss[0][k]))) {
-            fail_msg("step %zu: loss %.7g, the reference's %.7g; %.3g apart, %.3g are allowed", k,
-                     (double)loss[1][k], (double)loss[0][k], off, allowed);
+            fail_msg("step %zu: the loss is %.7g, the reference's %.7g: %.3g apart, but %.3g are "
+                     "allowed",
+                     k, (double)loss[1][k], (double)loss[0][k], off, allowed);
         }
     }
-    /* A curve that falls: equal constants would be no proof. */
+    /* The loss must fall. Two constant curves would prove nothing. */
     assert_true(loss[1][c->steps - 1] < 0.8F * loss[1][0]);
     free(params);
 }
@@ -64,7 +66,7 @@ FED_TEST(lenet_learns_digits_as_the_reference_does) {
     }
 }
 
-/* ResNet-20's three stages with one block each, a quarter as wide. */
+/* The three stages of ResNet-20, with one block each and a quarter of its width. */
 static const char narrow[] =
     "let basic(c) = conv1: conv c 3 pad 1 nobias | bn1: bn | relu | conv2: conv c 3 pad 1 nobias "
     "| bn2: bn | add in | relu; "
@@ -74,7 +76,7 @@ static const char narrow[] =
     "input 3x32x32 init he | conv1: conv 4 3 pad 1 nobias | bn1: bn | relu "
     "| layer1: 1 basic(4) | layer2.0: down(8) | layer3.0: down(16) | avgpool | linear: dense 4";
 
-/* Four classes, each bright in a quarter of a picture and in a colour of its own. */
+/* Four classes; each has a bright quarter of the picture and a colour of its own. */
 FED_TEST(a_narrow_resnet_learns_pictures_as_the_reference_does) {
     enum { SAMPLES = 64, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 4 };
     uint8_t *pixel = malloc((size_t)SAMPLES * PIXELS), label[SAMPLES];

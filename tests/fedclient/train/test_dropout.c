@@ -1,4 +1,5 @@
-/* Dropout's draws: how many stay, and that they depend on seed and layer only. */
+/* The random draws of dropout: how many values stay, and that the draws depend only on seed and
+ * layer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

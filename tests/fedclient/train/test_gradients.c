@@ -1,4 +1,4 @@
-/* Gradients of every layer, on every engine, against finite differences. */
+/* The gradient of every layer on every engine, compared with finite differences. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -18,17 +18,18 @@ static bool has_lstm(const fed_arch *arch) {
     return false;
 }
 
-/* One net on one engine. */
+/* A net on an engine. */
 typedef struct check {
     const net_case *net;
     const net_engine *engine;
     float *score;
-    float *params; /* those of the net, and moved from there */
-    float *grad;   /* float32[trained], as the engine says */
+    float *params; /* the net's parameters, moved by a small step */
+    float *grad;   /* float32[trained], as the engine computes it */
 } check;
 
-/* sum of score_grad * score: the loss whose gradient by the scores is score_grad. LSTMs go on from
- * a batch that went through with the net's own weights: what that left is a constant. */
+/* Return the sum of score_grad * score, a loss whose gradient by the scores is score_grad. An
+ * LSTM first sees a batch with the net's own weights, so that its memory is the same for each
+ * call. */
 static double loss_of(const check *c, const float *params) {
     const net_engine *e = c->engine;
     fedtrain_pass pass = net_case_pass(c->net, BATCH);
@@ -63,8 +64,8 @@ static void check_end(check *c) {
     free(c->grad);
 }
 
-/* Step from parameters first .. first + n - 1 along a random direction d of length 1:
- * (loss(w + h d) - loss(w - h d)) / 2h, and the gradient's part along d. */
+/* Move the parameters first to first + n - 1 along a random direction d of length 1. Compare
+ * (loss(w + h d) - loss(w - h d)) / 2h with the gradient's component along d. */
 static void measure(check *c, size_t first, size_t n, double step, double *differences,
                     double *along) {
     const float *from = c->net->params + first;
@@ -85,8 +86,8 @@ static void measure(check *c, size_t first, size_t n, double step, double *diffe
     memcpy(moved, from, n * sizeof *moved);
 }
 
-/* A shorter step where a longer one disagrees: it may have crossed a ReLU's or a max-pool's kink.
- */
+/* If a step disagrees, try a shorter one: the longer step may have crossed the kink of a ReLU
+ * or a max-pool. */
 static void check_direction(check *c, size_t first, size_t n) {
     static const double steps[] = {4e-3, 1e-3, 2.5e-4};
     double norm = 0, differences = 0, along = 0;
@@ -103,7 +104,7 @@ static void check_direction(check *c, size_t first, size_t n) {
              c->engine->name, first, first + n - 1, differences, along);
 }
 
-/* Each tensor; and each of their values by itself, where they are few. */
+/* Check each tensor as a whole, and in small tensors also each value. */
 static void check_net(const net_case *net, const net_engine *e) {
     enum { FEW = 100 };
     const fed_arch *arch = &net->arch;

@@ -15,7 +15,7 @@ enum { SKIPPED = 77, BATCH = 16 };
 
 static fedtrain_text train, test;
 
-/* How well each character could be told from how frequent it is, in nats. */
+/* Return the loss in nats if each character was predicted from its frequency alone. */
 static double entropy_of(const fedtrain_text *text) {
     size_t count[256] = {0};
     double entropy = 0;
@@ -29,7 +29,7 @@ static double entropy_of(const fedtrain_text *text) {
     return entropy;
 }
 
-/* Rounds, as a federation has them, of one client. */
+/* One client trains in rounds, as in a federation. */
 FED_TEST(test_an_lstm_learns_shakespeares_spelling) {
     char model[200];
     fed_arch arch;

@@ -1,4 +1,4 @@
-/* What each layer gives, worked out by hand, on every engine. */
+/* The output of each layer on every engine, compared with values worked out by hand. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -8,13 +8,13 @@
 #include "fedclient/train/dropout.h"
 
 /*
- * One pass of a net with these parameters, in the layout's order. A layer whose output is no vector
- * and no sequence is read out by "read: dense N nobias", whose weights are the identity: its scores
- * are the values in the order (c, h, w).
+ * One pass of a net with these parameters, which are in the layout's order. A layer whose output
+ * is neither a vector nor a sequence is followed by "read: dense N nobias" with the identity as
+ * weights. The scores then are the layer's values in the order (c, h, w).
  */
 typedef struct example {
     const char *name, *text;
-    size_t batch; /* 0: 1 */
+    size_t batch; /* 0 means 1 */
     bool training;
     float params[64], x[64];
     float wanted[64]; /* float32[batch, positions, classes] */
@@ -165,8 +165,8 @@ static const example examples[] = {
      .x = {1, 2, 3},
      .wanted = {1, 2, 3}},
     /* ---- Normalizations ---- */
-    /* The second channel: mean 3, variance 3.5. Parameters: weights, biases, running means and
-     * variances. */
+    /* The second channel has mean 3 and variance 3.5. The parameters are weights, biases,
+     * running means and variances. */
     {.name = "bn goes by the batch in training",
      .text = "input 2x2x1 | bn",
      .batch = 2,
@@ -214,7 +214,8 @@ FED_TEST(test_each_layer_follows_its_definition) {
     }
 }
 
-/* Drawn in the order (h, w, c), seen in the order (c, h, w); the seed is 0, as the layer. */
+/* Dropout draws in the order (h, w, c), while the scores are in the order (c, h, w). The seed
+ * is 0, and so is the layer's number. */
 FED_TEST(test_dropout_drops_what_was_drawn_and_scales_the_rest) {
     example e = {.name = "dropout",
                  .text = "input 3x2x2 | dropout 0.5 | read: dense 12 nobias",
@@ -232,11 +233,11 @@ FED_TEST(test_dropout_drops_what_was_drawn_and_scales_the_rest) {
 
 /* ---- LSTM ---- */
 
-/* PyTorch's torch.nn.LSTM(1, 2) gave these, for the inputs 1, -2, 0.5, 3. */
+/* The outputs of PyTorch's torch.nn.LSTM(1, 2) for the inputs 1, -2, 0.5, 3. */
 static const float lstm_params[] = {
     0.5F, -0.5F, 1,     0.25F, -1,    0.75F, 0.3F,  -0.2F,  /* weight_ih */
     0.1F, 0.2F,  -0.3F, 0.4F,  0.5F,  -0.6F, 0.7F,  -0.8F,  /* weight_hh, */
-    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,  /* two a row */
+    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,  /* with two values in each row */
     0.1F, 0,     -0.1F, 0.2F,  0,     0.3F,  -0.2F, 0.1F,   /* bias_ih */
     0,    0.1F,  0.2F,  -0.3F, 0.1F,  0,     0.1F,  0.05F}; /* bias_hh */
 static const float lstm_inputs[] = {1, -2, 0.5F, 3};
@@ -251,7 +252,7 @@ FED_TEST(test_lstm_follows_its_formulas) {
     check(&e);
 }
 
-/* A batch of one step: lane 0 gets x, and others nothing. */
+/* Run a batch for one step. Lane 0 of the batch gets x, the other lanes get 0. */
 static void step_lane(const net_engine *engine, size_t batch, bool training, float x,
                       float *score) {
     float inputs[NET_CASE_BATCH] = {x};
@@ -263,7 +264,7 @@ static void step_lane(const net_engine *engine, size_t batch, bool training, flo
 static void assert_output(const net_engine *engine, const float *score, size_t step) {
     for (size_t j = 0; j < 2; j++) {
         if (!(fabsf(score[j] - lstm_outputs[2 * step + j]) < 1e-6F)) {
-            fail_msg("%s: value %zu of step %zu is %g, not %g", engine->name, j, step,
+            fail_msg("the LSTM on %s: value %zu of step %zu is %g, not %g", engine->name, j, step,
                      (double)score[j], (double)lstm_outputs[2 * step + j]);
         }
     }
@@ -276,7 +277,7 @@ FED_TEST(test_lstm_goes_on_from_batch_to_batch) {
     net_case_make(&c, "input 1x1x1 | lstm 2");
     for (size_t k = 0; net_engine_open(k, &c.arch, &engine); k++) {
         for (size_t step = 0; step < 4; step++) {
-            /* whatever the size of the batch, and in training or not */
+            /* The batch size, and training or not, must make no difference. */
             step_lane(&engine, 1 + step % 3, step % 2 == 0, lstm_inputs[step], score);
             assert_output(&engine, score, step);
         }
@@ -303,7 +304,8 @@ FED_TEST(test_a_forgetful_lstm_begins_anew) {
 
 /* ---- Running statistics ---- */
 
-/* Of {1, 2, 3, 6}: mean 3 and, with n - 1, variance 14 / 3. */
+/* The values are {1, 2, 3, 6}: their mean is 3, and their variance, divided by n - 1, is 14 /
+ * 3. */
 FED_TEST(test_running_statistics_follow_a_batch_by_a_tenth) {
     net_case c;
     net_engine engine;
@@ -316,7 +318,7 @@ FED_TEST(test_running_statistics_follow_a_batch_by_a_tenth) {
         pass.x = x;
         pass.training = true;
         net_engine_forward(&engine, &pass, score);
-        pass.x = other; /* a pass in use leaves no trace */
+        pass.x = other; /* a pass without training must not change running statistics */
         pass.training = false;
         net_engine_forward(&engine, &pass, score);
         assert_fed_ok(engine.backend->keep_statistics(engine.work, kept));

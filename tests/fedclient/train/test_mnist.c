@@ -1,4 +1,4 @@
-/* Training on MNIST itself, where its files are at hand. */
+/* Training on the real MNIST data, if its files are there. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,7 +9,8 @@ enum { SKIPPED = 77 };
 
 static fedtrain_dataset train, test;
 
-/* Train on everything for a while, and answer the share of test pictures that are right. */
+/* Train on all samples for a while. Returns the share of test pictures that are classified
+ * correctly. */
 static double accuracy(const char *model, const char *rule, float rate, size_t steps,
                        size_t batch) {
     fed_arch arch;

@@ -1,4 +1,5 @@
-/* What a net does around its layers: losses, checks, memory, and which bits may differ. */
+/* What a net does around its layers: losses, checks, memory, and which results must have the
+ * same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -10,7 +11,7 @@
 #include "fedtrain/fits.h"
 #include "fedtrain/onnx.h"
 
-/* The k-th backend's net; false past the last. */
+/* Open the net on the k-th backend. Returns false after the last. */
 static bool open_net(size_t k, const fed_arch *arch, fedtrain_net **net) {
     const char *name = net_case_backend(k, arch);
     if (name == NULL) {
@@ -31,8 +32,8 @@ static float loss_of(fedtrain_net *net, const net_case *c, const fedtrain_batch 
 
 /* ---- Losses ---- */
 
-/* Scores (0, 0), (ln 3, 0), (0, 0) and (0, ln 3), all of them labelled 0: the label's share is 1/2,
- * 3/4, 1/2 and 1/4. */
+/* The scores are (0, 0), (ln 3, 0), (0, 0) and (0, ln 3), and all labels are 0. So the label's
+ * probability is 1/2, 3/4, 1/2 and 1/4. */
 FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const float ln3 = 1.0986123F, x[] = {0, ln3, 0, 0, 0, 0, 0, ln3};
     const float params[] = {1, 0, 0, 1, 0, 0};
@@ -45,17 +46,18 @@ FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const fedtrain_batch batch = {.size = 2, .x = x, .label = label};
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         float wanted = (2 * logf(2) + logf(4.0F / 3) + logf(4)) / 4;
-        const bool rounds = strcmp(fedtrain_net_backend(net), "bfloat16") == 0; /* ln 3 */
+        const bool rounds = strcmp(fedtrain_net_backend(net), "bfloat16") ==
+                            0; /* whether the backend rounds ln 3 */
         const float tolerance = rounds ? 1e-3F : 1e-6F;
         assert_float_equal(loss_of(net, &c, &batch, grad), wanted, tolerance);
-        assert_float_equal(grad[4], -2.0F / 4, tolerance); /* of the biases */
+        assert_float_equal(grad[4], -2.0F / 4, tolerance); /* gradient of the biases */
         assert_float_equal(grad[5], 2.0F / 4, tolerance);
         fedtrain_net_free(net);
     }
     net_case_free(&c);
 }
 
-/* Numbers 3.5 and 2.5, where 3 and 4 were wanted. */
+/* The net gives 3.5 and 2.5, and the wanted numbers are 3 and 4. */
 FED_TEST(test_the_loss_of_mse_is_the_mean_squared_error) {
     const float x[] = {1, 1, 2, 0}, target[] = {3, 4}, params[] = {1, 2, 0.5F};
     float grad[3];
@@ -87,8 +89,8 @@ static void check_batches(const net_case *c, const net_engine *e) {
         net_engine_forward(e, &pass, alone);
         for (size_t j = 0; j < scores; j++) {
             if (!(fabsf(alone[j] - together[b * scores + j]) < 1e-5F)) {
-                fail_msg("%s (%s): score %zu of sample %zu is %g; alone, %g", c->text, e->name, j,
-                         b, (double)together[b * scores + j], (double)alone[j]);
+                fail_msg("%s (%s): score %zu of sample %zu is %g in a batch, but alone %g", c->text,
+                         e->name, j, b, (double)together[b * scores + j], (double)alone[j]);
             }
         }
     }
@@ -100,7 +102,8 @@ FED_TEST(test_the_scores_are_the_same_in_any_batch) {
     net_case_each(check_batches);
 }
 
-/* The gradient of a batch of two, behind one of another size that had a gradient too or not. */
+/* Compute the gradient of a batch of two after a batch of another size. backward: the first
+ * batch had a backward pass, too. */
 static void gradient_behind(const net_case *c, const net_engine *e, size_t before, bool backward,
                             float *grad) {
     float *score = net_case_floats(net_case_scores(c, NET_CASE_BATCH));
@@ -116,7 +119,8 @@ static void gradient_behind(const net_case *c, const net_engine *e, size_t befor
     free(score);
 }
 
-/* Batches before leave no trace but in LSTMs, and their gradients not even there. */
+/* Earlier batches must not change a gradient, except through an LSTM's memory. Earlier
+ * gradients must never change it. */
 static void check_gradients(const net_case *c, const net_engine *e) {
     float *once = net_case_floats(c->arch.trained), *again = net_case_floats(c->arch.trained);
     gradient_behind(c, e, 2, false, once);
@@ -130,7 +134,7 @@ FED_TEST(test_a_gradient_twice_is_the_same_to_the_bit) {
     net_case_each(check_gradients);
 }
 
-/* ---- What a net remembers ---- */
+/* ---- What a net keeps from one batch to the next ---- */
 
 FED_TEST(test_a_seed_says_what_dropout_drops) {
     net_case c;
@@ -167,7 +171,8 @@ FED_TEST(test_lstms_go_on_until_they_forget) {
     net_case_free(&c);
 }
 
-/* A gradient leaves them as they are; the last step's batch, 1, 2, 3, 6, has the mean 3. */
+/* Computing a gradient leaves running statistics unchanged. The batch of the last step, 1, 2,
+ * 3, 6, has the mean 3. */
 FED_TEST(test_a_step_moves_running_statistics) {
     const float x[] = {1, 2, 3, 6}, params[] = {1, 0, 2, 4};
     const uint32_t label[4] = {0};
@@ -225,7 +230,8 @@ FED_TEST(test_bad_batches_and_labels_are_refused) {
 }
 
 FED_TEST(test_a_model_without_layers_is_refused) {
-    static const char *const onnx = "/nonexistent/model.onnx"; /* it is refused before it is made */
+    /* The net is refused before a file is written. */
+    static const char *const onnx = "/nonexistent/model.onnx";
     const float values[5] = {0};
     fed_arch arch;
     fed_error err = {0};
@@ -271,7 +277,7 @@ FED_TEST(test_a_weight_that_is_not_a_number_is_named) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 64 | dense 16 | relu | dense 10");
-    c.params[5] = NAN; /* in the first layer: a ReLU must not hide it */
+    c.params[5] = NAN; /* a NaN in the first layer, which a ReLU could hide */
     const fedtrain_batch batch = net_case_batch(&c, 2);
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         assert_refused(net, &c, &batch, FED_ENONFINITE, "dense1.weight");
@@ -280,7 +286,7 @@ FED_TEST(test_a_weight_that_is_not_a_number_is_named) {
     net_case_free(&c);
 }
 
-/* Only the last sample is too large, and only behind the second layer. */
+/* Only the last sample overflows, and only after the second layer. */
 FED_TEST(test_the_layer_that_overflows_is_named) {
     net_case c;
     fedtrain_net *net;
@@ -307,7 +313,8 @@ FED_TEST(test_the_memory_of_a_net_is_the_sum_of_its_parts) {
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         const fedtrain_memory m = fedtrain_net_memory(net);
         size_t gradient = c.arch.trained * sizeof(float);
-        assert_in_range(m.parameters, gradient, gradient + 63); /* whole cache lines */
+        /* Rounded up to whole cache lines. */
+        assert_in_range(m.parameters, gradient, gradient + 63);
         assert_true(m.batch > 0);
         assert_int_equal(m.total,
                          m.batch + m.activations + m.gradients + m.parameters + m.workspace);
@@ -316,7 +323,8 @@ FED_TEST(test_the_memory_of_a_net_is_the_sum_of_its_parts) {
     net_case_free(&c);
 }
 
-/* Denormals are flushed inside a call only: the caller's own arithmetic is as before. */
+/* Denormal numbers are flushed to zero only during a call, so the caller's own arithmetic is
+ * unchanged. */
 FED_TEST(test_a_call_leaves_the_callers_denormals_alone) {
     net_case c;
     fedtrain_net *net;

@@ -1,5 +1,5 @@
-/* ONNX files: their exact bytes for a small net; and, where Python's onnx is installed, that they
- * are valid and give the scores that our own nets give. */
+/* ONNX files: the exact bytes for a small net. If Python's onnx is installed, also that files
+ * are valid and give the same scores as fedtrain's nets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -14,7 +14,8 @@
 #include "fedtrain/net.h"
 #include "fedtrain/onnx.h"
 
-/* Weights as after some training: also biases and running statistics that are not 0 and 1. */
+/* Make weights as after some training, with biases other than 0 and running statistics other
+ * than 0 and 1. */
 static float *draw_params(const fed_arch *arch) {
     float *params = malloc(arch->layout.size * sizeof *params);
     assert_non_null(params);
@@ -30,7 +31,7 @@ static float *draw_params(const fed_arch *arch) {
     return params;
 }
 
-/* NAME.onnx, and what our net gives for a batch: NAME.in, NAME.out. */
+/* Write NAME.onnx, and a batch of inputs and the net's scores as NAME.in and NAME.out. */
 static void write_case(const char *name, const char *model) {
     enum { BATCH = 2 };
     fed_arch arch = {0};
@@ -65,7 +66,7 @@ static void write_case(const char *name, const char *model) {
     free(x);
 }
 
-/* A Python that has onnx; NULL: none. */
+/* Find a Python that has the module onnx; NULL: there is none. */
 static const char *find_python(void) {
     static const char *const candidates[] = {"python3", "/usr/bin/python3", NULL};
     size_t k = 0;
@@ -78,7 +79,7 @@ static const char *find_python(void) {
     return candidates[k];
 }
 
-/* A small net of each kind of layer, in each form that values travel in. */
+/* Small nets with each kind of layer, in each shape that values can have. */
 static const struct {
     const char *name, *model;
 } nets[] = {
@@ -100,31 +101,32 @@ static const struct {
      "input 3x4x3 | avgpool 3x2 stride 2 pad 1 | dense 5 each | relu | conv 4 2 | dense 3"},
 };
 
-/* Of each field: its number * 8 + 0 for a whole number or 2 for a length and so many bytes, then
- * these. */
+/* The file is in the format of Protocol Buffers. A field begins with 8 times its number, plus 0
+ * for an integer or 2 for a length with that many bytes. */
 static const char golden[] =
     "\x08\x07" /* IR version 7 */
     "\x12\x08"
-    "fedtrain"                   /* producer */
-    "\x1a\x05" FED_VERSION       /* its version */
-    "\x42\x02\x10\x0d"           /* operators of version 13 */
+    "fedtrain"                   /* name of the producer */
+    "\x1a\x05" FED_VERSION       /* version of the producer */
+    "\x42\x02\x10\x0d"           /* operator set 13 */
     "\x72\x06\x0a\x01k\x12\x01v" /* metadata */
-    "\x3a\xf6\x01"               /* the graph, of 246 bytes */
+    "\x3a\xf6\x01"               /* the graph has 246 bytes */
     "\x12\x05model"
     /* An input of floats, {batch, 2}. */
     "\x5a\x1c\x0a\x05input\x12\x13\x0a\x11\x08\x01\x12\x0d\x0a\x07\x12\x05"
     "batch\x0a\x02\x08\x02"
-    /* v1 = Gemm(input, dense1.weight, dense1.bias), transB an INT of 1. */
+    /* The node v1 = Gemm(input, dense1.weight, dense1.bias), with the integer attribute transB
+     * = 1. */
     "\x0a\x4b\x22\x04Gemm\x1a\x0d"
     "dense1/Gemm_1\x0a\x05input\x0a\x0d"
     "dense1.weight\x0a\x0b"
     "dense1.bias"
     "\x2a\x0d\x0a\x06transB\xa0\x01\x02\x18\x01\x12\x02v1"
-    /* scores = Identity(v1), an output of floats, {batch, 1}. */
+    /* The node scores = Identity(v1), and the output {batch, 1} of floats. */
     "\x0a\x29\x22\x08Identity\x1a\x11scores/Identity_2\x0a\x02v1\x12\x06scores"
     "\x62\x1d\x0a\x06scores\x12\x13\x0a\x11\x08\x01\x12\x0d\x0a\x07\x12\x05"
     "batch\x0a\x02\x08\x01"
-    /* The weights, {1, 2} and {1}, of floats. */
+    /* The weights of shape {1, 2} and {1}, as floats. */
     "\x2a\x1f\x08\x01\x08\x02\x10\x01\x42\x0d"
     "dense1.weight\x4a\x08\x00\x00\x80\x3f\x00\x00\x20\xc0"
     "\x2a\x17\x08\x01\x10\x01\x42\x0b"
@@ -160,7 +162,7 @@ FED_TEST(what_cannot_be_written_leaves_no_file) {
     assert_int_not_equal(access(path, F_OK), 0);
     fed_arch_free(&arch);
 
-    /* A weight of 2 GiB: its floats are not looked at. */
+    /* The weight has 2 GiB. Its values are not read, so they need not exist. */
     onnx_graph graph;
     onnx_graph_init(&graph);
     onnx_weight_add(&graph, &(onnx_weight){.name = "w", .parts = 8, .part_size = 1U << 26});

@@ -1,5 +1,5 @@
-/* Optimizers against their formulas in double precision, with every kind of vectors, at once and in
- * slices. */
+/* Optimizers compared with their formulas in double precision, with every vector unit, for all
+ * parameters at once and in slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +11,7 @@
 #include "fedclient/train/update.h"
 #include "fedtrain/optimizer.h"
 
-enum { N = 77, STEPS = 200, STATE = 3 * N + 6 }; /* N: off every vector width */
+enum { N = 77, STEPS = 200, STATE = 3 * N + 6 }; /* N is no multiple of a vector width */
 
 static float params[2 * N], grad[N], state[STATE]; /* scaffold has twice as many parameters */
 
@@ -26,7 +26,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* Gradients of very different sizes, some of them 0. */
+/* Return a gradient. They have very different magnitudes, and some are 0. */
 static float gradient(size_t step, size_t i) {
     fed_rng rng;
     fed_rng_init(&rng, 3, (uint32_t)step, (uint32_t)i);
@@ -39,7 +39,7 @@ static void make_gradient(size_t t) {
     }
 }
 
-/* What a spec means, by its definition: the rules in double precision, nothing clever. */
+/* The state of a simple implementation of a spec in double precision. */
 typedef struct plain {
     const fed_optimizer *o;
     double w[N], w0[N], m[N], v[N], rate;
@@ -108,7 +108,7 @@ static void assert_near(const plain *p, const char *spec) {
     }
 }
 
-/* One step with one kind of vectors, `slice` parameters at a time, the last ones first. */
+/* Take a step with one set of kernels, for `slice` parameters at a time, the last ones first. */
 static void sliced_step(const fed_optimizer *o, const fedtrain_kernels *kernels, size_t slice) {
     uint64_t saved = fedtrain_denormal_flush();
     fedtrain_updater u = fedtrain_update_begin(o, state, params, N);
@@ -139,7 +139,7 @@ static const char *const specs[] = {
     "sgd:lr=0.1+prox:mu=0.5",
     "momentum+prox:mu=2+clip:value=1",
     "adamw:lr=1e-3+clip:norm=0.5+prox:mu=0.1",
-    "sgd:lr=0.1,decay=0.01+scaffold", /* c and c_i are 0 */
+    "sgd:lr=0.1,decay=0.01+scaffold", /* c and c_i are 0 here */
 };
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
@@ -188,13 +188,14 @@ FED_TEST(test_vectors_and_slices_change_no_bit) {
 
 /* ---- Steps in parts ---- */
 
-enum { MANY = 5003 }; /* parts longer than what is scaled at once, and no multiple of anything */
+enum { MANY = 5003 }; /* MANY is more than is scaled at once, and no multiple of a vector width */
 
 static bool same_bits(const float *a, const float *b, size_t bytes) {
     return memcmp(a, b, bytes) == 0;
 }
 
-/* The same step twice: of a gradient times scale at once, and of the gradient in parts. */
+/* Take the same step twice: with the whole gradient times `scale`, and with the gradient in
+ * parts. The results must be equal. */
 static void compare_parts(const char *spec, float scale, const size_t *cuts, size_t count,
                           bool reverse) {
     static float w[2][2 * MANY], memory[2][3 * MANY + 6], g[MANY], scaled[MANY];
@@ -221,7 +222,8 @@ static void compare_parts(const char *spec, float scale, const size_t *cuts, siz
         }
     }
     if (!same_bits(w[0], w[1], sizeof w[0]) || !same_bits(memory[0], memory[1], sizeof memory[0])) {
-        fail_msg("%s: other bits in %zu parts with scale %g", spec, count, (double)scale);
+        fail_msg("%s: a step in %zu parts with scale %g gives other bits than at once", spec, count,
+                 (double)scale);
     }
 }
 
@@ -246,7 +248,7 @@ FED_TEST(test_a_step_that_clips_by_norm_is_not_taken_in_parts) {
     fed_error err = {0};
     assert_fed_status(fedtrain_optimizer_begin_step(&o, state, params, N, &step, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "norm"));
-    assert_true(state[2 * N] == 0); /* not counted */
+    assert_true(state[2 * N] == 0); /* the step was not counted */
 }
 
 FED_TEST(test_nothing_behind_the_state_is_touched) {
@@ -294,12 +296,12 @@ FED_TEST(test_adams_first_step_has_the_learning_rates_size) {
     assert_true(fabs(params[1] - 0.5) < 1e-4);
 }
 
-/* Moments of any size short of denormals: each quotient is right to float's precision. */
+/* For moments of any magnitude that is no denormal, each quotient must have float's precision. */
 FED_TEST(test_adam_divides_well_at_every_size) {
     for (int exponent = -17; exponent <= 18; exponent++) {
         fed_optimizer adam = parse("adam:lr=1");
         double m = 0.7 * pow(10, exponent), v = m * m;
-        state[2 * N] = 1e6F; /* corrections of 1 */
+        state[2 * N] = 1e6F; /* after so many steps Adam's bias corrections are 1 */
         for (size_t i = 0; i < N; i++) {
             params[i] = 0;
             grad[i] = 0;
@@ -314,7 +316,8 @@ FED_TEST(test_adam_divides_well_at_every_size) {
     }
 }
 
-/* After very many steps the corrections are 1 and nothing overflows or starts anew. */
+/* After very many steps Adam's bias corrections are 1, and the counter must neither overflow
+ * nor begin again. */
 FED_TEST(test_adam_grows_old_gracefully) {
     fed_optimizer adam = parse("adam:lr=1e-3");
     state[2 * N] = 16777216.0F; /* 2^24 */
@@ -333,7 +336,8 @@ FED_TEST(test_adam_grows_old_gracefully) {
 
 /* --- Schedules --- */
 
-/* With a rate of 1 and a gradient of 1, each step goes as far as the schedule says. */
+/* Check the factors of a schedule. With rate and gradient 1, each step is as long as the
+ * factor. */
 static void assert_schedule(const char *spec, double (*factor)(size_t taken)) {
     fed_optimizer o = parse(spec);
     for (size_t taken = 0; taken < 60; taken++) {
@@ -381,16 +385,16 @@ static double rate(const fed_optimizer *o) {
 FED_TEST(test_a_stalled_loss_lowers_the_rate) {
     fed_optimizer o = parse("sgd:lr=1+stall:window=2,patience=2,factor=0.5,gain=0.1");
     see_window(&o, 10);
-    see_window(&o, 9.5F); /* less than a tenth better */
+    see_window(&o, 9.5F); /* better by less than a tenth, which does not count */
     assert_true(rate(&o) == 1);
     see_window(&o, 8);
     see_window(&o, 7.5F);
-    assert_true(rate(&o) == 1); /* one window's wait since the best */
+    assert_true(rate(&o) == 1); /* one window without a gain; patience is two */
     see_window(&o, 8);
     assert_true(rate(&o) == 0.5);
     see_window(&o, 8);
     assert_true(rate(&o) == 0.5);
-    see_window(&o, 7.3F); /* the best is still 8's 7.2 away */
+    see_window(&o, 7.3F); /* not a tenth better than the best window, 8 */
     assert_true(rate(&o) == 0.25);
     see_window(&o, 7);
     see_window(&o, 7);
@@ -414,7 +418,7 @@ FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
         parse(spec);
         fedtrain_optimizer_begin_round(&o, state, params, N);
         for (size_t t = 0; t < 50; t++) {
-            if (restart == 1 && t == 30) { /* another process: what was saved is all it has */
+            if (restart == 1 && t == 30) { /* as in a new process, which has only the saved state */
                 float saved[STATE];
                 size_t bytes = fedtrain_optimizer_state_size(&o, N) * sizeof(float);
                 memcpy(saved, state, bytes);
@@ -429,14 +433,15 @@ FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
             fedtrain_optimizer_step(&o, state, params, grad, N);
         }
         if (restart == 0) {
-            assert_true(rate(&o) < 0.01 * pow(0.1, 6)); /* all schedules had their say */
+            /* Each of the schedules has had an effect. */
+            assert_true(rate(&o) < 0.01 * pow(0.1, 6));
             memcpy(wanted, params, sizeof wanted);
         }
     }
     assert_memory_equal(params, wanted, sizeof wanted);
 }
 
-/* --- For federated use --- */
+/* --- Optimizers for federated use --- */
 
 FED_TEST(test_masking_clears_the_momentum_of_what_was_sent) {
     static const char *const rules[] = {"momentum", "adam", "adamw", "sgd"};

@@ -1,5 +1,5 @@
-/* SCAFFOLD, whose c is a part of the model, against the paper's algorithm; and what it is good for.
- */
+/* SCAFFOLD, whose control variate c is a part of the model, compared with the paper's
+ * algorithm; and what it gains. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,8 +9,8 @@
 
 enum { N = 5, ALL = 2 * N, CLIENTS = 4, STEPS = 10, ROUNDS = 40, STATE = 2 * N + 1 };
 
-/* Each client has a valley of its own: steepness and lowest point differ, and so they drift apart
- * within a round. */
+/* Each client has its own quadratic loss. Steepness and minimum differ, so the clients drift
+ * apart within a round. */
 static double steepness(size_t k, size_t i) {
     return 0.2 + (double)((3 * k + 5 * i) % 7) / 4;
 }
@@ -23,7 +23,7 @@ static double gradient(size_t k, size_t i, double w) {
     return steepness(k, i) * (w - lowest(k, i));
 }
 
-/* Where the sum of all gradients is 0. */
+/* Return the point at which the sum of all gradients is 0. */
 static double best(size_t i) {
     double sum = 0, along = 0;
     for (size_t k = 0; k < CLIENTS; k++) {
@@ -40,7 +40,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* A round of client k from x to y. */
+/* Train a round of client k from x to y. */
 static void train(const fed_optimizer *o, float *state, size_t k, const float *x, float *y) {
     memcpy(y, x, ALL * sizeof *y);
     fedtrain_optimizer_begin_round(o, state, y, N);
@@ -54,11 +54,11 @@ static void train(const fed_optimizer *o, float *state, size_t k, const float *x
     fedtrain_optimizer_end_round(o, state, y, N);
 }
 
-/* The coordinator takes the mean of those that take part in the round: every so many-th, from the
- * first. */
+/* A coordinator that takes the mean of the clients in a round. Every `every`-th client takes
+ * part, beginning with a first one. */
 typedef struct federation {
     fed_optimizer optimizer;
-    float x[ALL], state[CLIENTS][STATE]; /* x: the weights, then c */
+    float x[ALL], state[CLIENTS][STATE]; /* x: the weights, followed by c */
 } federation;
 
 static federation found(const char *spec) {
@@ -91,7 +91,7 @@ static double distance(const federation *f) {
     return sqrt(squares);
 }
 
-/* Karimireddy et al. 2020, algorithm 1, option II, with a server's rate of 1. */
+/* A round by Karimireddy et al. 2020, algorithm 1, option II, with a server rate of 1. */
 static void plain_round(double *x, double *c, double own[CLIENTS][N], double lr, size_t first,
                         size_t every) {
     double moved[N] = {0}, change[N] = {0};
@@ -149,13 +149,13 @@ FED_TEST(a_rate_that_changes_within_a_round_is_reckoned_with) {
     float state[STATE + 1] = {0}, y[ALL];
     train(&o, state, 1, f.x, y);
     double rates = 0.1 * (3 + 1.5 + 0.75) + 0.0125;
-    const float *own = state + 1 + N; /* behind the steps and the start */
+    const float *own = state + 1 + N; /* after the count of steps and the weights at the start */
     for (size_t i = 0; i < N; i++) {
         assert_true(fabs((double)own[i] + (double)y[i] / rates) < 1e-5);
     }
 }
 
-/* A training that failed midway is begun again. */
+/* A training that failed is started again from the beginning. */
 FED_TEST(a_round_that_was_not_finished_leaves_no_trace) {
     federation f = found("sgd:lr=0.05+scaffold"), g = f;
     for (int round = 0; round < 3; round++) {

@@ -1,5 +1,5 @@
-/* What a sink is asked for and told of: each layer once, in order, and the gradient has the same
- * bits. */
+/* Sinks, which a pass asks for each layer's parameters and gives each layer's gradient: every
+ * layer comes once and in order, and the gradient has the same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -10,13 +10,13 @@
 
 /* ---- Gradients ---- */
 
-/* What a sink was told. */
+/* What a gradient sink has received. */
 typedef struct heard {
     const fed_arch *arch;
-    const float *at;      /* float32[trained], where the pass writes the gradient */
-    float *grad;          /* float32[trained], as the sink was given it */
-    size_t calls, lowest; /* lowest: all from there on has been named */
-    float *spoil;         /* `at`: what was told is overwritten at once; or NULL */
+    const float *at;      /* float32[trained], to which the pass writes the gradient */
+    float *grad;          /* float32[trained], copied from each call of the sink */
+    size_t calls, lowest; /* lowest: all values from this one on have been received */
+    float *spoil;         /* NULL, or `at`: the sink overwrites each layer's gradient at once */
 } heard;
 
 static heard heard_new(const fed_arch *arch, float *at, bool spoils) {
@@ -44,7 +44,7 @@ static fedtrain_gradient gradient_to(heard *h, float *at) {
     return (fedtrain_gradient){.at = at, .sink = {.done = listen, .user = h}};
 }
 
-/* Layers with tensors that no layer before them has. */
+/* Return the number of layers that have tensors which no earlier layer has. */
 static size_t layers_to_name(const fed_arch *arch) {
     size_t count = 0;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -75,7 +75,8 @@ static void check_sink(const net_case *net, const net_engine *e, bool spoils) {
     assert_int_equal(h.calls, layers_to_name(&net->arch));
     if (memcmp(h.grad, alone, n * sizeof *at) != 0 ||
         (!spoils && memcmp(at, alone, n * sizeof *at) != 0)) {
-        fail_msg("%s (%s): a sink is given other bits", net->text, e->name);
+        fail_msg("%s (%s): a sink gets a gradient with other bits than without a sink", net->text,
+                 e->name);
     }
     free(h.grad);
     free(alone);
@@ -94,19 +95,20 @@ static void check_memory(const net_case *net, const net_engine *e) {
     check_sink(net, e, true);
 }
 
-/* The sink spoils the memory of each layer that it is told of: the layers before do not miss it. */
+/* The sink may overwrite the gradient of each layer that it gets: earlier layers do not need
+ * it. */
 FED_TEST(test_memory_that_was_named_is_the_sinks) {
     net_case_each(check_memory);
 }
 
 /* ---- Parameters ---- */
 
-/* What a sink was asked for: parameters that a pass needs come only then. */
+/* What a parameter sink was asked for. Parameters become valid only when a pass asks for them. */
 typedef struct asked {
     const net_case *net;
-    float *params;         /* float32[layout.size], as the pass sees them */
-    size_t calls, highest; /* highest: all up to there has been asked for */
-    size_t fails;          /* in this call, counted from 1; 0: never */
+    float *params;         /* float32[layout.size], as the pass reads them */
+    size_t calls, highest; /* highest: all values up to this one were asked for */
+    size_t fails;          /* number of the call that fails, counted from 1; 0: none */
     heard heard;
 } asked;
 
@@ -137,7 +139,7 @@ static fed_status bring(void *user, size_t offset, size_t n, fed_error *err) {
     assert_true(n > 0);
     assert_int_equal(offset, a->highest);
     if (++a->calls == a->fails) {
-        return fed_fail(err, FED_EIO, "no parameters from %zu on", offset);
+        return fed_fail(err, FED_EIO, "the test refuses the parameters from value %zu on", offset);
     }
     memcpy(a->params + offset, a->net->params + offset, n * sizeof *a->params);
     a->highest = offset + n;
@@ -172,7 +174,8 @@ static void check_params(const net_case *net, const net_engine *e) {
     net_engine_backward(e, &pass, net->score_grad, at);
     if (memcmp(score[0], score[1], scores * sizeof *at) != 0 ||
         memcmp(wanted, at, n * sizeof *at) != 0) {
-        fail_msg("%s (%s): parameters are read before they are there", net->text, e->name);
+        fail_msg("%s (%s): a pass reads parameters before it has asked for them", net->text,
+                 e->name);
     }
     asked_free(&a);
     free(wanted);
@@ -185,7 +188,7 @@ FED_TEST(test_each_layer_is_asked_for_once_and_in_order_before_it_is_read) {
     net_case_each(check_params);
 }
 
-/* ---- As a program meets it ---- */
+/* ---- Sinks as a program uses them ---- */
 
 static void check_net(const net_case *net) {
     const fedtrain_batch batch = net_case_batch(net, NET_CASE_BATCH);
@@ -223,7 +226,7 @@ FED_TEST(test_a_nets_sink_hears_the_gradient_to_the_bit) {
     }
 }
 
-/* A loss that is not finite ends the pass before any layer's gradient. */
+/* A loss that is not finite ends the pass before it gives any gradient to the sink. */
 FED_TEST(test_without_a_loss_a_sink_hears_nothing) {
     net_case net;
     fedtrain_net *made;
@@ -248,7 +251,7 @@ FED_TEST(test_without_a_loss_a_sink_hears_nothing) {
 typedef void check_asking(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                           asked *a, const float *wanted);
 
-/* Each named model on each backend, and the gradient that it should give. */
+/* Call check for each named model on each backend, with the gradient that it must give. */
 static void each_model(check_asking *check) {
     static const char *const models[] = {
         "lenet5-caffe", "resnet20",
@@ -295,7 +298,7 @@ FED_TEST(test_a_net_waits_for_each_layers_parameters) {
     each_model(check_arrivals);
 }
 
-/* In the first, the second and the last call; then the net goes on as if nothing had been. */
+/* Let the first, the second and the last call fail. Afterwards the net must work as before. */
 static void check_failures(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                            asked *a, const float *wanted) {
     const size_t last = layers_to_name(&net->arch), fails[] = {1, 2, last};

@@ -1,5 +1,5 @@
-/* Splits: every sample with exactly one client, the same for the same seed, and what each promises.
- */
+/* Splits: each sample belongs to exactly one client, the same seed gives the same split, and
+ * each kind of split keeps its promise. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -36,7 +36,7 @@ static fedtrain_partition divide(fedtrain_split split, uint32_t clients, uint64_
     return all;
 }
 
-/* Each sample has one owner, and no client more than `spread` more than another. */
+/* Check that each sample has one owner, and that clients differ by at most `spread` samples. */
 static void check_partition(fedtrain_split split, uint32_t clients, size_t spread) {
     uint8_t owned[SAMPLES] = {0};
     size_t least = SAMPLES, most = 0;
@@ -84,7 +84,8 @@ static size_t classes_in(const fedtrain_shard *shard) {
     return classes;
 }
 
-/* A piece is shorter than a class, so it touches two at most; most lie inside one. */
+/* A piece is shorter than a class, so it has samples of at most two classes, and usually of
+ * one. */
 FED_TEST(test_two_class_clients_see_few_classes) {
     size_t with_two = 0;
     for (uint32_t k = 0; k < 50; k++) {
@@ -104,8 +105,8 @@ FED_TEST(test_iid_clients_see_many_classes) {
     }
 }
 
-/* Mean over clients of the sum of the squared shares of the classes: 1 is one class a client, 1 /
- * 10 is all alike. */
+/* Return the mean over clients of the sum of squared class shares. It is 1 if each client has
+ * one class, and 1 / 10 if all clients have the same mix. */
 static double concentration(const uint8_t *labels, const fedtrain_partition *all) {
     double sum = 0;
     for (uint32_t k = 0; k < all->clients; k++) {
@@ -121,8 +122,8 @@ static double concentration(const uint8_t *labels, const fedtrain_partition *all
     return sum / all->clients;
 }
 
-/* Of Dirichlet's distribution that mean is (alpha + 1) / (10 alpha + 1). It is less here where
- * classes run out, and a little more because shares are whole samples. */
+/* For Dirichlet's distribution, the expected mean is (alpha + 1) / (10 alpha + 1). The result
+ * is lower when a class runs out, and a little higher because shares are whole samples. */
 FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     static const double alphas[] = {0.01, 0.1, 0.5, 2, 100};
     static uint8_t labels[20000];
@@ -142,7 +143,7 @@ FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     }
 }
 
-/* 12 groups, of 1, 2, ... 12 samples in turns. */
+/* Make 12 groups of 1, 2, ... 12 samples; samples go to the groups in turn. */
 static void make_groups(uint32_t *group, size_t n) {
     for (size_t i = 0, at = 0; at < n; i++) {
         for (size_t j = 0; j <= i % 12 && at < n; j++) {
@@ -223,8 +224,8 @@ FED_TEST(test_one_shard_is_a_piece_of_the_partition) {
     fedtrain_partition_free(&all);
 }
 
-/* Devices cut the same data each for itself, so these must never change, nor differ between
- * machines. */
+/* Each device splits the same data for itself. So these results must never change, and must be
+ * the same on all machines. */
 FED_TEST(test_known_answers) {
     const struct {
         fedtrain_split split;

@@ -1,5 +1,5 @@
-/* Training on text: which windows each step reads, what an LSTM remembers of them, what is refused.
- */
+/* Training on text: which windows of tokens a step reads, what an LSTM remembers of them, and
+ * what is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -17,7 +17,7 @@ static const char *const without_memory =
 static const char *const with_memory =
     "input tokens 4 of 50 | embedding 6 | lstm 9 | dense 50 each";
 
-/* A text in which word i is i % 50, and a client that reads it. */
+/* A text whose word number i is i % 50, and a client that reads it. */
 typedef struct world {
     fed_arch arch;
     fedtrain_net *net;
@@ -83,7 +83,8 @@ static float run(world *w) {
 
 /* ---- Windows ---- */
 
-/* Sample b of the step's batch is the tokens from `first` on, and learns those behind them. */
+/* Check that sample b of the step's batch has the tokens from `first` on, and the tokens after
+ * them as labels. */
 static void assert_reads(world *w, size_t step, size_t b, uint32_t first) {
     fedtrain_text_gather(&w->job, step);
     for (uint32_t i = 0; i < 4; i++) {
@@ -149,7 +150,7 @@ FED_TEST(test_a_round_goes_on_where_the_one_before_ended) {
 
 /* ---- Memory ---- */
 
-/* The loss of a step's windows, from what the net remembers. */
+/* Return the loss of a step's windows, starting with what the net remembers. */
 static float loss_of(world *w, size_t step) {
     float loss = 0, *grad = floats(w->arch.trained);
     fed_error err = {0};
@@ -208,7 +209,8 @@ FED_TEST(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before) {
 
 /* ---- Steps ---- */
 
-/* With plain SGD only the rows of the words seen are touched; the values are the same. */
+/* With plain SGD only the rows of words in the batch are updated. The values must be the same
+ * as for a whole step. */
 static void assert_step_is_the_sum_of_its_parts(const char *model, const char *spec) {
     world w;
     open_world(&w, model, 61);
@@ -253,7 +255,7 @@ FED_TEST(test_a_step_is_a_gradient_and_an_optimizer_step) {
     }
 }
 
-/* The text repeats itself, so each word tells the next one. */
+/* The text repeats itself, so each word determines the next one. */
 FED_TEST(test_training_learns_what_comes_next) {
     world w;
     fed_error err = {0};
@@ -271,7 +273,7 @@ FED_TEST(test_training_learns_what_comes_next) {
 
 /* ---- Evaluation ---- */
 
-/* All weights 0: each word has the same probability, and the first one wins the tie. */
+/* All weights are 0, so each word has the same probability, and the first one wins the tie. */
 FED_TEST(test_evaluation_counts_each_target_once) {
     world w;
     fed_error err = {0};

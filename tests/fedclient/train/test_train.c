@@ -1,5 +1,5 @@
-/* Local training: where each round's walk goes, what a step is, what is refused, what is measured.
- */
+/* Local training: which batches each round takes, what a step does, what is refused, and what
+ * is measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -16,7 +16,7 @@
 
 enum { SAMPLES = 60, CLASSES = 3, SIDE = 8, PIXELS = SIDE * SIDE };
 
-/* Made-up pictures: each class is bright in a third of its rows. */
+/* Made-up pictures: in each class another third of the rows is bright. */
 typedef struct world {
     fed_arch arch;
     uint8_t pixel[SAMPLES * PIXELS], label[SAMPLES];
@@ -131,7 +131,7 @@ FED_TEST_WITH(test_client_round_and_seed_change_the_order, world *w) {
     free(base);
 }
 
-/* Rounds 0, 1, 2 of 7 steps are, one after the other, round 0 of 21 steps. */
+/* Rounds 0, 1 and 2 of 7 steps each are the same as a round 0 of 21 steps. */
 FED_TEST_WITH(test_a_round_goes_on_where_the_one_before_ended, world *w) {
     for (w->job.round = 0; w->job.round < 3; w->job.round++) {
         run(w);
@@ -145,9 +145,7 @@ FED_TEST_WITH(test_a_round_goes_on_where_the_one_before_ended, world *w) {
     free(in_rounds);
 }
 
-/* 15 steps of 4 are two passes through 30 samples: with a rate that moves nothing, the mean loss is
- * the shard's. */
-/* What a run is told of its steps, and when it stops it. */
+/* What a run's callback gets, and when it stops the run. */
 typedef struct listener {
     size_t first, calls, most;
     double sum;
@@ -200,8 +198,8 @@ FED_TEST_WITH(test_a_pass_visits_every_sample_once, world *w) {
     fedtrain_dataset_free(&own);
 }
 
-/* The step that fedtrain_run takes updates tensors one by one where the rule allows; the public
- * calls do it at once, to the same bits. */
+/* fedtrain_run updates tensors one by one if the rule allows that. The public calls update all
+ * at once, and must give the same bits. */
 static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     size_t n = w->arch.layout.size;
     const fed_optimizer rule = optimizer(spec);
@@ -244,7 +242,7 @@ FED_TEST_WITH(test_a_step_is_a_gradient_and_an_optimizer_step, world *w) {
     }
 }
 
-/* So strong a pull that rounds end where they began, each at its own place. */
+/* The pull towards the start is so strong that each round ends where it began. */
 FED_TEST_WITH(test_the_proximal_term_holds_on_to_each_rounds_start, world *w) {
     size_t n = w->arch.layout.size;
     w->job.optimizer = optimizer("sgd:lr=1e-6+prox:mu=1e6");
@@ -266,7 +264,7 @@ FED_TEST_WITH(test_the_proximal_term_holds_on_to_each_rounds_start, world *w) {
     free(start);
 }
 
-/* Three rounds of 7 steps augment the pictures exactly as one round of 21 steps does. */
+/* Three rounds of 7 steps augment the pictures exactly as one round of 21 steps. */
 FED_TEST_WITH(test_rounds_augment_as_one_long_round_does, world *w) {
     size_t bytes = w->arch.layout.size * sizeof(float);
     w->job.round = 0;
@@ -314,7 +312,7 @@ FED_TEST_WITH(test_a_batch_larger_than_the_shard_wraps_around, world *w) {
     assert_true(isfinite(run(w)));
 }
 
-/* All weights 0: each class has probability 1/3, and the first one wins the tie. */
+/* All weights are 0, so each class has probability 1/3, and the first one wins the tie. */
 FED_TEST_WITH(test_evaluation_counts_and_averages, world *w) {
     fedtrain_score score;
     fed_error err = {0};
@@ -333,7 +331,7 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
     assert_fed_status(fedtrain_run(&w->job, w->params, w->state, &loss, &err), wanted);
     assert_true(loss < 0);
     if (strstr(err.text, words) == NULL) {
-        fail_msg("wanted \"%s\" in: %s", words, err.text);
+        fail_msg("\"%s\" is missing in the error: %s", words, err.text);
     }
 }
 

@@ -1,4 +1,5 @@
-/* A leader's places for links over real sockets: who gets one, and whom it is taken from. */
+/* A leader's limited number of links to followers, over real sockets: who gets one, and which
+ * link makes room. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -78,7 +79,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Everybody's turn: a link that is silent would be given up. */
+/* Let both ends of all links work. A link whose end stays silent would be closed. */
 static void turn(world *w) {
     fed_error err = {0};
     cluster_poll(w->leader, true, "", 0, &w->moved);
@@ -88,7 +89,7 @@ static void turn(world *w) {
     }
 }
 
-/* Connect, and say nothing. */
+/* Open a connection to the leader's port without saying anything. */
 static int dial(world *w) {
     const int fd = fed_dial(w->port);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
@@ -112,7 +113,8 @@ static void add_follower(world *w, size_t k) {
     assert_true(cluster_link_up(w->followers[k]));
 }
 
-/* The oldest one makes room, and the others stay until they have been silent for too long. */
+/* A new follower takes the place of the oldest silent connection. The others stay until they
+ * have been silent for too long. */
 FED_TEST_WITH(silent_strangers_keep_no_follower_out, world *w) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         w->strangers[k] = dial(w);

@@ -1,4 +1,5 @@
-/* A link over real sockets: who may open one, what ends one. Its clock is the test's. */
+/* A link between two coordinators over real sockets: who may open one, and what ends one. The
+ * test sets the clock. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -15,12 +16,12 @@
 
 typedef struct end {
     cluster_link *link;
-    fed_status status; /* of its last turn */
+    fed_status status; /* result of the last cluster_link_run */
     fed_error err;
     unsigned frames;
     uint64_t id;
     size_t body_len;
-    uint8_t last; /* byte of the last body */
+    uint8_t last; /* last byte of the last body received */
     uint64_t moved;
 } end;
 
@@ -29,7 +30,7 @@ typedef struct world {
     fed_identity server, other_server, device;
     gnutls_certificate_credentials_t credentials[3];
     int64_t now_ms;
-    end ends[2]; /* the caller is 0 */
+    end ends[2]; /* the caller is number 0 */
 } world;
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -120,7 +121,7 @@ static void turn(world *w, size_t k) {
     }
 }
 
-/* Until nothing moves any more. */
+/* Let both ends work until nothing moves any more. */
 static void turn_both(world *w) {
     uint64_t before = UINT64_MAX;
     for (int k = 0; k < 10000 && before != w->ends[0].moved + w->ends[1].moved; k++) {
@@ -151,20 +152,22 @@ FED_TEST_WITH(two_that_hold_the_coordinators_key_are_linked, world *w) {
     assert_int_equal(w->ends[1].last, 'c');
 }
 
-/* The caller shows this certificate, and the other end is the coordinator; then the other way
- * round. */
+/* Check that a link is refused if one end, first the caller and then the other, shows this
+ * certificate instead of the coordinator's. */
 static void assert_refused(world *w, size_t credentials) {
     for (size_t stranger = 0; stranger < 2; stranger++) {
         int fds[2];
         memset(w->ends, 0, sizeof w->ends);
         sockets(fds);
-        open_end(w, stranger, fds[stranger], credentials, &w->server); /* it asks for no proof */
+        /* This end itself accepts any peer. */
+        open_end(w, stranger, fds[stranger], credentials, &w->server);
         open_end(w, 1 - stranger, fds[1 - stranger], 0, &w->server);
         turn_both(w);
         assert_fed_status(w->ends[1 - stranger].status, FED_EAUTH);
         assert_fed_says(w->ends[1 - stranger].err, "does not hold this coordinator's key");
         assert_false(cluster_link_up(w->ends[1 - stranger].link));
-        assert_true(w->ends[stranger].status != FED_OK); /* it is told */
+        assert_true(w->ends[stranger].status != FED_OK); /* the end with the wrong certificate
+                                                            gets an error, too */
         close_ends(w);
     }
 }
@@ -228,7 +231,8 @@ FED_TEST_WITH(heartbeats_keep_an_idle_link_up, world *w) {
     }
     assert_fed_ok(w->ends[0].status);
     assert_fed_ok(w->ends[1].status);
-    assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0); /* they are the link's own */
+    /* The link handles these frames itself. */
+    assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0);
 }
 
 FED_TEST_WITH(a_number_is_heard_with_the_next_turn, world *w) {
@@ -261,7 +265,7 @@ FED_TEST_WITH(a_line_cut_in_the_middle_of_a_frame_delivers_nothing, world *w) {
     free(body);
 }
 
-/* Shake hands as the caller, then say these bytes. */
+/* Shake hands as the caller, then send these bytes. */
 static void say_raw(world *w, const fed_writer *words) {
     int fds[2];
     cluster_tls *tls = NULL;
@@ -330,7 +334,7 @@ FED_TEST_WITH(bodies_of_every_size_arrive_in_order, world *w) {
         const uint8_t *data = fedserver_blob_data(blob, &len);
         assert_fed_ok_err(cluster_link_send(w->ends[0].link, CLUSTER_REQUEST, k, NULL, data, len,
                                             k % 2 == 0 ? blob : NULL, &err));
-        fedserver_blob_free(blob); /* the link has its own reference, or a copy */
+        fedserver_blob_free(blob); /* the link holds a reference or a copy of its own */
         turn_both(w);
         assert_int_equal(w->ends[1].frames, k + 1);
         assert_int_equal(w->ends[1].id, k);
@@ -376,12 +380,13 @@ FED_TEST_WITH(an_id_names_one_request_only, world *w) {
     assert_fed_ok_err(cluster_link_claim(link, &b, &second, &err));
     assert_ptr_equal(cluster_link_owner(link, first), &a);
     cluster_link_disown(link, first);
-    cluster_link_disown(link, first); /* twice does no harm */
+    cluster_link_disown(link, first); /* a second call does no harm */
     assert_null(cluster_link_owner(link, first));
     assert_fed_ok_err(cluster_link_claim(link, &c, &third, &err));
-    assert_int_equal((uint32_t)third, (uint32_t)first); /* the number is used again */
+    assert_int_equal((uint32_t)third, (uint32_t)first); /* the lower half of an ID, a slot
+                                                           number, is used again */
     assert_true(third != first);
-    assert_null(cluster_link_owner(link, first)); /* a late answer finds nobody */
+    assert_null(cluster_link_owner(link, first)); /* a late answer to an old ID has no owner */
     assert_ptr_equal(cluster_link_owner(link, third), &c);
     assert_ptr_equal(cluster_link_owner(link, second), &b);
 }

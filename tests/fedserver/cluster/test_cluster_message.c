@@ -1,4 +1,5 @@
-/* Frames, requests and answers: what is written is read, and nothing else is. */
+/* Frames, requests and answers between coordinators: what is written can be read again, and
+ * wrong bytes are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -55,12 +56,12 @@ static void pass_through(const fedserver_request *request, const char *known) {
     char back[20];
     fed_writer_growing(&w);
     cluster_request_write(&w, request, known);
-    char *text = malloc(w.len); /* as much as the head always has room for */
+    char *text = malloc(w.len); /* what a head always has room for */
     assert_non_null(text);
     assert_fed_ok(cluster_request_read(w.data, w.len, text, w.len, &read, back));
     assert_same_request(request, &read);
     assert_string_equal(back, known);
-    for (size_t len = 0; len < w.len; len++) { /* each beginning of it is no request */
+    for (size_t len = 0; len < w.len; len++) { /* a truncated request is refused */
         assert_fed_status(cluster_request_read(w.data, len, text, w.len, &read, back), FED_EFORMAT);
     }
     free(text);
@@ -118,12 +119,12 @@ FED_TEST(an_answer_arrives_as_it_was) {
     for (size_t len = 0; len < w.len; len++) {
         assert_fed_status(cluster_answer_read(w.data, len, &read), FED_EFORMAT);
     }
-    w.data[0] = w.data[1] = 0; /* no HTTP status */
+    w.data[0] = w.data[1] = 0; /* 0 is no HTTP status */
     assert_fed_status(cluster_answer_read(w.data, w.len, &read), FED_EFORMAT);
     fed_writer_free(&w);
 }
 
-/* Two frames, handed over in steps of so many bytes. */
+/* Parse two frames whose bytes arrive in steps of that size. */
 static void take_in_steps(const fed_writer *w, size_t step) {
     cluster_frame frame;
     fed_error err = {0};

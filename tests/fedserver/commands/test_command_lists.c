@@ -6,19 +6,19 @@
 
 #include <jansson.h>
 
-/* A coordinator that nobody serves. It has a device whose update is counted, a token that nobody
- * has used, a task that runs and two that wait. */
+/* A coordinator that is not being served. It has a device with a counted update, an unused
+ * token, a running task and two queued ones. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
-    char out[8192]; /* what the last command printed, on both channels */
+    char out[8192]; /* what the last command printed to stdout and stderr */
 } world;
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* Run `fedserver COMMAND --dir DIRECTORY REST`; its exit code. */
+/* Run `fedserver COMMAND --dir DIRECTORY REST`. Returns its exit status. */
 static int run(world *w, const char *command, const char *rest) {
     char args[800];
     snprintf(args, sizeof args, "%s --dir '%s' %s", command, w->c.directory, rest);
@@ -27,17 +27,19 @@ static int run(world *w, const char *command, const char *rest) {
 
 static void says(world *w, const char *command, const char *rest, const char *text) {
     if (run(w, command, rest) != 0 || strstr(w->out, text) == NULL) {
-        fail_msg("fedserver %s %s: no \"%s\" in:\n%s", command, rest, text, w->out);
+        fail_msg("fedserver %s %s must print \"%s\", but printed:\n%s", command, rest, text,
+                 w->out);
     }
 }
 
 static void refuses(world *w, const char *command, const char *rest, const char *text) {
     if (run(w, command, rest) != 1 || strstr(w->out, text) == NULL) {
-        fail_msg("fedserver %s %s: not refused with \"%s\":\n%s", command, rest, text, w->out);
+        fail_msg("fedserver %s %s must be refused with \"%s\", but printed:\n%s", command, rest,
+                 text, w->out);
     }
 }
 
-/* The list that a command prints with --json; the caller's. */
+/* Return the list that a command prints with --json. The caller frees it. */
 static json_t *list(world *w, const char *command) {
     assert_int_equal(run(w, command, "--json"), 0);
     json_error_t why;
@@ -121,7 +123,8 @@ static void tokens_are_listed_and_withdrawn(void **state) {
     for (size_t k = 0; k < 2; k++) {
         const json_t *one = json_array_get(tokens, k);
         const bool is_used = strcmp(word(one, "name"), "first") == 0;
-        assert_string_equal(word(one, "state"), is_used ? "used" : "expired"); /* in January */
+        /* The token was made in January 2026, the fixture's time. */
+        assert_string_equal(word(one, "state"), is_used ? "used" : "expired");
         unused = is_used ? unused : word(one, "id");
     }
     assert_non_null(unused);
@@ -197,7 +200,7 @@ static void the_directory_is_copied_checked_and_restored(void **state) {
 }
 
 int main(void) {
-    /* The commands are processes of their own. */
+    /* Skip the tests if the program fedserver was not built. */
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }

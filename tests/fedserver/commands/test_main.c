@@ -9,7 +9,7 @@
 
 typedef struct shop {
     char directory[256];
-    char out[4096]; /* what the last command printed, on both channels */
+    char out[4096]; /* what the last command printed to stdout and stderr */
 } shop;
 
 static int setup(void **state) {
@@ -24,15 +24,16 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Run fedserver with these words; its exit code. */
+/* Run fedserver with these words. Returns its exit status. */
 static int run(shop *s, const char *words) {
     return fed_test_run(s->directory, "fedserver", words, s->out, sizeof s->out);
 }
 
-/* It must end with this code, and print these words among others. */
+/* Run fedserver with these words; it must exit with this status and its output must contain
+ * `says`. */
 static void expect(shop *s, const char *words, int code, const char *says) {
     if (run(s, words) != code || strstr(s->out, says) == NULL) {
-        fail_msg("fedserver %s: %s", words, s->out);
+        fail_msg("fedserver %s has another status or output than expected: %s", words, s->out);
     }
 }
 

@@ -1,4 +1,5 @@
-/* What `fedserver run` tells a service manager: it serves, it lives, it ends. */
+/* What `fedserver run` tells a service manager such as systemd: that it serves, is alive, and
+ * ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +12,7 @@
 
 #include "deploy/sim/clients/coordinator.h"
 
-/* The manager's end: messages are taken one by one, each waited for. */
+/* Open the socket of the service manager. */
 static int listen_as_manager(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timeval patience = {.tv_sec = 60};
@@ -46,7 +47,7 @@ FED_TEST(run_says_that_it_serves_lives_and_ends) {
     fed_error err = {0};
     assert_fed_ok_err(sim_coordinator_prepare(&c, &options, 1, token, &err));
     assert_fed_ok_err(sim_coordinator_start(&c, &err));
-    assert_next(fd, "READY=1"); /* once: the front, a process of its own, says nothing */
+    assert_next(fd, "READY=1"); /* exactly once: the front's process sends nothing */
     for (int k = 0; k < 5; k++) {
         assert_next(fd, "WATCHDOG=1");
     }

@@ -1,5 +1,5 @@
-/* A command whose commit fails says so, with exit status 1, and prints nothing that does not hold.
- * The store is PostgreSQL, where a trigger can wait for the commit. */
+/* A command whose commit fails reports that, exits with status 1, and prints nothing as done.
+ * The store is PostgreSQL, where a trigger can make a commit fail. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -9,13 +9,13 @@
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 
-/* A coordinator that nobody serves, with a device, a token, a pass, and three tasks: the last one
- * is paused. */
+/* A coordinator that is not being served, with a device, a token, a login link and three tasks,
+ * the last one paused. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
     char token[FED_SHA256_HEX];
-    char out[8192]; /* what the last command printed, on both channels */
+    char out[8192]; /* what the last command printed to stdout and stderr */
 } world;
 
 static int run(world *w, const char *command, const char *rest) {
@@ -45,12 +45,13 @@ static void prepare(world *w) {
     must_run(w, "page", "--bearer");
     must_run(w, "token", "");
     must_run(w, "tokens", "");
-    const char *unused = strstr(w->out, "  unused"); /* its id has 12 digits */
+    const char *unused = strstr(w->out, "  unused"); /* a token's ID of 12 digits precedes the
+                                                        word */
     assert_true(unused != NULL && unused - w->out >= 12);
     snprintf(w->token, sizeof w->token, "%.12s", unused - 12);
 }
 
-/* What all lists say. */
+/* Write the output of all commands that list something to text. */
 static void look(world *w, char *text, size_t cap) {
     static const char *const lists[] = {"tokens", "tasks", "devices", "audit"};
     size_t len = 0;
@@ -61,7 +62,7 @@ static void look(world *w, char *text, size_t cap) {
     }
 }
 
-/* Every change of a row fails, but only once its transaction commits. */
+/* Let every change of a row fail, but only when its transaction commits. */
 static void let_commits_fail(void) {
     fed_postgres_sql(
         fed_postgres_shared(),
@@ -76,7 +77,7 @@ static void let_commits_fail(void) {
 }
 
 static const struct {
-    const char *command, *rest; /* %s: the device, or the token */
+    const char *command, *rest; /* %s in `rest` stands for the device or the token */
 } commands[] = {{"token", ""},         {"token", "--count 3"}, {"tokens", "--withdraw %s"},
                 {"task", "task.json"}, {"cancel", "2"},        {"pause", "1"},
                 {"resume", "3"},       {"move", "2 1"},        {"rename", "%s it"},
@@ -95,8 +96,8 @@ FED_TEST(a_command_that_is_not_kept_says_so) {
         if (run(&w, commands[k].command, rest) != 1 ||
             strstr(w.out, "the server's disk is full") == NULL ||
             strncmp(w.out, "fedserver", strlen("fedserver")) != 0) {
-            fail_msg("fedserver %s %s: not \"disk is full\" alone: %s", commands[k].command, rest,
-                     w.out);
+            fail_msg("fedserver %s %s must print only the error \"disk is full\", not: %s",
+                     commands[k].command, rest, w.out);
         }
     }
     fed_postgres_sql(fed_postgres_shared(), "DROP FUNCTION fedserver.trap CASCADE", NULL, 0);

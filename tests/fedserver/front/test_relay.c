@@ -1,4 +1,5 @@
-/* Questions from a front to the process of the rounds, each step by itself: no thread, no ticks. */
+/* The relay, which carries questions from a front to the process of the rounds. Each step is
+ * tested without threads or ticks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -48,7 +49,7 @@ static bool readable(const fedserver_relay *relay, int limit_ms) {
     return poll(&look, 1, limit_ms) == 1;
 }
 
-/* A request that came at came_ms is looked at, at now_ms. */
+/* Ask at now_ms for a request that came at came_ms. */
 static fedserver_response ask(fedserver_relay *front, const char *path, int64_t came_ms,
                               int64_t now_ms) {
     const fedserver_request request = {.path = path, .waited_ms = now_ms - came_ms};
@@ -81,7 +82,7 @@ static fedserver_blob *blob_of(const char *text) {
     return fedserver_blob_new(&w);
 }
 
-/* The rounds: what they say of each path but /none. */
+/* The rounds' answer to each path except /none. */
 static fed_status say_path(void *user, const char *path, int64_t now_ms, bool *known,
                            fedserver_response *response, fed_error *err) {
     (void)now_ms, (void)err;
@@ -96,7 +97,7 @@ static fed_status say_path(void *user, const char *path, int64_t now_ms, bool *k
     return FED_OK;
 }
 
-/* Returns how many questions were answered. */
+/* Let the rounds answer all questions. Returns how many there were. */
 static int serve(const world *w) {
     fed_error err = {0};
     int asked = 0;
@@ -116,12 +117,12 @@ static void an_answer_leaves_after_the_commit(void **state) {
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     assert_asks(w, "/a", 1000);
     assert_int_equal(serve(w), 1);
-    assert_false(readable(w->rounds, 0)); /* nobody is woken by what was read */
+    assert_false(readable(w->rounds, 0)); /* reading the question has cleared the wake-up */
     assert_false(readable(w->front, 0));
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_send(w->rounds);
     assert_int_equal(fedserver_relay_receive(w->front), 1);
-    fedserver_relay_send(w->rounds); /* it is sent once */
+    fedserver_relay_send(w->rounds); /* a second call sends nothing */
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_answered(w, "/a", 1000, 1001, "/a");
 }
@@ -140,11 +141,12 @@ static void an_answers_head_arrives_as_it_was(void **state) {
     }
 }
 
-/* What was said before a request came may have changed since. */
+/* An answer may be out of date for a request that came after the question was sent. */
 static void nobody_gets_what_was_asked_before_he_came(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 1000);
-    assert_true(ask(w->front, "/a", 1005, 1005).hold); /* came while that question was under way */
+    assert_true(ask(w->front, "/a", 1005, 1005).hold); /* the request came after the question was
+                                                          sent */
     answer_all(w);
     assert_answered(w, "/a", 1000, 1010, "/a");
     assert_answered(w, "/a", 900, 1010, "/a");
@@ -159,13 +161,13 @@ static void one_question_of_a_path_is_under_way_and_fifty_a_second(void **state)
     assert_asks(w, "/a", 1000);
     assert_int_equal(ask(w->front, "/a", 1001, 1050).hold_ms, 200);
     assert_int_equal(serve(w), 1);
-    assert_int_equal(serve(w), 0); /* there was one */
+    assert_int_equal(serve(w), 0); /* there was only one question */
     fedserver_relay_send(w->rounds);
     assert_int_equal(fedserver_relay_receive(w->front), 1);
     assert_int_equal(ask(w->front, "/a", 1005, 1005).hold_ms, 15);
     assert_int_equal(ask(w->front, "/a", 1019, 1019).hold_ms, 1);
     assert_false(readable(w->rounds, 0));
-    assert_asks(w, "/b", 1005); /* another path has a time of its own */
+    assert_asks(w, "/b", 1005); /* the limit of one question in 20 ms applies to each path alone */
     answer_all(w);
     assert_asks(w, "/a", 1020);
 }
@@ -174,7 +176,7 @@ static void a_clock_that_is_set_back_stops_no_question(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 100000);
     answer_all(w);
-    assert_asks(w, "/a", 5); /* and the answer of later is none */
+    assert_asks(w, "/a", 5); /* the answer from the time that now lies in the future is not used */
     answer_all(w);
     assert_answered(w, "/a", 5, 6, "/a");
 }
@@ -223,7 +225,7 @@ static void what_nothing_answers_ends_the_connection(void **state) {
     assert_int_equal(serve(w), 1);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
-    assert_asks(w, "/a", 1000); /* on a new one */
+    assert_asks(w, "/a", 1000); /* the question goes out on the new connection */
     answer_all(w);
 }
 
@@ -243,7 +245,8 @@ static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
 
 /* -- where another process answers -- */
 
-/* Nothing but the descriptor tells the rounds of a question: a tick may be seconds away. */
+/* The rounds learn of a question only by the descriptor, because their next tick may be seconds
+ * away. So the descriptor must be watched again after an answer. */
 static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
     const world *w = *state;
     const fedserver_response response = {.status = 200, .body = blob_of("far")};
@@ -253,7 +256,7 @@ static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
         const int64_t now_ms = 1000 + k * 20;
         assert_true(fedserver_relay_next(w->rounds, &question));
         assert_string_equal(question.path, k % 2 == 0 ? "/a" : "/b");
-        /* the next question waits, and wakes nobody meanwhile */
+        /* the next question has to wait, so it does not wake the rounds */
         assert_true(ask(w->front, k % 2 == 0 ? "/b" : "/a", now_ms + 20, now_ms + 20).hold);
         assert_false(readable(w->rounds, 0));
         fedserver_question other;
@@ -287,7 +290,7 @@ static void a_path_that_the_other_process_does_not_know_ends_the_connection(void
     fedserver_relay_give(w->rounds, &question, NULL);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
-    assert_asks(w, "/a", 1100); /* the place is free, and without a ticket */
+    assert_asks(w, "/a", 1100); /* the path can be asked again */
     assert_true(fedserver_relay_next(w->rounds, &question));
 }
 
@@ -299,13 +302,14 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &first));
     assert_true(ask(other, "/a", 1000, 1000).hold);
-    assert_true(readable(w->rounds, SOON_MS)); /* the other one's is taken at once */
+    assert_true(readable(w->rounds, SOON_MS)); /* a question of another front does not have to
+                                                  wait */
     assert_true(fedserver_relay_next(w->rounds, &second));
     assert_true(first.ticket != second.ticket);
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_receive(other), 1);
-    fedserver_relay_close(other); /* it leaves, and its ticket names nobody */
+    fedserver_relay_close(other); /* the second answer for the closed front reaches nobody */
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_give(w->rounds, &first, &response);
@@ -328,14 +332,14 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
     snprintf(inner, sizeof inner, "%s/inner", w->directory);
     snprintf(taken, sizeof taken, "%s/front.sock", inner);
     assert_int_equal(mkdir(inner, 0700), 0);
-    assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the socket's name */
+    assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the name of the socket */
     const int before = lowest_free_descriptor();
     assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, &relay, &err), FED_EIO);
     assert_fed_says(err, "can't listen on front.sock");
     assert_int_equal(lowest_free_descriptor(), before);
 }
 
-/* A process without a front calls the same functions. */
+/* A process without a front calls these functions with NULL. */
 static void without_a_relay_nobody_asks(void) {
     fedserver_question question = {.ticket = 0};
     assert_int_equal(fedserver_relay_fd(NULL), -1);
@@ -346,7 +350,7 @@ static void without_a_relay_nobody_asks(void) {
     fedserver_relay_close(NULL);
 }
 
-/* -- places -- */
+/* -- the limited number of fronts -- */
 
 static int connect_raw(const world *w) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -372,7 +376,7 @@ static void a_front_that_reads_no_answers_loses_its_place(void **state) {
         fedserver_relay_send(w->rounds);
         asked++;
     }
-    assert_in_range(asked, 1, 99999); /* its socket is full before */
+    assert_in_range(asked, 1, 99999); /* it stopped when its socket was full */
     close(fd);
 }
 
@@ -385,10 +389,11 @@ static void a_place_that_a_front_left_is_free_again(void **state) {
             assert_true(readable(w->rounds, SOON_MS));
             assert_int_equal(serve(w), 0);
         }
-        for (int k = 0; k <= FRONTS; k++) { /* one is too many */
+        for (int k = 0; k <= FRONTS; k++) { /* the last connection is one too many */
             assert_int_equal(is_closed(fd[k]), k == FRONTS);
         }
-        assert_false(readable(w->rounds, 0)); /* and does not wake for ever */
+        assert_false(readable(w->rounds, 0)); /* the refused connection does not keep waking the
+                                                 rounds */
         for (int k = 0; k <= FRONTS; k++) {
             close(fd[k]);
         }
@@ -421,7 +426,7 @@ static void the_longest_question_is_read_without_its_overhang(void **state) {
     close(fd);
 }
 
-/* -- a process in the place of the rounds that says anything -- */
+/* -- a process that answers anything in place of the rounds -- */
 
 static void what_is_no_answer_ends_the_connection(void **state) {
     static const char *const wrong[] = {"",
@@ -442,7 +447,8 @@ static void what_is_no_answer_ends_the_connection(void **state) {
     (void)unlink(address.sun_path);
     assert_int_equal(bind(listening, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listening, 4), 0);
-    assert_true(ask(w->front, "/b", 900, 900).hold); /* both topics are taken: /c is none */
+    assert_true(ask(w->front, "/b", 900, 900).hold); /* both slots for paths are in use, so an
+                                                        answer for /c is ignored */
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         const int64_t now_ms = 1000 + (int64_t)k * 100;
         assert_true(ask(w->front, "/a", now_ms, now_ms).hold);
@@ -450,7 +456,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
         assert_true(fd >= 0);
         assert_true(send(fd, wrong[k], strlen(wrong[k]), 0) >= 0);
         if (fedserver_relay_receive(w->front) != 0 || fedserver_relay_fd(w->front) != -1) {
-            fail_msg("taken: %s", wrong[k]);
+            fail_msg("a wrong answer of the rounds was accepted: %s", wrong[k]);
         }
         close(fd);
     }
@@ -461,7 +467,8 @@ static void another_descriptor_wakes_the_rounds_too(void **state) {
     const world *w = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    fedserver_relay_watch(w->front, ends[0]); /* the front has nothing to watch with */
+    fedserver_relay_watch(w->front, ends[0]); /* no effect: a front's relay can't watch another
+                                                 descriptor */
     fedserver_relay_watch(NULL, ends[0]);
     fedserver_relay_watch(w->rounds, ends[0]);
     assert_false(readable(w->rounds, 0));

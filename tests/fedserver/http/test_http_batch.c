@@ -30,7 +30,7 @@ static void assert_not_answered(CURL *curl, int ms) {
     assert_string_equal(heard, "");
 }
 
-/* The coordinator stops in the tick that follows a batch's requests, before the commit. */
+/* Let the coordinator stop in the tick after a batch's requests, before the commit. */
 static void stop_in_the_tick(world *w, bool stop) {
     atomic_store(&w->server.tick_waits, stop);
 }
@@ -53,12 +53,13 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
     assert_not_answered(curl, NOT_YET_MS);
     stop_in_the_tick(w, false);
     assert_answered(curl, "/promise?");
-    ask(curl, "/echo"); /* the next batch has written nothing again */
+    ask(curl, "/echo"); /* so that the next batch has written nothing at first */
     assert_answered(curl, "/echo?");
     curl_easy_cleanup(curl);
 }
 
-/* Until the server's system has acknowledged all that was sent: it is in the server's socket. */
+/* Wait until the server's system has acknowledged all sent bytes, so that the server can read
+ * them. */
 static void await_delivery(CURL *curl) {
     curl_socket_t fd = CURL_SOCKET_BAD;
     int left = 1;
@@ -70,8 +71,8 @@ static void await_delivery(CURL *curl) {
     assert_int_equal(left, 0);
 }
 
-/* Three requests on as many connections. While the first one's batch ends, the other two come. They
- * are then the next batch. */
+/* Send three requests on three connections. While the first one's batch ends, the other two
+ * arrive, so both are in the next batch. */
 static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const char *third) {
     for (int k = 0; k < 3; k++) {
         curls[k] = connected(w);
@@ -80,7 +81,7 @@ static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const
     ask(curls[0], "/first");
     assert_answered(curls[0], "/first?");
     ask(curls[1], second);
-    await_delivery(curls[1]); /* the order in which the system hands them out */
+    await_delivery(curls[1]); /* the server reads the requests in the order of their arrival */
     ask(curls[2], third);
     await_delivery(curls[2]);
 }
@@ -105,7 +106,7 @@ static void test_an_answer_behind_a_write_waits_too(void **state) {
     join(w);
     assert_fed_status(w->status, FED_EIO);
     assert_int_equal(atomic_load(&w->server.handled), 3);
-    assert_not_answered(curls[1], SOON_MS); /* the connection closes */
+    assert_not_answered(curls[1], SOON_MS); /* the connection is closed without an answer */
     assert_not_answered(curls[2], SOON_MS);
     close_all(curls);
     atomic_store(&w->server.commit_fails, false);
@@ -121,8 +122,8 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     close_all(curls);
 }
 
-/* The last two requests are one batch: the first of them is told to wait, and the second one is
- * what it waits for. */
+/* The last two requests are in one batch. The first of them waits for the next epoch, which the
+ * second one starts. */
 static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
     world *w = *state;
     CURL *curls[3];

@@ -1,4 +1,4 @@
-/* Who connects to the port for links pays from a budget, as at the other ports. */
+/* A connection to the port for links costs a handshake from a budget, as at the other ports. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_curl.h"
@@ -13,7 +13,7 @@ static http_address address(uint8_t last) {
     return http_address_v4((const uint8_t[4]){192, 0, 2, last});
 }
 
-/* Until it is refused. */
+/* Return how many handshakes of this kind an address may make until one is refused. */
 static unsigned handshakes_of(http_peers *peers, http_handshake kind, uint8_t last) {
     enum { MANY = 100000 };
     const http_address from = address(last);
@@ -27,16 +27,19 @@ static unsigned handshakes_of(http_peers *peers, http_handshake kind, uint8_t la
 
 FED_TEST(each_address_has_a_budget_of_links_and_all_have_one) {
     http_peers peers = {.oldest = NULL};
-    http_peers_open(&peers, 1, 0); /* devices may send one request a second */
+    http_peers_open(&peers, 1, 0); /* 1: requests per second of a device */
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 1) >= 2000);
-    assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 2) >= 1500); /* 4,000 are for all */
+    /* All addresses together may make 4,000 handshakes. */
+    assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 2) >= 1500);
     const http_address third = address(3);
     (void)handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 3);
-    assert_true(http_peers_admit(&peers, HTTP_HANDSHAKE_FULL, &third)); /* devices have their own */
+    /* Devices' handshakes have a separate budget. */
+    assert_true(http_peers_admit(&peers, HTTP_HANDSHAKE_FULL, &third));
     http_peers_free(&peers);
 }
 
-/* A stranger who is let in would be in the middle of a handshake. */
+/* With an empty budget the connection is closed at once. Otherwise the server would wait for
+ * the handshake. */
 FED_TEST(who_connects_for_a_link_pays_from_that_budget) {
     http h = {.server = NULL};
     fed_error err = {0};
@@ -51,7 +54,7 @@ FED_TEST(who_connects_for_a_link_pays_from_that_budget) {
     assert_fed_ok_err(http_cluster_open(&h, fd, &err));
     const int stranger = fed_dial(port);
     cluster_poll(h.cluster, true, "", 0, &moved);
-    assert_int_equal(recv(stranger, &byte, 1, 0), 0); /* closed */
+    assert_int_equal(recv(stranger, &byte, 1, 0), 0); /* closed by the server */
     close(stranger);
     cluster_close(h.cluster);
     http_peers_free(&h.peers);

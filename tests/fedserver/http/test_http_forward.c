@@ -1,16 +1,16 @@
-/* Two adapters, a follower and its leader, each with a coordinator that does what the path says:
- * requests that arrive at one are answered by the other. */
+/* Two HTTPS adapters, a follower's and its leader's, each with a fake coordinator that does
+ * what a request's path says. Requests that reach the follower are answered by the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 
 typedef struct pair {
     world *leader, *follower;
-    char address[32]; /* of the leader, for its followers */
+    char address[32]; /* the leader's address for its followers */
     bool leader_runs, follower_runs;
 } pair;
 
-/* A socket for links. *port: its port. */
+/* Open a socket that listens for links. *port: its port. */
 static int link_socket(uint16_t *port) {
     int fd = -1;
     fed_error err = {0};
@@ -25,7 +25,7 @@ static int setup_pair(void **state) {
     assert_int_equal(setup((void **)&p->leader), 0);
     p->follower = calloc(1, sizeof *p->follower);
     assert_non_null(p->follower);
-    world *f = p->follower; /* the same keys, as another machine has copies of them */
+    world *f = p->follower; /* the follower has copies of the leader's keys */
     memcpy(f->server.directory, p->leader->server.directory, sizeof f->server.directory);
     f->server.big = p->leader->server.big;
     f->ca = p->leader->ca;
@@ -80,12 +80,12 @@ static int teardown_pair(void **state) {
     return 0;
 }
 
-/* A device's handle to the follower. */
+/* Return a handle for a device's requests to the follower. */
 static CURL *device(const pair *p, const char *path) {
     return client(p->follower, &p->follower->device, p->follower->devices_port, path);
 }
 
-/* Its answer from there. body: NULL, or that of a POST. */
+/* Send a device's request to the follower. body: of a POST; NULL: a GET. */
 static fed_reply ask_device(const pair *p, const char *path, const char *body) {
     CURL *curl = device(p, path);
     if (body != NULL) {
@@ -96,7 +96,7 @@ static fed_reply ask_device(const pair *p, const char *path, const char *body) {
     return r;
 }
 
-/* A request in a thread. */
+/* A request that runs in a thread. */
 typedef struct asking {
     CURL *curl;
     fed_reply reply;
@@ -114,7 +114,7 @@ static void begin_asking(asking *a, CURL *curl) {
     assert_int_equal(pthread_create(&a->thread, NULL, ask_in_thread, a), 0);
 }
 
-/* Start both, and have the leader hold a device's request. */
+/* Start both adapters, and let the leader hold a device's request. */
 static void start_and_hold(pair *p, asking *pending) {
     start_both(p);
     begin_asking(pending, device(p, "/hold?50000"));
@@ -153,7 +153,7 @@ static void the_leader_answers_what_arrives_at_a_follower(void **state) {
     r = ask_once(p->leader, &p->leader->device, p->leader->devices_port, "/who", NULL);
     snprintf(hex, sizeof hex, "%s", fed_reply_text(&r.body));
     fed_reply_free(&r);
-    r = ask_device(p, "/who", NULL); /* the device is the same at both */
+    r = ask_device(p, "/who", NULL); /* the leader sees the same device as the follower */
     fed_reply_assert(&r, 200, hex);
     assert_int_equal(atomic_load(&p->follower->server.handled), 0);
     assert_int_equal(atomic_load(&p->leader->server.handled), 3);
@@ -181,7 +181,7 @@ static void large_bodies_pass_in_both_directions(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* One device must not take all room for bodies by announcing a huge one. */
+/* The limit keeps a device from using all memory for bodies by announcing a huge one. */
 static void a_follower_knows_how_large_an_update_may_be(void **state) {
     pair *p = *state;
     char answer[2000];
@@ -204,7 +204,8 @@ static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking pending;
     start_and_hold(p, &pending);
-    fed_reply r = ask_device(p, "/echo", NULL); /* on the same link, later, answered before */
+    fed_reply r = ask_device(p, "/echo", NULL); /* a later request on the same link is answered
+                                                   first */
     fed_reply_assert(&r, 200, "GET /echo?");
     atomic_store(&p->leader->server.released, true);
     atomic_fetch_add(&p->leader->server.epoch, 1);
@@ -218,9 +219,9 @@ static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     fed_reply_assert(&r, 405, "no");
 }
 
-/* ---- bodies that are asked for again ----------------------------------------------------- */
+/* ---- answers that the follower caches ------------------------------------------------------ */
 
-/* The first byte of the answer's body, which is large. */
+/* Return the first byte of the answer's body, which is large. */
 static char first_byte(const pair *p, const char *path) {
     fed_reply r = ask_device(p, path, NULL);
     assert_int_equal(r.status, 200);
@@ -230,31 +231,34 @@ static char first_byte(const pair *p, const char *path) {
     return first;
 }
 
-/* The leader has this from now on under /model. */
+/* Let the leader answer /model with this byte and this ETag from now on. */
 static void set_model(pair *p, char value, const char *tag) {
     fedserver_blob_free(p->leader->server.big);
     p->leader->server.big = big_blob(value);
     atomic_store(&p->leader->server.tag, tag);
 }
 
-/* A leader whose tags lie shows which body was sent. */
+/* The leader changes the body and keeps the ETag. The answer then shows whether the follower
+ * used its copy. */
 static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     pair *p = *state;
     set_model(p, 'm', "\"one\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
     set_model(p, 'n', "\"one\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
-    assert_int_equal(atomic_load(&p->leader->server.handled), 2); /* it is asked each time */
-    assert_int_equal(first_byte(p, "/model?have=2"), 'n');        /* another question */
+    /* The follower asks the leader each time. */
+    assert_int_equal(atomic_load(&p->leader->server.handled), 2);
+    /* Another query is not in the cache. */
+    assert_int_equal(first_byte(p, "/model?have=2"), 'n');
     set_model(p, 'o', "\"two\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'o');
-    set_model(p, 'p', "W/\"two\""); /* a weak tag does not stand for the bytes */
+    set_model(p, 'p', "W/\"two\""); /* a weak ETag does not promise equal bytes */
     assert_int_equal(first_byte(p, "/model?have=3"), 'p');
     set_model(p, 'q', "W/\"two\"");
     assert_int_equal(first_byte(p, "/model?have=3"), 'q');
 }
 
-/* ---- devices and leaders that go ------------------------------------------------------------- */
+/* ---- devices and leaders that go away ------------------------------------------------------ */
 
 static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     pair *p = *state;
@@ -265,7 +269,8 @@ static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     wait_for(&p->leader->server.waiting, 1);
     fed_curl_receive_for(curl, "HTTP", none, sizeof none, 10);
     curl_easy_cleanup(curl);
-    for (int k = 0; k < 50 && before != after; k++) { /* each epoch handles it again */
+    for (int k = 0; k < 50 && before != after; k++) { /* the leader handles a held request again
+                                                         at each epoch */
         before = atomic_load(&p->leader->server.handled);
         atomic_fetch_add(&p->leader->server.epoch, 1);
         fed_sleep_ms(300);
@@ -294,7 +299,7 @@ static void a_get_does_not_wait_for_a_leader_for_ever(void **state) {
     p->follower->options.leader_wait_ms = 300;
     start_follower(p, "");
     CURL *curl = device(p, "/echo");
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 8000L); /* sooner than the usual wait is over */
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 8000L); /* shorter than the usual wait */
     fed_curl_expect(curl, 503, "no coordinator leads");
     curl_easy_cleanup(curl);
 }
@@ -303,14 +308,14 @@ static void when_the_leader_goes_its_follower_answers_what_was_held(void **state
     pair *p = *state;
     asking pending, update;
     start_and_hold(p, &pending);
-    CURL *curl = device(p, "/hold?50000"); /* as an update that is under way */
+    CURL *curl = device(p, "/hold?50000"); /* like an update that is being sent */
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
     begin_asking(&update, curl);
     wait_for(&p->leader->server.waiting, 2);
     finish(p->leader);
     p->leader_runs = false;
     assert_int_equal(atomic_load(&p->leader->server.let_go),
-                     1); /* it lets another one lead at once */
+                     1); /* the leader gives the lead up at once */
     end_asking(&update, 503, "no coordinator leads");
     atomic_store(&p->follower->server.released, true);
     atomic_store(&p->follower->server.follows, false);
@@ -342,9 +347,10 @@ static void a_follower_rests_while_nothing_happens(void **state) {
     asking waiting;
     start_leader(p);
     start_follower(p, "");
-    begin_asking(&waiting, device(p, "/echo")); /* it waits for a leader */
+    begin_asking(&waiting, device(p, "/echo")); /* the request waits until there is a leader */
     assert_in_range(server_load_percent(p->follower), 0, 5);
-    atomic_store(&p->follower->server.leader, "127.0.0.1:9"); /* nobody is there */
+    /* No program listens at this address. */
+    atomic_store(&p->follower->server.leader, "127.0.0.1:9");
     atomic_fetch_add(&p->follower->server.term, 1);
     assert_in_range(server_load_percent(p->follower), 0, 5);
     atomic_store(&p->follower->server.leader, p->address);

@@ -1,4 +1,4 @@
-/* What a leader takes from its followers: their devices' requests, and nothing that a front has to
+/* Which requests a leader accepts from followers: those of devices, but none that a front must
  * answer itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
@@ -31,7 +31,7 @@ static int close_hall(void **state) {
     return 0;
 }
 
-/* A frame with this request comes. NULL: it ends the link. */
+/* Let a frame with this request arrive. Returns NULL if it ends the link. */
 static http_exchange *ask(hall *l, fedserver_listener listener, const char *path, size_t body) {
     const fedserver_request request = {
         .listener = listener, .method = "GET", .path = path, .query = "", .waited_ms = 5000};
@@ -63,7 +63,8 @@ FED_TEST_WITH(a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them, h
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/enrol", 0));
     assert_fed_says(l->err, "a request that its own front must answer");
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/devices", 0));
-    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* the routes refuse it */
+    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* the leader takes the request; its routes
+                                                        refuse it later */
     assert_non_null(x);
     leave(x);
 }
@@ -84,13 +85,14 @@ FED_TEST_WITH(a_body_is_counted_until_its_request_is_over, hall *l) {
     assert_int_equal(x->request.body_len, 3000);
     assert_int_equal(x->request.body[2999], 'b');
     assert_int_equal(l->http.bodies, 3000);
-    assert_int_equal(l->frame.body.len, 0); /* its memory is the request's now */
-    assert_true(fed_clock_monotonic_ms() - x->parked_ms >= 5000); /* it waited elsewhere, too */
+    assert_int_equal(l->frame.body.len, 0); /* the exchange now owns the body's memory */
+    /* The time that the request waited at the follower counts, too. */
+    assert_true(fed_clock_monotonic_ms() - x->parked_ms >= 5000);
     leave(x);
     assert_int_equal(l->http.bodies, 0);
 }
 
-/* Whatever the follower let pass, the leader's own limits count. */
+/* The leader checks its own limits even if the follower did not. */
 FED_TEST_WITH(a_body_that_is_too_large_is_refused_and_the_link_goes_on, hall *l) {
     http_exchange *x = ask(l, FEDSERVER_DEVICES, "/small", SMALL + 1);
     assert_non_null(x);

@@ -1,4 +1,5 @@
-/* The headers of an answer: what browsers may do with it, and who a request is from. */
+/* The headers of answers: what a browser may do with a page, and the client's address of a
+ * request. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
@@ -25,7 +26,8 @@ static void test_a_page_may_load_nothing_from_elsewhere(void **state) {
     assert_page_headers(w, w->devices_port);
 }
 
-/* It would hold for every port of this machine, and other programs serve plain HTTP there. */
+/* The header would hold for every port of localhost, and other programs may serve plain HTTP
+ * there. */
 static void test_localhost_is_not_bound_to_https(void **state) {
     world *w = *state;
     static const char *const hosts[] = {"Host: localhost", "Host: LocalHost:8443"};
@@ -75,7 +77,8 @@ static void test_only_what_never_changes_may_be_kept(void **state) {
     }
 }
 
-/* Who is sent away from the page has tried nothing: whoever enrols from there is let in. */
+/* A redirect from the page is no failed trial, so an enrolment from the same address is still
+ * allowed. */
 static void test_looking_at_the_page_costs_no_trials(void **state) {
     world *w = *state;
     for (int k = 0; k < 30; k++) {

@@ -1,4 +1,4 @@
-/* Token buckets: what one peer may ask for, and that the table forgets who is idle. */
+/* Token buckets: what one peer may ask for, and which idle peers the table forgets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -45,10 +45,10 @@ static void requests_are_let_in_at_their_rate_and_a_burst_before(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);
     int taken = 0;
-    for (int64_t now_ms = 0; now_ms < 10000; now_ms += 10) { /* a hundred a second */
+    for (int64_t now_ms = 0; now_ms < 10000; now_ms += 10) { /* 100 requests a second */
         taken += ask(limits, peer, 0, false, now_ms) == 0;
     }
-    assert_true(taken >= 119 && taken <= 121); /* 20, and 10 a second */
+    assert_true(taken >= 119 && taken <= 121); /* 20 at once and 10 a second: 119 or so */
 }
 
 static void a_body_of_any_size_gets_in_and_is_paid_for_by_waiting(void **state) {
@@ -77,10 +77,11 @@ static void failures_are_counted_up_to_their_rate(void **state) {
         assert_int_equal(http_limits_fail(limits, peer, 0), 0);
     }
     assert_int_not_equal(http_limits_fail(limits, peer, 0), 0);
-    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* it may still try */
+    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* requests are still allowed */
     assert_int_equal(http_limits_fail(limits, peer, 2000), 0);
     assert_int_not_equal(http_limits_fail(limits, peer, 2000), 0);
-    assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0); /* others not */
+    /* The failures of other peers are counted separately. */
+    assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0);
 }
 
 static void too_many_connections_or_uploads_have_to_wait(void **state) {
@@ -97,7 +98,7 @@ static void too_many_connections_or_uploads_have_to_wait(void **state) {
     assert_int_equal(ask(limits, peer, 0, false, 0), 0);
 }
 
-/* A clock that goes backwards neither fills nor empties anything. */
+/* When the clock goes backwards, a bucket is neither filled nor emptied. */
 static void time_may_stand_still(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 5000);
@@ -121,7 +122,8 @@ static void the_table_forgets_who_is_idle_and_nobody_else(void **state) {
     assert_ptr_equal(enter(limits, UINT32_MAX, 200000), debtor);
 }
 
-/* Each bucket alone keeps its peer, and so does a connection. No time passes. */
+/* A peer is kept as long as one of its buckets is not full, or it has a connection. No time
+ * passes here. */
 static void the_table_keeps_who_owes_anything(void **state) {
     enum { REQUEST, BYTES, FAILURE, CONNECTION, DEBTS, OTHERS = 1000 };
     http_limits *limits = *state;
@@ -140,7 +142,7 @@ static void the_table_keeps_who_owes_anything(void **state) {
     for (uint32_t who = 0; who < OTHERS; who++) {
         http_limits_leave(enter(limits, DEBTS + who, 0));
     }
-    assert_true(limits->count < OTHERS); /* it was tidied */
+    assert_true(limits->count < OTHERS); /* the table has forgotten some of the others */
     for (uint32_t k = 0; k < DEBTS; k++) {
         assert_int_equal(enter(limits, k, 0)->connections, k == CONNECTION ? 2 : 1);
     }
@@ -159,13 +161,13 @@ static void a_peer_is_forgotten_once_it_owes_nothing(void **state) {
         http_limits_leave(peer);
     }
     assert_int_equal(limits->count, 1000);
-    for (uint32_t who = 1000; who < 3000; who++) { /* all buckets are full again */
+    for (uint32_t who = 1000; who < 3000; who++) { /* by now all buckets are full again */
         http_limits_leave(enter(limits, who, 100000));
     }
     assert_true(limits->count <= 1024);
 }
 
-/* An hour is the longest that anybody is told to wait. */
+/* A peer is told to wait an hour at most. */
 static void a_wait_is_told_in_whole_seconds_and_an_hour_at_most(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);
@@ -175,7 +177,7 @@ static void a_wait_is_told_in_whole_seconds_and_an_hour_at_most(void **state) {
     assert_int_equal(ask(limits, peer, 0, false, 0), 3600);
 }
 
-/* What docs/protocol.md#limits says. */
+/* The limits must be those that the section "Limits" of docs/protocol.md states. */
 static void the_usual_limits_are_those_of_the_document(void **state) {
     (void)state;
     http_limits device, address, all, hello[2], hello_of_all[2];
@@ -189,7 +191,8 @@ static void the_usual_limits_are_those_of_the_document(void **state) {
     assert_true(address.rules.connections == UINT32_MAX && address.rules.uploads == 4);
     assert_true(all.rules.requests_per_s == 25600 && all.rules.requests_burst == 25600);
     assert_int_equal(all.rules.uploads, 256);
-    for (int tickets = 0; tickets < 2; tickets++) { /* a resumed one costs half as much */
+    for (int tickets = 0; tickets < 2; tickets++) { /* a handshake that resumes a session costs
+                                                       half as much */
         http_limits_handshakes(0, tickets == 1, &hello[tickets], &hello_of_all[tickets]);
         const double rate = tickets == 1 ? 200 : 100;
         assert_true(hello[tickets].rules.requests_per_s == rate * 2);

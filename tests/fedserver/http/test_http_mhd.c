@@ -1,4 +1,5 @@
-/* The HTTPS adapter: requests, refused bodies, holding, batches, starting and stopping. */
+/* The HTTPS adapter on libmicrohttpd: requests, refused bodies, held requests, batches, start
+ * and stop. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
@@ -71,7 +72,7 @@ static void test_retry_after_is_passed_on(void **state) {
     fed_reply_assert(&r, 503, "");
 }
 
-/* The text of a gzip body. */
+/* Unpack a gzip body. */
 static void unpack(const fed_writer *packed, char *text, size_t cap) {
     z_stream z = {.next_in = packed->data,
                   .avail_in = (uInt)packed->len,
@@ -112,7 +113,7 @@ static void test_a_long_answer_is_compressed_for_who_reads_that(void **state) {
 static void test_what_the_asker_has_is_not_sent_again(void **state) {
     world *w = *state;
     fed_reply r = ask_front(w, "/long", "If-None-Match: \"other\", W/\"long\"");
-    assert_int_equal(r.body.len, 1); /* the NUL of fed_reply */
+    assert_int_equal(r.body.len, 1); /* only the NUL that fed_reply appends */
     assert_header(&r, "ETag: W/\"long\"");
     fed_reply_assert(&r, 304, "");
     r = ask_front(w, "/long", "If-None-Match: \"other\"");
@@ -161,7 +162,7 @@ static void test_an_absolute_target_names_its_path(void **state) {
     }
 }
 
-/* Ask with a head that has a line of `len` bytes. */
+/* Make a request whose head has a line of `len` bytes. */
 static void ask_at_length(const world *w, const fed_identity *who, uint16_t port, size_t len,
                           long status) {
     char line[10000] = "X-Long: ";
@@ -187,7 +188,8 @@ static void test_a_body_that_is_too_large_gets_its_413(void **state) {
     enum { SIZE = 2000000 };
     char *body = calloc(1, SIZE);
     CURL *curl = client(w, NULL, w->front_port, "/small");
-    fed_curl_header(curl, "Expect:"); /* sends without asking */
+    fed_curl_header(curl, "Expect:"); /* the client sends its body without waiting for "100
+                                         Continue" */
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
     for (int k = 0; k < 5; k++) {
@@ -243,8 +245,8 @@ static void test_a_chunked_body_is_refused(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* Say these bytes on a connection of its own. They must be refused, and the connection closed, so
- * that what stands behind them is not taken for a request. */
+/* Send these bytes on a new connection. The server must refuse them and close the connection,
+ * so that bytes after them are not read as another request. */
 static void assert_refused_and_closed(const world *w, const char *words, size_t len) {
     static const char behind[] = "GET /behind HTTP/1.1\r\nHost: x\r\n\r\n";
     char heard[4096];
@@ -252,11 +254,11 @@ static void assert_refused_and_closed(const world *w, const char *words, size_t 
     assert_true(fed_curl_send_bytes(curl, words, len));
     (void)fed_curl_send_bytes(curl, behind, sizeof behind - 1);
     fed_curl_receive(curl, "\r\n\r\nnever said", heard, sizeof heard);
-    /* libmicrohttpd from 1.0 on hangs up by itself at a NUL */
+    /* libmicrohttpd from version 1.0 on closes the connection itself at a NUL byte */
     const bool hung_up = heard[0] == '\0' && memchr(words, 0, len) != NULL;
     if ((strncmp(heard, "HTTP/1.1 400 ", 13) != 0 && !hung_up) ||
         strstr(heard, "/behind") != NULL) {
-        fail_msg("\"%s\" got: %s", words, heard);
+        fail_msg("the request \"%s\" got the wrong answer: %s", words, heard);
     }
     curl_easy_cleanup(curl);
 }
@@ -304,8 +306,9 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
-/* The line breaks, in the middle of a TLS record or between two. The peer closes its sending half
- * only: a reset may overtake what was sent, and libmicrohttpd 1.0 drops what it reads with one. */
+/* End the connection in the middle of a TLS record or between two records. Only the sending
+ * half is closed: a reset could overtake what was sent, and libmicrohttpd 1.0 discards what it
+ * reads together with a reset. */
 static void break_line(CURL *curl, bool in_record) {
     static const char start[] = "\x17\x03\x03\x40\x11 and so on";
     curl_socket_t fd;
@@ -330,7 +333,7 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     }
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
-    CURL *stays = raw(w, &w->device, w->devices_port); /* when the coordinator stops */
+    CURL *stays = raw(w, &w->device, w->devices_port); /* still open when the coordinator stops */
     fed_curl_send(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
     fed_sleep_ms(20);
     finish(w);
@@ -366,7 +369,8 @@ static void test_slow_bodies_block_nobody(void **state) {
     }
 }
 
-/* ---- holding --------------------------------------------------------------------------------- */
+/* ---- held requests
+ * --------------------------------------------------------------------------- */
 
 static void test_a_held_request_is_asked_again_when_its_time_is_over(void **state) {
     world *w = *state;
@@ -416,7 +420,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
-    assert_works(w); /* our farewell has certainly arrived */
+    assert_works(w); /* by now the client's end of the connection has arrived at the server */
     const int handled = atomic_load(&w->server.handled);
     atomic_store(&w->server.released, true);
     atomic_fetch_add(&w->server.epoch, 1);
@@ -433,7 +437,8 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
-    assert_int_equal(atomic_load(&w->server.let_go), before + 1); /* the next one leads */
+    /* The coordinator has given up the lead. */
+    assert_int_equal(atomic_load(&w->server.let_go), before + 1);
     char heard[2048];
     fed_curl_receive(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));
@@ -451,7 +456,7 @@ static void test_time_passes_without_requests(void **state) {
 
 static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
     world *w = *state;
-    w->options.requests_per_s = 1; /* ten at once */
+    w->options.requests_per_s = 1; /* ten requests at once are allowed */
     start(w);
     CURL *curl = client(w, &w->device, w->devices_port, "/echo");
     int refused = 0;
@@ -462,7 +467,7 @@ static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
         fed_reply_free(&r);
     }
     assert_true(refused > 0);
-    assert_works(w); /* others are under limits of their own */
+    assert_works(w); /* other devices have limits of their own */
     curl_easy_cleanup(curl);
     finish(w);
     w->options.requests_per_s = 0;
@@ -484,7 +489,8 @@ static void test_one_connection_too_many_is_told_to_wait(void **state) {
     w->options.connections = 0;
 }
 
-/* A device has four at a time, and each of these has ended: answered, or cut off in its middle. */
+/* A device may have four uploads at a time. Here each upload has ended, with an answer or cut
+ * off in the middle. */
 static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
     world *w = *state;
     assert_fed_ok(fed_cert_key_fingerprint(w->device.cert.text, w->server.known, NULL));
@@ -505,7 +511,8 @@ static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
     finish(w);
 }
 
-/* What is announced and refused costs nothing, or a number could shut a device out for hours. */
+/* A body that is announced but refused must cost nothing. Otherwise one large number could
+ * exclude a device for hours. */
 static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     world *w = *state;
     CURL *bad = raw(w, &w->device, w->devices_port);
@@ -517,7 +524,8 @@ static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* ---- promises -------------------------------------------------------------------------------- */
+/* ---- answers that wait for a commit
+ * ---------------------------------------------------------- */
 
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
@@ -543,7 +551,8 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     atomic_store(&w->server.commit_fails, false);
 }
 
-/* ---- starting -------------------------------------------------------------------------------- */
+/* ---- start
+ * ----------------------------------------------------------------------------------- */
 
 static void test_a_port_in_use_is_named(void **state) {
     world *w = *state;
@@ -568,7 +577,7 @@ static void test_a_restart_finds_its_ports_free(void **state) {
     fed_curl_expect(curl, 200, "");
     w->options.front_port = w->front_port;
     w->options.devices_port = w->devices_port;
-    finish(w); /* closes first, and so keeps the connection in TIME_WAIT */
+    finish(w); /* the server closes first, so that its connection is in TIME_WAIT */
     start(w);
     assert_works(w);
     finish(w);
@@ -583,7 +592,7 @@ static void test_all_addresses_are_those_of_ipv4_too(void **state) {
     w->options.bind = NULL;
     if (!atomic_load(&w->ready)) {
         join(w);
-        skip(); /* a machine without IPv6 */
+        skip(); /* this machine has no IPv6 */
     }
     assert_works(w);
     finish(w);

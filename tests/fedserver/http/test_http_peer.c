@@ -1,5 +1,5 @@
-/* Peers: what each of them has under way, what it has paid, and how long it may be silent. The
- * clock is the test's. */
+/* Peers of the HTTPS adapter: what each has under way, what it has paid for, and how long it
+ * may be silent. The test sets the clock. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -11,7 +11,7 @@
 
 enum { UPLOAD = 64 * 1024, UPLOADS = 4, UPLOADS_OF_ALL = 256, HEAD_MS = 30000 };
 
-/* In the place of the system's clocks. */
+/* Takes the place of the system's clock. */
 static int64_t clock_ms = 1000000;
 
 int64_t fed_clock_unix_ms(void) {
@@ -48,7 +48,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A connection of that device, or from that address. Its handshake is over. */
+/* Make a connection of that device, or from that address, whose handshake is over. */
 static http_peer *connect_as(world *w, fedserver_listener kind, uint32_t who) {
     uint8_t key[HTTP_LIMITS_KEY];
     http_peer *p = calloc(1, sizeof *p);
@@ -69,7 +69,8 @@ static void upload(http_peer *p, uint64_t size) {
 
 /* -- uploads under way -- */
 
-/* A count that only grows would refuse each of them after 4 of a device, or 256 of all. */
+/* If uploads that ended still counted, a device would be refused after 4 and all devices after
+ * 256. */
 static void uploads_that_have_ended_are_in_nobodys_way(void **state) {
     enum { DEVICES = 3 };
     world *w = *state;
@@ -100,7 +101,7 @@ static void a_device_has_four_uploads_at_a_time_on_all_its_connections(void **st
     }
     assert_int_equal(http_peer_ask(one, UPLOAD), 1);
     assert_int_equal(http_peer_ask(same, UPLOAD), 1);
-    assert_int_equal(http_peer_ask(one, UPLOAD - 1), 0); /* that is none */
+    assert_int_equal(http_peer_ask(one, UPLOAD - 1), 0); /* a body this small is no upload */
     assert_int_equal(http_peer_ask(other, UPLOAD), 0);
     http_peer_body_ends(one, UPLOAD);
     assert_int_equal(http_peer_ask(same, UPLOAD), 0);
@@ -109,7 +110,7 @@ static void a_device_has_four_uploads_at_a_time_on_all_its_connections(void **st
     http_peer_free(other);
 }
 
-/* Each device keeps to its own limit. */
+/* Here no device exceeds its own limit. */
 static void all_devices_together_have_256_uploads_at_a_time(void **state) {
     world *w = *state;
     http_peer *device[UPLOADS_OF_ALL + 1];
@@ -122,7 +123,8 @@ static void all_devices_together_have_256_uploads_at_a_time(void **state) {
     http_peer *late = device[UPLOADS_OF_ALL];
     http_peer *page = connect_as(w, FEDSERVER_FRONT, 7);
     assert_int_equal(http_peer_ask(late, UPLOAD), 1);
-    assert_int_equal(http_peer_ask(page, UPLOAD), 1); /* whatever the listener is */
+    assert_int_equal(http_peer_ask(page, UPLOAD), 1); /* the limit for all applies to both
+                                                         listeners */
     assert_int_equal(http_peer_ask(late, UPLOAD - 1), 0);
     http_peer_body_ends(device[9], UPLOAD);
     upload(late, UPLOAD);
@@ -149,7 +151,7 @@ static void small_bodies_are_not_counted(void **state) {
     http_peer_free(p);
 }
 
-/* -- what is paid for -- */
+/* -- what a peer pays for -- */
 
 static void bodies_and_answers_are_paid_for_by_their_peer(void **state) {
     enum { BURST = 256000000, PER_S = 32000000 };
@@ -177,7 +179,7 @@ static void a_rate_holds_for_each_device_and_one_for_all(void **state) {
     enum { RATE = 100, DEVICE_BURST = 1000, BURST_OF_ALL = 25600 };
     world *w = *state;
     int let_in = 0;
-    for (uint32_t k = 0; k < 30; k++) { /* they ask for more than all may */
+    for (uint32_t k = 0; k < 30; k++) { /* together they ask for more than is allowed for all */
         http_peer *p = connect_as(w, FEDSERVER_DEVICES, k);
         int own = 0;
         while (http_peer_ask(p, 0) == 0) {
@@ -191,7 +193,8 @@ static void a_rate_holds_for_each_device_and_one_for_all(void **state) {
     assert_int_equal(let_in, BURST_OF_ALL);
 }
 
-/* Who guesses tokens at the front: ten at once, then one in six seconds. */
+/* At the front, an address that guesses tokens may try ten times at once, then once in six
+ * seconds. */
 static void a_refused_trial_counts_at_the_front_alone(void **state) {
     static const struct {
         fedserver_listener kind;
@@ -216,7 +219,8 @@ static void a_refused_trial_counts_at_the_front_alone(void **state) {
             clock_ms += 5900;
             assert_int_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
             assert_int_not_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
-            assert_int_equal(http_peer_answered(p, true, 200, 100), 0); /* a right one passes */
+            /* A successful trial costs nothing. */
+            assert_int_equal(http_peer_answered(p, true, 200, 100), 0);
         }
         http_peer_free(p);
     }
@@ -237,20 +241,21 @@ static void each_kind_of_handshake_has_a_budget_for_an_address_and_for_all(void 
     static const uint32_t burst[HTTP_HANDSHAKES] = {2000, 4000, 2000};
     world *w = *state;
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        for (uint8_t who = 1; who <= 3; who++) { /* two use up what is for all */
+        for (uint8_t who = 1; who <= 3; who++) { /* two addresses use up the budget of all */
             assert_int_equal(admitted(w, (http_handshake)kind, who), who <= 2 ? burst[kind] : 0);
         }
     }
     clock_ms += 1000;
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 1), 200);
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 2), 200);
-    assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100); /* 500 of all */
+    /* The budget of all addresses is 500. */
+    assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100);
     for (size_t kind = 0; kind < HTTP_HANDSHAKES; kind++) {
         assert_int_equal(w->peers.handshakes_of_all[kind].count, 0);
     }
 }
 
-/* Each of them came once, and leaves nothing behind. */
+/* The table must not grow with addresses that came only once. */
 static void addresses_that_came_once_are_forgotten(void **state) {
     world *w = *state;
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
@@ -346,7 +351,8 @@ static void hang_up(line *l) {
     http_peer_free(l->peer);
 }
 
-/* One owes since its connect, one has said its head, one owes anew since its answer. */
+/* Three connections: one owes a request since it connected, one has sent a request's head, and
+ * one owes the next request since its last answer. */
 static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
     enum { ANSWERED, SILENT, SPOKE, LATE, LINES };
     world *w = *state;
@@ -355,7 +361,7 @@ static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
         l[k] = connect_line(w, k);
     }
     http_peer_settled(l[SPOKE].peer);
-    http_peer_settled(l[SPOKE].peer); /* once more does no harm */
+    http_peer_settled(l[SPOKE].peer); /* a second call does no harm */
     clock_ms += HEAD_MS - 1;
     http_peer_owes(l[ANSWERED].peer);
     l[LATE] = connect_line(w, LATE);
@@ -376,7 +382,7 @@ static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
     assert_null(w->peers.newest);
 }
 
-/* Whoever leaves, the others stand in the list in their order. */
+/* When a connection ends, the others stay in the list in their order. */
 static void who_leaves_is_no_longer_waited_for(void **state) {
     enum { LINES = 5 };
     world *w = *state;

@@ -1,4 +1,4 @@
-/* The PROXY protocol's headers: whole, in pieces, damaged. */
+/* Headers of the PROXY protocol: whole, in pieces and damaged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,7 +16,8 @@ static void reads(const char *bytes, size_t len, const char *wanted) {
     }
     char more[256];
     memcpy(more, bytes, len);
-    memset(more + len, 0x16, sizeof more - len); /* the handshake behind it */
+    memset(more + len, 0x16, sizeof more - len); /* bytes of the TLS handshake, which follow the
+                                                    header */
     assert_int_equal(http_proxy_read((const uint8_t *)more, sizeof more, &used, &address),
                      HTTP_PROXY_DONE);
     assert_int_equal(used, len);
@@ -86,7 +87,7 @@ FED_TEST(what_is_no_header_is_refused) {
         if (http_proxy_read((const uint8_t *)wrong[k].bytes, wrong[k].len, &used, &address) !=
                 HTTP_PROXY_NONE ||
             used != 77 || address.known) {
-            fail_msg("taken: %s", wrong[k].bytes);
+            fail_msg("a wrong PROXY header was accepted: %s", wrong[k].bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* The adapter's TLS: who comes in, and peers that stall in the handshake. */
+/* The adapter's TLS: which clients are accepted, and peers that stall in the handshake. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
@@ -23,7 +23,8 @@ static void test_a_device_is_known_by_its_key(void **state) {
     assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
-    for (int k = 0; k < 3; k++) { /* a new connection each time: resumed, or not, it is the same */
+    for (int k = 0; k < 3; k++) { /* each time a new connection, with or without a resumed
+                                     session */
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
         fed_curl_expect(curl, 200, hex);
     }
@@ -40,7 +41,7 @@ static void assert_shut_out(world *w, const fed_identity *who) {
     curl_easy_cleanup(curl);
     assert_works(w);
     finish(w);
-    assert_int_equal(atomic_load(&w->server.handled), 1); /* that was assert_works */
+    assert_int_equal(atomic_load(&w->server.handled), 1); /* the one request of assert_works */
 }
 
 static void test_nobody_without_a_certificate_comes_in(void **state) {
@@ -52,7 +53,7 @@ static void test_a_certificate_of_another_ca_is_shut_out(void **state) {
     fed_pem ca_key, ca;
     fed_identity rogue;
     const int64_t now = time(NULL);
-    make_ca("our CA", &ca_key, &ca); /* of the same name */
+    make_ca("our CA", &ca_key, &ca); /* another CA with the same name */
     fed_identity_make(&ca_key, &ca, FED_CERT_CLIENT, now - 3600, now + 86400, &rogue);
     assert_shut_out(w, &rogue);
 }
@@ -87,8 +88,8 @@ static void test_a_self_signed_certificate_is_shut_out(void **state) {
     assert_shut_out(w, &self);
 }
 
-/* A device's connection that was answered before its certificate expires at *until. On a busy
- * machine a brief life is over by then; so each try has a longer one. */
+/* Make a request of a device whose certificate expires at *until, and answer it before that. A
+ * busy machine may be too slow for a short life, so each further try takes a longer one. */
 static CURL *answered_in_time(world *w, fed_identity *brief, CURLSH **sessions, int64_t *until) {
     enum { MOST_S = 64 };
     for (int64_t life_s = 2; life_s <= MOST_S; life_s *= 2) {
@@ -121,11 +122,12 @@ static void test_a_certificate_expires_under_a_living_connection(void **state) {
     while (time(NULL) <= until) {
         fed_sleep_ms(50);
     }
-    fed_reply r = fed_curl_ask(curl); /* the same connection */
+    fed_reply r = fed_curl_ask(curl); /* on the same connection as before */
     assert_header(&r, "Connection: close");
     fed_reply_assert(&r, 403, "certificate has expired");
     r = fed_curl_ask(
-        curl); /* a new one, by the session's ticket: nothing is verified in its handshake */
+        curl); /* a new connection with the session's ticket, whose handshake verifies no
+                  certificate */
     fed_reply_assert(&r, 403, "certificate has expired");
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
@@ -144,7 +146,8 @@ static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *wo
     }
     const int64_t load = server_load_percent(w);
     if (load >= 30) {
-        fail_msg("%d stalled peers take %d %% of a core", peers, (int)load);
+        fail_msg("%d peers that stall in the handshake cost the server %d %% of a core", peers,
+                 (int)load);
     }
     assert_works(w);
     for (int k = 0; k < peers; k++) {
@@ -209,7 +212,7 @@ static void test_a_request_works_while_others_stall(void **state) {
 
 /* ---- certificates that change ---------------------------------------------------------------- */
 
-/* A certificate for this host by another authority, in files of that name. */
+/* Write a certificate for this host by another CA, and its key, to files of that name. */
 static void write_pair(const world *w, const char *name, fed_pem *ca) {
     char file[32];
     fed_pem ca_key;
@@ -286,7 +289,7 @@ static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
 
 /* ---- sessions of several processes ----------------------------------------------------------- */
 
-/* Is a session of one server resumed at another one, started with the same files? */
+/* Is a session of one server resumed at a second server that was started with the same files? */
 static bool resumes_elsewhere(world *w, gnutls_datum_t *session) {
     start(w);
     const bool resumed = fed_tls_visit(w->devices_port, &w->device, session);
@@ -300,7 +303,7 @@ static void test_servers_that_share_tickets_resume_each_others_sessions(void **s
     w->options.shared_tickets = true;
     assert_false(resumes_elsewhere(w, &session));
     assert_true(resumes_elsewhere(w, &session));
-    assert_true(resumes_elsewhere(w, &session)); /* a session that was resumed goes on */
+    assert_true(resumes_elsewhere(w, &session)); /* a resumed session can be resumed again */
 
     fed_identity other;
     make_usual(w, FED_CERT_SERVER, &other);
@@ -333,7 +336,7 @@ static void test_a_server_alone_keeps_its_tickets_to_itself(void **state) {
 
 /* ---- too many handshakes --------------------------------------------------------------------- */
 
-/* Say hello; did the server answer anything but the end? */
+/* Send a TLS client's hello. Does the server answer it, rather than close the connection? */
 static bool hello_is_answered(const world *w, const uint8_t *hello, size_t len) {
     uint8_t byte;
     const int fd = fed_dial(w->devices_port);
@@ -375,7 +378,8 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
 
 /* ---- behind a proxy -------------------------------------------------------------------------- */
 
-/* Say these words and then hello; did the server answer anything but the end? */
+/* Send these bytes and then a TLS client's hello. Does the server answer, rather than close the
+ * connection? */
 static bool is_answered_behind(const world *w, const char *words, const uint8_t *hello,
                                size_t len) {
     uint8_t byte;
@@ -405,14 +409,15 @@ static void test_a_proxy_says_whose_limits_count(void **state) {
     for (int k = 0; k < 3; k++) {
         assert_true(is_answered_behind(w, PROXY("198.51.100.2"), hello, len));
     }
-    assert_false(is_answered_behind(w, "", hello, len)); /* a proxy always says it */
+    assert_false(is_answered_behind(w, "", hello, len)); /* a proxy must always send its header */
     assert_false(is_answered_behind(w, "PROXY TCP4 me you 1 2\r\n", hello, len));
     w->options.requests_per_s = 0;
     w->options.proxies = NULL;
     finish(w);
 }
 
-/* A proxy for one connection: it says whose that is, in small pieces, and passes on what comes. */
+/* A proxy for one connection. It sends the PROXY header in small pieces, then forwards all
+ * bytes. */
 typedef struct proxy {
     int listening;
     uint16_t port, to;
@@ -485,7 +490,7 @@ static void open_sealer(const world *w, fed_sealer *s) {
     fed_sealer_open(s, w->devices_port, &w->device);
 }
 
-/* The next answers are those to the echoed paths /one and /two. */
+/* Check that the next answers are those to /one and /two, in this order. */
 static void assert_hears_both(fed_sealer *s) {
     char heard[2048];
     fed_sealer_receive(s, "/two?", heard, sizeof heard, 10000);
@@ -509,7 +514,8 @@ static void test_two_requests_of_one_record_or_segment_are_answered(void **state
     fed_sealer_close(&s);
 }
 
-/* While the first request waits, its connection is suspended, and the second one has been read. */
+/* While the first request waits, its connection is suspended, although the second request has
+ * been read already. */
 static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) {
     static const char *const waits[] = {GET("/promise"), GET("/hold?300")};
     world *w = *state;
@@ -527,7 +533,7 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
     fed_sealer_close(&s);
 }
 
-/* Cut two records at each byte of the first one's head and of the second one's. */
+/* Cut two TLS records at every byte of the heads of both requests. */
 static void test_records_that_are_cut_anywhere_arrive(void **state) {
     enum { AROUND = 8 };
     world *w = *state;
@@ -538,7 +544,7 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
         const size_t first = s.sealed.len;
         fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, k <= AROUND ? k : first - AROUND + k - AROUND);
-        fed_sleep_ms(3); /* so that the first part is read alone */
+        fed_sleep_ms(3); /* lets the server read the first part alone */
         fed_sealer_send(&s, SIZE_MAX);
         assert_hears_both(&s);
     }
@@ -558,7 +564,7 @@ static void test_a_request_that_comes_byte_by_byte_is_answered(void **state) {
     fed_sealer_close(&s);
 }
 
-/* Records of 16 KiB in segments of odd sizes, with the next request right behind the body. */
+/* Send records of 16 KiB in segments of odd sizes. The next request follows the body directly. */
 static void test_a_body_in_odd_segments_arrives_whole(void **state) {
     enum { SIZE = 300000, HEARD = SIZE + 4096, SEGMENT = 3001 };
     world *w = *state;
@@ -586,7 +592,8 @@ static void test_a_body_in_odd_segments_arrives_whole(void **state) {
     free(body);
 }
 
-/* A peer asks and says good-bye in one segment, and the end of its side may follow at once. */
+/* The peer sends a request and TLS's close_notify in one segment, with or without closing its
+ * socket. */
 static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     world *w = *state;
     fed_sealer s;
@@ -601,7 +608,8 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
         }
         fed_sealer_receive(&s, "/one?", heard, sizeof heard, 10000);
         assert_non_null(strstr(heard, "/one?"));
-        fed_sealer_receive(&s, "?", heard, sizeof heard, 5000); /* the server closes, too */
+        /* The server closes the connection, too. */
+        fed_sealer_receive(&s, "?", heard, sizeof heard, 5000);
         assert_string_equal(heard, "");
         struct pollfd end = {.fd = s.fd, .events = POLLRDHUP};
         assert_int_equal(poll(&end, 1, 5000), 1);
@@ -609,7 +617,7 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     }
 }
 
-/* A reset while a record that was read waits behind a request. */
+/* The connection is reset while a record that was read waits behind a request. */
 static void test_a_reset_harms_nobody(void **state) {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     world *w = *state;

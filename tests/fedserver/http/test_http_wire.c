@@ -1,4 +1,4 @@
-/* Bytes below TLS: in one read or many, held back, through a pipe that is full. */
+/* The bytes below TLS: received in one read or many, held back, or sent through a full pipe. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -79,10 +79,10 @@ static void one_read_brings_what_is_asked_for_later(void **state) {
     char byte;
     peer_says(e, "heads, bodies", 13);
     assert_pulls(e, 5, "heads");
-    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1); /* nothing is left in the socket */
+    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1); /* the socket is empty */
     assert_pulls(e, 2, ", ");
     assert_pulls(e, 100, "bodies");
-    assert_null(e->wire.ahead.data); /* nor in memory */
+    assert_null(e->wire.ahead.data); /* the memory for bytes read ahead is freed */
     assert_true(e->progress >= 3);
     assert_pull_fails(e, EAGAIN);
 }
@@ -140,7 +140,8 @@ static void what_is_held_travels_with_the_next(void **state) {
     assert_int_equal(push(e, "body", 4), 4);
     assert_peer_hears(e, "head body");
     assert_null(e->wire.pending.data);
-    assert_int_equal(push(e, "next", 4), 4); /* only one push is held */
+    assert_int_equal(push(e, "next", 4), 4); /* while one push is held back, the next one is
+                                                written */
     assert_peer_hears(e, "next");
 }
 
@@ -164,7 +165,7 @@ static void a_long_push_is_not_held(void **state) {
     assert_null(e->wire.pending.data);
 }
 
-/* Fill the pipe. Returns the bytes in it. */
+/* Fill the pipe. Returns how many bytes it has taken. */
 static size_t fill(ends *e) {
     static const char dots[1000] = {'.'};
     size_t filled = 0;
@@ -197,7 +198,7 @@ static void a_full_pipe_loses_nothing_that_is_held(void **state) {
     assert_peer_hears(e, "head body");
 }
 
-/* A pipe that takes only the beginning: what counts as pushed is what was not held. */
+/* When a pipe takes only a part, the part that is held back counts as not pushed. */
 static void a_write_may_end_anywhere(void **state) {
     enum { HEAD = 3000, BODY = 400000 };
     ends *e = *state;

@@ -1,4 +1,4 @@
-/* The coordinator's own certificate: read, renewed, for one host more. */
+/* The coordinator's own certificates: how they are read, renewed, and given another host name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -79,7 +79,8 @@ FED_TEST_WITH(a_renewed_certificate_has_the_same_key_and_one_host_more, const wo
     assert_memory_equal(of_key, of_cert, sizeof of_key);
 }
 
-/* A device's clock may be an hour slow. */
+/* Check that a certificate is valid from an hour before, because a device's clock may be an
+ * hour slow. */
 static void assert_valid_from_an_hour_before(const world *w, const char *name, int64_t now_ms,
                                              int64_t days) {
     fed_error err = {0};
@@ -95,7 +96,8 @@ FED_TEST_WITH(each_new_certificate_is_valid_an_hour_before_it_was_made, const wo
     fed_error err = {0};
     fed_pem pem;
     int64_t begins_s = 0, expires_s = 0;
-    for (int k = 0; k < 2; k++) { /* those of fedserver_init, by the clock of this machine */
+    for (int k = 0; k < 2; k++) { /* the certificates of fedserver_init have the time of this
+                                     machine */
         read_file(w, k == 0 ? "ca.pem" : "server.pem", &pem);
         assert_fed_ok_err(fed_cert_validity(pem.text, &begins_s, &expires_s, &err));
         assert_true(begins_s <= fed_clock_unix_ms() / 1000 - 3600);
@@ -120,7 +122,7 @@ FED_TEST_WITH(a_renewal_without_the_cas_key_changes_nothing, const world *w) {
     assert_string_equal(before.text, after.text);
 }
 
-/* A stolen device's key must not be able to make further devices. */
+/* Otherwise the key of a stolen device could sign certificates for more devices. */
 FED_TEST_WITH(the_ca_makes_no_further_authorities, const world *w) {
     fed_pem pem;
     gnutls_x509_crt_t ca;
@@ -142,7 +144,7 @@ static void note_warning(void *user, fed_log_level level, const char *text) {
     }
 }
 
-/* What the front says of ca.key when it starts. */
+/* Check what the front reports about ca.key when it starts. */
 static void assert_start_says(const world *w, const char *words) {
     char said[1000] = "";
     const fed_log log = {.write = note_warning, .user = said, .level = FED_LOG_INFO};
@@ -154,7 +156,7 @@ static void assert_start_says(const world *w, const char *words) {
     assert_fed_ok_err(fedserver_commit(server, &err));
     fedserver_close(server);
     if (words == NULL ? said[0] != '\0' : strstr(said, words) == NULL) {
-        fail_msg("it said: %s", said);
+        fail_msg("the log has other words: %s", said);
     }
 }
 
@@ -178,7 +180,8 @@ FED_TEST_WITH(a_file_that_is_no_certificate_is_refused, const world *w) {
                      "server.pem is not a certificate");
 }
 
-/* By somebody else's tool, with the coordinator's CA. */
+/* Put in place a certificate with that many names, as another tool could make it with the
+ * coordinator's CA. */
 static void put_certificate_with_names(const world *w, size_t count) {
     static char names[FEDSERVER_CERTIFICATE_HOSTS + 1][8];
     const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 2] = {NULL};
@@ -221,7 +224,8 @@ FED_TEST_WITH(a_renewal_for_more_names_than_are_kept_is_refused, const world *w)
     assert_fed_fails(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
                      FED_EINVAL, "64 names at most");
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
-    assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63"); /* as it was */
+    /* The last host is unchanged. */
+    assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63");
 }
 
 static void look(const world *w, fedserver_ca_change *change) {
@@ -258,7 +262,7 @@ FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     read_file(w, "ca.pem", &both);
     read_file(w, "server.pem", &leaf);
     assert_non_null(strstr(both.text, old.text));
-    assert_true(both.text != strstr(both.text, old.text)); /* the new one comes first */
+    assert_true(both.text != strstr(both.text, old.text)); /* the new CA comes first in the file */
     assert_true(signed_by(&leaf, &old));
     look(w, &change);
     assert_true(change.open && change.server_is_old && !change.unfinished);
@@ -276,7 +280,8 @@ FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     assert_start_says(w, NULL);
 }
 
-/* Killed when ca.pem is written and ca.key is not: the old CA goes on issuing. */
+/* The process was killed after it wrote ca.pem and before ca.key, so the old CA still issues
+ * certificates. */
 FED_TEST_WITH(a_new_ca_that_was_cut_off_is_made_again, const world *w) {
     const int64_t now_ms = fed_clock_unix_ms();
     fed_error err = {0};
@@ -299,7 +304,8 @@ FED_TEST_WITH(a_new_ca_that_was_cut_off_is_made_again, const world *w) {
     look(w, &change);
     assert_true(change.open && !change.unfinished);
     read_file(w, "ca.pem", &both);
-    assert_string_equal(strstr(both.text, old.text), old.text); /* the one without a key is gone */
+    /* The CA without a key is removed. */
+    assert_string_equal(strstr(both.text, old.text), old.text);
 }
 
 int main(void) {

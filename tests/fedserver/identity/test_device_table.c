@@ -1,4 +1,4 @@
-/* The devices in memory: found by fingerprint, and in their lists. */
+/* The table of devices in memory: finding one by fingerprint, and the lists of devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -36,7 +36,8 @@ FED_TEST(many_devices_are_found_and_no_other) {
         assert_true((found != NULL) == (id < 5000));
         assert_true(found == NULL || found->id == id);
     }
-    for (int64_t id = 0; id < 5000; id++) { /* and by new names, with nobody at the old ones */
+    for (int64_t id = 0; id < 5000; id++) { /* found under the new fingerprints, and no longer
+                                               under the old ones */
         uint8_t was[FED_SHA256_SIZE], is[FED_SHA256_SIZE];
         fed_sha256(&id, sizeof id, was);
         fed_sha256(was, sizeof was, is);
@@ -59,7 +60,7 @@ FED_TEST(a_device_stays_where_it_is) {
     fedserver_devices_free(&devices);
 }
 
-/* Against a plain array of the times of the last check-ins. */
+/* Compare with a simple array of the times of the last check-ins. */
 FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
@@ -73,7 +74,8 @@ FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
             fedserver_devices_checked_in(&devices, at[k], step);
             last[k] = step;
         } else {
-            fedserver_devices_left(&devices, at[k]); /* also one that is not in the list */
+            fedserver_devices_left(&devices, at[k]); /* it may also be called for a device that
+                                                        is not in the list */
             last[k] = 0;
         }
         uint64_t there = 0, listed = 0;
@@ -94,7 +96,8 @@ FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
     fedserver_devices_free(&devices);
 }
 
-/* A device that came while the clock was wrong does not hold up the others. */
+/* A device that checked in while the clock was wrong does not block those behind it in the
+ * list. */
 FED_TEST(a_clock_that_is_set_back_leaves_the_list_in_order) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
@@ -118,7 +121,7 @@ FED_TEST(who_differs_from_its_row_is_in_one_list_once) {
     unsigned found[DEVICES] = {0};
     fill(&devices, at);
     for (size_t k = 0; k < DEVICES; k += 3) {
-        at[k]->id *= 1000; /* in several lists */
+        at[k]->id *= 1000; /* scatters the devices over several lists */
         fedserver_devices_differs(&devices, at[k]);
         fedserver_devices_differs(&devices, at[k]);
         assert_true(at[k]->unsaved);
@@ -135,7 +138,7 @@ FED_TEST(who_differs_from_its_row_is_in_one_list_once) {
         assert_int_equal(found[k], k % 3 == 0);
     }
     assert_true(lists > 50);
-    fedserver_devices_differs(&devices, at[3]); /* again, once it was taken out */
+    fedserver_devices_differs(&devices, at[3]); /* a device that was taken out can be noted again */
     assert_ptr_equal(fedserver_devices_next_unsaved(&devices, 3000 / 1024), at[3]);
     fedserver_devices_free(&devices);
 }

@@ -18,7 +18,8 @@ static void new_request(fed_pem *csr) {
     assert_fed_ok_err(fed_csr_new(&key, "somebody else", csr, &err));
 }
 
-/* The answer in short. Without a token: a renewal. */
+/* Ask for a certificate and return the answer in short form, such as "403 device_unknown".
+ * Without a token the request is a renewal. */
 static const char *certify(coordinator *c, const char *path, const char *token, const char *csr,
                            size_t len) {
     char word[32] = "";
@@ -52,7 +53,7 @@ static const char *renew(coordinator *c, const fed_pem *key) {
     return certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text));
 }
 
-/* A byte of the signature has changed: it is wrong, or no signature at all. */
+/* A byte of the signature is changed, so the signature is wrong, or can't even be parsed. */
 static void assert_spoilt(const char *said) {
     assert_true(strncmp(said, "403", 3) == 0 || strncmp(said, "400", 3) == 0);
 }
@@ -88,7 +89,7 @@ static fedserver_device only_device(const coordinator *c) {
     return device;
 }
 
-/** What a device does that has lost the answer to its enrolment. */
+/** The device asks again because it did not get the answer to its enrolment. */
 static void a_key_that_its_token_enrolled_gets_its_certificate_again(void **state) {
     coordinator *c = *state;
     char token[FEDSERVER_TOKEN];
@@ -143,8 +144,8 @@ static void a_wrong_request_does_not_use_up_the_token(void **state) {
     assert_string_equal(certify(c, "/v1/enrol", token, "", 0), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, "no PEM", 6), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, csr.text, strlen(csr.text) + 1),
-                        "400 bad_request");         /* a NUL */
-    char *digit = strstr(csr.text, "-----END") - 9; /* in the signature */
+                        "400 bad_request");         /* the token contains a NUL */
+    char *digit = strstr(csr.text, "-----END") - 9; /* a character within the signature */
     *digit = *digit == 'A' ? 'B' : 'A';
     assert_spoilt(enrol(c, token, &csr));
     *digit = 'A';
@@ -160,7 +161,7 @@ static void an_expired_certificate_is_refused(void **state) {
     answer_expect(&a, 403, "device_unknown");
 }
 
-/* The command line: another process on the same directory. */
+/* Revoke a device as the command line does: in another process, on the same directory. */
 static void revoke(coordinator *c, const test_device *d, fedserver_entry *entry) {
     fedserver *other;
     fed_error err = {0};
@@ -185,7 +186,7 @@ static void a_revoked_device_is_refused_from_its_next_request_on(void **state) {
     coordinator_commit(c);
     revoke(c, &lost, &entry);
     assert_int_equal(entry.revoked_ms, c->now_ms);
-    coordinator_commit(c); /* the next batch */
+    coordinator_commit(c); /* begin the next batch, which sees the change */
     assert_string_equal(ask_model(c, &lost), "403 device_revoked");
     assert_string_equal(ask_model(c, &kept), "400 bad_request");
     coordinator_crash(c);
@@ -246,7 +247,8 @@ static void a_key_is_enrolled_once(void **state) {
     new_token(c, token);
     assert_string_equal(enrol(c, token, &csr), "409 key_known");
     new_request(&csr);
-    assert_string_equal(enrol(c, token, &csr), "200"); /* it is not used up */
+    assert_string_equal(enrol(c, token, &csr), "200"); /* the failed requests have not used the
+                                                          token up */
 }
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -262,13 +264,14 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     c->now_ms += INT64_C(729) * DAY_MS;
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_restart(c);
-    c->now_ms += INT64_C(700) * DAY_MS; /* the old certificate would be past its day by now */
-    assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200); /* counted before (D2) */
+    c->now_ms += INT64_C(700) * DAY_MS; /* by now the old certificate would have expired */
+    /* The update was counted before, so it stays counted (D2 in docs/durability.md). */
+    assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
     assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
     assert_int_equal(coordinator_enrolled(c), 1);
 }
 
-/* From the day that the old certificate ends on, and with the device in memory all the time. */
+/* The time is past the end of the old certificate, and the device stays in memory. */
 static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
@@ -280,7 +283,8 @@ static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     const int64_t new_ms = coordinator_device(c, &d)->expires_ms;
     assert_true(new_ms > old_ms + 700 * INT64_C(86400000));
     for (int restarts = 0; restarts < 2; restarts++) {
-        for (int k = 0; k < 2; k++) { /* the first and the last moment beyond the old one */
+        for (int k = 0; k < 2; k++) { /* the first and the last moment of the new certificate
+                                         beyond the old one's end */
             c->now_ms = k == 0 ? old_ms : new_ms - 1;
             assert_string_equal(ask_model(c, &d), "400 bad_request");
             assert_string_equal(ask_model(c, &other), "403 device_unknown");
@@ -299,7 +303,8 @@ static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_crash(c);
     assert_string_equal(renew(c, &d.key), "200");
-    assert_string_equal(renew(c, &d.key), "200"); /* as where the answer was lost */
+    assert_string_equal(renew(c, &d.key), "200"); /* as if the answer to the first renewal was
+                                                     lost */
 }
 
 static void only_a_device_in_good_standing_renews(void **state) {
@@ -319,19 +324,19 @@ static void only_a_device_in_good_standing_renews(void **state) {
     assert_string_equal(certify(c, "/v1/renew", NULL, "no PEM", 6), "400 bad_request");
 }
 
-/* A copy of a device's request, with another's signature, is not the device. */
+/* A copy of a device's request with the signature of another key must be refused. */
 static void a_renewal_is_signed_with_the_devices_key(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
     fed_pem csr;
     const test_device d = coordinator_enrol(c);
     assert_fed_ok_err(fed_csr_new(&d.key, "me", &csr, &err));
-    char *digit = strstr(csr.text, "-----END") - 9; /* in the signature */
+    char *digit = strstr(csr.text, "-----END") - 9; /* a character within the signature */
     *digit = *digit == 'A' ? 'B' : 'A';
     assert_spoilt(certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text)));
 }
 
-/* Until schema 3 the database knew a device by its certificate. */
+/* Up to schema 3 the database did not have a device's public key, only its certificate. */
 static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -340,7 +345,8 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     assert_fed_ok_err(
         store->device_name(c->server->db, coordinator_device(c, &d)->id, d.certificate, &err));
     coordinator_restart(c);
-    assert_string_equal(renew(c, &d.key), "403 device_unknown"); /* it has not been seen yet */
+    /* The device has not made a request since the update of the schema. */
+    assert_string_equal(renew(c, &d.key), "403 device_unknown");
     assert_string_equal(ask_model(c, &d), "400 bad_request");
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_restart(c);
@@ -353,7 +359,7 @@ static void each_role_has_its_own_doors(void **state) {
     coordinator *c = *state;
     static const struct {
         const char *method, *path;
-        bool role[3]; /* device, evaluator, operator */
+        bool role[3]; /* in the order: device, evaluator, operator */
     } doors[] = {
         {"POST", "/v1/checkin", {true, true, false}}, {"GET", "/v1/model", {true, true, false}},
         {"POST", "/v1/update", {true, false, false}}, {"POST", "/v1/metric", {false, true, false}},

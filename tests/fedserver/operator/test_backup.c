@@ -1,4 +1,5 @@
-/* Backup and restore: a copy made at any time is a whole coordinator, and goes on bit for bit. */
+/* Backup and restore: a copy made at any time is a whole coordinator, and gives the same model
+ * bit for bit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <pthread.h>
@@ -9,7 +10,7 @@
 #include "fed/file.h"
 #include "large_world.h"
 
-/* As `fedserver backup` does it, in a process of its own. */
+/* Make a backup as `fedserver backup` does, in a separate process. */
 static fed_status back_up(const char *from, const char *to, fed_error *err) {
     fedserver *other;
     FED_TRY(fedserver_open(from, NULL, &other, err));
@@ -45,7 +46,7 @@ static void a_backup_of_a_serving_coordinator_goes_on_bit_for_bit(void **state) 
     fedserver_close(w->copy.server);
 }
 
-/* Backups, one after the other, until it is told to stop. */
+/* A thread that makes one backup after the other until it is told to stop. */
 typedef struct copying {
     const world *w;
     atomic_int stop;
@@ -106,11 +107,13 @@ static void keys_are_for_the_owner_only(void **state) {
     }
 }
 
-/* What is of one process or of this test, and what the store copies by its own means. */
+/* Is this a file that a backup leaves out? It belongs to a process or to this test, or the
+ * store copies it in its own way. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {".",          "..",          "backup",   "copy",
                                         "front.sock", "server.lock", "task.json"};
-    bool found = strncmp(name, "server.db", 9) == 0 || /* and -wal, -shm */
+    bool found = strncmp(name, "server.db", 9) == 0 || /* the database with its files -wal and
+                                                          -shm */
                  strncmp(name, "backup", 6) == 0;
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         found = found || strcmp(name, names[k]) == 0;
@@ -138,7 +141,7 @@ static void assert_same_file(const char *from, const char *to, const char *name)
     free(data[1]);
 }
 
-/* Each file of `from` is in `to`, as it is. Returns how many there are. */
+/* Check that each file of `from` is in `to` with the same bytes. Returns how many there are. */
 static size_t assert_whole(const char *from, const char *to) {
     size_t count = 0;
     DIR *folder = opendir(from);
@@ -160,7 +163,8 @@ static void put_with_mode(const world *w, const char *name, unsigned mode) {
     assert_fed_ok_err(fed_file_replace(path, name, strlen(name), mode, &err));
 }
 
-/* Those of init, of the store, and those that people may put there; then the same, restored. */
+/* The files of init and of the store, and those that people may add, are in the backup. Then
+ * they are in the restored folder. */
 static void a_backup_has_every_file_of_the_coordinators_folder(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -183,7 +187,8 @@ static void a_front_without_its_key_stops_a_backup(void **state) {
     assert_fed_fails(back_up(w->home.directory, w->backup, &err), FED_ENOTFOUND, "front.key");
     char path[400];
     snprintf(path, sizeof path, "%s/server.db", w->backup);
-    assert_int_equal(access(path, F_OK), -1); /* it is no coordinator, and may be made again */
+    assert_int_equal(access(path, F_OK), -1); /* the incomplete copy is no coordinator, and can
+                                                 be made again */
     put_with_mode(w, "front.key", 0600);
     assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
 }

@@ -1,4 +1,5 @@
-/* fedserver check: what is sound is called sound, and each rule that is broken is named. */
+/* `fedserver check`: it finds nothing wrong in a sound directory, and names each rule that is
+ * broken. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -6,10 +7,10 @@
 #include "fed/file.h"
 #include "large_world.h"
 
-/* What a check said. */
+/* The output of a check. */
 typedef struct report {
     size_t findings, notes, checked;
-    char text[8000]; /* findings and notes */
+    char text[8000]; /* the findings and notes */
 } report;
 
 static void listen(void *user, fedserver_check_kind kind, const char *text) {
@@ -22,7 +23,7 @@ static void listen(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-/* The coordinator stops, then it is checked. */
+/* Close the coordinator, then check its directory. */
 static report check(world *w) {
     fed_error err = {0};
     report r = {0};
@@ -42,7 +43,7 @@ static void expect_sound(world *w) {
     assert_in_range(r.checked, 3, 10);
 }
 
-/* Three versions, and two of three updates of round 4. */
+/* Make three versions, and two of the three updates of round 4. */
 static void three_rounds_and_a_half(world *w) {
     for (int k = 0; k < 3; k++) {
         one_round(w, &w->home, 0);
@@ -58,14 +59,14 @@ static void a_coordinator_is_sound_at_every_stage(void **state) {
     assert_fed_ok_err(fedserver_begin(w->home.server, &err));
     three_rounds_and_a_half(w);
     expect_sound(w);
-    fedserver_close(w->home.server); /* a check leaves nothing to serve with */
+    fedserver_close(w->home.server); /* after a check the test has no open coordinator */
     assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &w->home.server, &err));
     assert_fed_ok_err(fedserver_begin(w->home.server, &err));
     upload(w, &w->home, 2);
     expect_sound(w);
 }
 
-/* Run SQL on the database. */
+/* Run SQL on the coordinator's database. */
 static void meddle(const world *w, const char *sql) {
     char path[400];
     sqlite3 *db;
@@ -80,7 +81,7 @@ static void meddle(const world *w, const char *sql) {
 
 typedef struct damage {
     const char *sql;
-    const char *words; /* that the findings hold */
+    const char *words; /* the findings must contain these words */
 } damage;
 
 static const damage damages[] = {
@@ -116,7 +117,7 @@ static const damage damages[] = {
     {"UPDATE updates SET device = 77 WHERE device = 2", "is of no device"},
 };
 
-/* A copy of a file of the coordinator, to be put back. */
+/* A copy of one of the coordinator's files, to restore the file after damage. */
 typedef struct kept_file {
     char path[400];
     uint8_t *data;
@@ -164,7 +165,8 @@ static void a_damaged_page_of_the_database_is_found(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file sound = keep(w, "server.db");
-    const size_t page = 16384; /* its head: what lies in the middle of one may be unused */
+    const size_t page = 16384; /* damage the head of a page, because bytes in its middle may be
+                                  unused */
     memset(sound.data + sound.len / 2 / page * page, 0xee, 5000);
     put_back(&sound);
     free(sound.data);
@@ -181,7 +183,7 @@ static void what_a_crash_leaves_is_noted_only(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file bodies = keep(w, "updates-1-4.seg");
-    bodies.data[bodies.len] = 1; /* where fed_file_read has put a NUL */
+    bodies.data[bodies.len] = 1; /* overwrite the NUL that fed_file_read has appended */
     bodies.len++;
     put_back(&bodies);
     free(bodies.data);
@@ -208,7 +210,8 @@ static void keys_that_others_can_read_are_noted(void **state) {
     assert_int_equal(chmod(path, 0644), 0);
     r = check(w);
     assert_int_equal(r.notes, 2);
-    fed_test_put(w->home.directory, "front.key", "", 0); /* also one that is not in use */
+    fed_test_put(w->home.directory, "front.key", "", 0); /* a file that is not in use is checked,
+                                                            too */
     snprintf(path, sizeof path, "%s/front.key", w->home.directory);
     assert_int_equal(chmod(path, 0644), 0);
     r = check(w);

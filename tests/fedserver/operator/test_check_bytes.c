@@ -1,5 +1,5 @@
-/* fedserver check finds a flipped bit in all that the next model is made from, keys that are not
- * what they should be, and does without writing anything. */
+/* `fedserver check` finds a flipped bit in everything that the next model is made from, and
+ * keys that do not fit. It writes nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -12,7 +12,8 @@
 
 enum { PARAMETERS = 36, DEVICES = 3 };
 
-/* With a residual of the deltas, a strategy that remembers, and bodies that lie in their rows. */
+/* The task has a residual of the deltas and a strategy with state, and the bodies of its
+ * updates are in database rows. */
 static const char task[] = "{\"model\": \"input 8 | dense 4\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"3lc:s=1.5\", \"strategy\": \"fedadam\","
                            " \"rounds\": 9, \"cohort\": 3}";
@@ -32,7 +33,7 @@ static void upload(world *w, int k) {
     coordinator_commit(&w->c);
 }
 
-/* Two versions, and two of three updates of round 3. Nobody serves any more. */
+/* Make two versions and two of the three updates of round 3, then close the coordinator. */
 static int setup(void **state) {
     static world w;
     coordinator_setup(&w.c);
@@ -142,7 +143,8 @@ static void a_bit_of_whatever_the_next_model_is_made_from_is_found(void **state)
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             flip_bit(w, &blobs[k], places[i]);
             if (check(w).findings == 0) {
-                fail_msg("a bit of %s.%s at %g", blobs[k].table, blobs[k].column, places[i]);
+                fail_msg("the check did not find a flipped bit in %s.%s at %g of its length",
+                         blobs[k].table, blobs[k].column, places[i]);
             }
             put_back(&sound);
         }
@@ -158,7 +160,8 @@ static void export_pem(const world *w, const char *name, const void *pem, size_t
     assert_int_equal(chmod(path, 0600), 0);
 }
 
-/* As a public authority gives it: of RSA, and with a chain that is longer than our certificates. */
+/* Give the front a certificate as a public CA would: with an RSA key, and a chain longer than
+ * the coordinator's own. */
 static void give_the_front_a_chain(const world *w) {
     static uint8_t chain[4 * FED_PEM_SIZE], text[FED_PEM_SIZE];
     gnutls_x509_privkey_t key;
@@ -199,7 +202,8 @@ static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
         fed_test_put(w->c.directory, names[k], "garbage\n", 8);
         assert_non_null(strstr(check(w).text, names[k]));
         unlink(sound.path);
-        if (strcmp(names[k], "front.pem") == 0) { /* the front then has the server's */
+        if (strcmp(names[k], "front.pem") == 0) { /* without front.pem the front uses the
+                                                     server's certificate */
             assert_string_equal(check(w).text, "");
         } else {
             assert_non_null(strstr(check(w).text, names[k]));
@@ -214,7 +218,7 @@ static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
     assert_string_equal(check(w).text, "");
 }
 
-/* Where the system lets a test mount the directory read-only for a process of its own. */
+/* The directory is mounted read-only in a separate process, if the system allows that. */
 static void a_read_only_medium_is_checked_too(void **state) {
     const world *w = *state;
     const char *at = w->c.directory;

@@ -1,4 +1,5 @@
-/* What the coordinator writes down of each device for people: name, last seen, software, counts. */
+/* What the coordinator stores about each device for people: name, last check-in, software and
+ * counts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -12,7 +13,7 @@ static fedserver_device *row_of(const coordinator *c, const test_device *d) {
     return coordinator_device(c, d);
 }
 
-/* As the store has it, which another process would read. */
+/* Return the device's row as another process would read it from the store. */
 static fedserver_device stored(const coordinator *c, const test_device *d) {
     fed_error err = {0};
     fedserver_device device;
@@ -44,7 +45,8 @@ static void a_name_from_outside_is_cut_between_characters_and_cleaned(void **sta
     memset(name, 'x', sizeof name);
     strcpy(name, "a\tb\xff");
     name[4] = 'y';
-    memcpy(name + 62, "ä and so on", 13); /* its second byte would be the 64th */
+    memcpy(name + 62, "ä and so on", 13); /* a character of two bytes, the second of which would
+                                             be byte 64 */
     c->device_name = name;
     const test_device d = coordinator_enrol(c);
     const char *got = row_of(c, &d)->name;
@@ -98,7 +100,7 @@ static void last_seen_costs_one_write_a_minute(void **state) {
     coordinator *c = *state;
     c->agent = "fedclientd/9 (test)";
     const test_device d = coordinator_enrol(c);
-    coordinator_wait(c, 0); /* the first minute begins */
+    coordinator_wait(c, 0); /* begin the first minute */
     for (int k = 0; k < 10; k++) {
         assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
         coordinator_wait(c, 5000);
@@ -121,8 +123,8 @@ static fed_status keep_last(void *user, const fedserver_entry *entry, fed_error 
     return FED_OK;
 }
 
-/* The field is optional: a device that says nothing, as every older one, computes on its processor.
- * */
+/* The field is optional: a device that does not send it, such as one of an older release,
+ * computes on its processor. */
 static void what_a_device_computes_on_is_what_its_last_check_in_says(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -132,7 +134,8 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     char odd[120];
     memset(odd, 'x', sizeof odd);
     memcpy(odd, "cuda:0 \"H\x1b", 10);
-    memcpy(odd + 78, "\xc3\xa4", 3); /* its second byte would be the 80th */
+    memcpy(odd + 78, "\xc3\xa4", 3); /* a character of two bytes, the second of which would be
+                                        byte 80 */
     c->computes_on = odd;
     (void)device_ask_work(c, &d);
     const char *got = row_of(c, &d)->computes_on;
@@ -140,7 +143,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     assert_int_equal(strncmp(got, "cuda:0 'H?xxx", 13), 0);
     c->computes_on = "opencl:0 pthread-Xeon";
     (void)device_ask_work(c, &d);
-    c->computes_on = NULL; /* other requests do not say it, and change nothing */
+    c->computes_on = NULL; /* requests without the field, other than a check-in, change nothing */
     assert_int_equal(coordinator_status(c, &d, "POST", "/v1/update", "", "x", 1), 400);
     assert_string_equal(row_of(c, &d)->computes_on, "opencl:0 pthread-Xeon");
     answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
@@ -154,7 +157,8 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     fedserver_entry entry = {.name = ""};
     assert_fed_ok_err(fedserver_device_each(c->server, c->now_ms, keep_last, &entry, &err));
     assert_string_equal(entry.computes_on, "opencl:0 pthread-Xeon");
-    (void)device_ask_work(c, &d); /* and says nothing again: it is back on its processor */
+    (void)device_ask_work(c, &d); /* a check-in without the field: the device computes on its
+                                     processor again */
     assert_string_equal(row_of(c, &d)->computes_on, "");
 }
 
@@ -165,8 +169,10 @@ static void what_became_of_updates_is_counted_for_each_device(void **state) {
     const fed_assignment first = device_ask_work(c, &a), second = device_ask_work(c, &b);
     assert_int_equal(second.action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
-    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);  /* again: counts once */
-    assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409); /* the goal was 1 */
+    /* Sent again, but counted once. */
+    assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
+    /* The goal of 1 was reached before. */
+    assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409);
     assert_int_equal(coordinator_status(c, &a, "POST", "/v1/update", "", "x", 1), 400);
     coordinator_wait(c, 60000);
     coordinator_wait(c, 60000);
@@ -181,7 +187,7 @@ static fed_status find_state(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-/* A process beside the one that serves sees the same states. */
+/* Read the states as a second process does, beside the coordinator that serves. */
 static void the_command_line_sees_who_trains(void **state) {
     coordinator *c = *state;
     fed_error err = {0};

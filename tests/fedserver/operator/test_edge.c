@@ -1,5 +1,5 @@
-/* An edge aggregator's rounds: what its devices were acknowledged goes up once, whatever dies and
- * when. */
+/* The rounds of an edge aggregator. Updates that it acknowledged reach the upstream coordinator
+ * exactly once, whichever process dies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -65,7 +65,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Every process of the edge aggregator dies, and starts again. */
+/* Kill all processes of the edge aggregator and start them again. */
 static void crash(world *w) {
     coordinator_crash(&w->home);
     open_edge(w);
@@ -78,7 +78,7 @@ static void assign(world *w, uint32_t version, float value) {
     }
 }
 
-/* One turn between two batches, and a batch. */
+/* Let the edge aggregator do one turn between two batches, then a batch. */
 static bool turn(world *w) {
     fed_error err = {0};
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
@@ -112,7 +112,7 @@ static void assert_values(const float *values, float first, float step) {
     }
 }
 
-/* Begin the task with version 0, and let two devices train 1 and 3. */
+/* Begin the task with version 0, and let two devices upload the values 1 and 3. */
 static void first_round(world *w) {
     assign(w, 0, 100);
     assert_false(turn(w));
@@ -153,7 +153,7 @@ static void a_claim_that_the_edge_lowers_weighs_as_little_upstream(void **state)
     open_edge(w);
     assign(w, 0, 0);
     turn(w);
-    train(w, 0, 1, 4000000000U); /* counts as the other two together */
+    train(w, 0, 1, 4000000000U); /* its weight equals that of the other two devices together */
     train(w, 1, 2, 10);
     train(w, 2, 4, 10);
     assert_true(turn(w));
@@ -185,21 +185,21 @@ static void give_back(world *w, int k) {
     answer_expect(&said, 200, "");
 }
 
-/* The task's row still has the cohort with which the edge aggregator began. */
+/* The task's row still has the cohort size with which the edge aggregator began. */
 static void an_edge_that_got_more_slots_counts_all_of_them_after_a_crash(void **state) {
     world *w = *state;
     w->rules = (fedserver_edge_rules){.cohort = 1, .goal = 1};
     open_edge(w);
     assign(w, 0, 100);
     turn(w);
-    turn(w); /* and commits that the task runs */
+    turn(w); /* the batch commits that the task runs */
     w->rules = (fedserver_edge_rules){.cohort = 3, .goal = 3};
     crash(w);
     turn(w);
     for (int k = 0; k < 3; k++) {
         assert_int_equal(work_of(w, k).action, FED_ACTION_TRAIN);
     }
-    assert_false(turn(w)); /* and commits the leases */
+    assert_false(turn(w)); /* the batch commits the leases */
     crash(w);
     turn(w);
     const fedserver_training *t = fedserver_rounds_front(&w->home.server->rounds);
@@ -237,7 +237,8 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        assign(w, k > 1 ? 1 : 0, 50); /* even if upstream has gone on without it */
+        assign(w, k > 1 ? 1 : 0, 50); /* even if the upstream coordinator has gone on without
+                                         this aggregator */
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
         assert_int_equal(w->change.samples, 40);
@@ -259,13 +260,14 @@ static void an_update_counts_in_one_change_whenever_the_edge_dies(void **state) 
                 crash(w);
             }
         }
-        if (round % 2 == 0) { /* it died before the device stored the change */
+        if (round % 2 == 0) { /* in every second round, crash before the device has stored the
+                                 change */
             crash(w);
             assign(w, round - 1, 0);
             assert_true(turn(w));
         }
         up += w->values[0];
-        w->offer.number++; /* the device has stored it */
+        w->offer.number++; /* the device has stored the change */
         crash(w);
         assign(w, round, 0);
     }
@@ -280,7 +282,7 @@ static void a_change_that_upstream_refused_is_not_trained_again(void **state) {
     w->offer.owes = true;
     assign(w, 0, 100);
     assert_true(turn(w));
-    assert_values(w->values, 0, 0); /* it is in the device's residual */
+    assert_values(w->values, 0, 0); /* the change is already in the device's residual */
     assert_int_equal(w->change.samples, 40);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
 }
@@ -289,7 +291,7 @@ static void an_asynchronous_upstream_gets_another_change_of_the_same_version(voi
     world *w = *state;
     first_round(w);
     assert_true(turn(w));
-    w->offer.number++; /* and nothing is owed: it was counted */
+    w->offer.number++; /* the change was counted, so nothing is owed */
     assign(w, 0, 100);
     assert_false(turn(w));
     train(w, 0, 4, 10);
@@ -321,7 +323,7 @@ static void a_round_that_missed_its_version_goes_up_with_the_next(void **state) 
     assign(w, 0, 0);
     turn(w);
     train(w, 0, 1, 10);
-    assign(w, 1, 50); /* nothing was handed over: the number is the same */
+    assign(w, 1, 50); /* no change was handed over, so the number is the same */
     assert_true(turn(w));
     assert_values(w->values, 1, 0);
 }
@@ -389,7 +391,7 @@ static void no_more_devices_than_the_cohort_get_a_slot(void **state) {
     train(w, 0, 1, 10);
     assert_int_equal(work_of(w, 1).action, FED_ACTION_TRAIN);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
-    coordinator_wait(&w->home, LEASE_MS); /* device 1 stays away: its slot is free again */
+    coordinator_wait(&w->home, LEASE_MS); /* device 1 does not report, so its slot becomes free */
     coordinator_wait(&w->home, 5000);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_TRAIN);
 }
@@ -442,7 +444,7 @@ static void the_last_version_ends_the_edges_task(void **state) {
     assert_values(values, 7, 1);
     assert_fed_ok_err(
         fedserver_edge_finish(w->edge, 7, w->values, SIZE, w->home.now_ms, &done, &err));
-    assert_true(done); /* once more: nothing happens */
+    assert_true(done); /* a second call changes nothing */
 }
 
 static void note(void *user, fedserver_check_kind kind, const char *sentence) {
@@ -454,13 +456,13 @@ static void note(void *user, fedserver_check_kind kind, const char *sentence) {
 
 static const fedserver_store *real;
 
-/* S18: a commit that fails leaves nothing. */
+/* Fail the commit and leave nothing of its batch (S18 in docs/durability.md). */
 static fed_status commit_nothing(void *db, fed_error *err) {
     real->rollback(db);
     return fed_fail(err, FED_ENOSPC, "the disk is full (test)");
 }
 
-/* The memory has closed the round, the store has not. */
+/* The round is closed in memory, but not in the store. */
 static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -474,7 +476,7 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
                      FED_ENOSPC, "the disk is full (test)");
     assert_fed_status(fedserver_begin(w->home.server, &err), FED_ESTATE);
     crash(w);
-    assert_true(turn(w)); /* as if the turn had not been */
+    assert_true(turn(w)); /* as if the failed turn had not happened */
     assert_values(w->values, 2.5f, 0);
 }
 

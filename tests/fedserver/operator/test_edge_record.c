@@ -1,4 +1,4 @@
-/* An edge aggregator's record: what was written comes back, and damage is named. */
+/* The record file of an edge aggregator: it is read as it was written, and damage is found. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 

@@ -1,4 +1,4 @@
-/* A health check: a coordinator that serves, hangs, has died, or was never there. */
+/* The health check of a coordinator that serves, hangs, has died or never existed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -9,7 +9,8 @@
 #include "fed/clock.h"
 #include "fedserver/operator.h"
 
-/* It opens its ports first, and the socket in its directory a moment later. */
+/* Wait until the coordinator is healthy. It opens its ports a moment before the socket in its
+ * directory. */
 static void await_health(const char *directory) {
     enum { TRIES = 6000, PAUSE_MS = 10 };
     fed_error err = {0};
@@ -19,10 +20,10 @@ static void await_health(const char *directory) {
         }
         fed_sleep_ms(PAUSE_MS);
     }
-    fail_msg("it never serves: %s", err.text);
+    fail_msg("the coordinator does not become healthy: %s", err.text);
 }
 
-/* A coordinator that serves, as a process of its own. */
+/* Start a coordinator in a separate process. */
 static int setup(void **state) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     static char dir[256], file[300];
@@ -52,7 +53,7 @@ static int teardown(void **state) {
 static void one_that_serves_is_healthy(void **state) {
     const sim_coordinator *c = *state;
     fed_error err = {0};
-    for (int k = 0; k < 8; k++) { /* more often than the relay has places */
+    for (int k = 0; k < 8; k++) { /* more often than the relay has room for connections */
         assert_fed_ok_err(fedserver_health(c->directory, &err));
     }
 }

@@ -61,7 +61,7 @@ FED_TEST(an_interrupted_init_can_be_run_again) {
     char half[300];
     snprintf(path, sizeof path, "%s/server.db", directory);
     snprintf(half, sizeof half, "%s/server.db.new", directory);
-    assert_int_equal(rename(path, half), 0); /* as if killed before the last step */
+    assert_int_equal(rename(path, half), 0); /* as if init was killed before its last step */
     assert_fed_fails(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND,
                      "fedserver init");
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
@@ -94,7 +94,7 @@ FED_TEST(a_directory_names_its_store_and_an_older_one_is_sqlites) {
     assert_fed_ok_err(fed_file_read(path, 4096, &text, &len, &err));
     assert_string_equal((char *)text, "sqlite\n");
     free(text);
-    assert_int_equal(unlink(path), 0); /* as releases before 0.2.0 left it */
+    assert_int_equal(unlink(path), 0); /* releases before 0.2.0 did not make the file `store` */
     expect_open(directory, FED_OK, &err);
     assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
     put_store(directory, "cardfile:host=db\n");

@@ -1,4 +1,5 @@
-/* What a task takes is said before it takes it, and one that can't fit is refused. */
+/* The memory that a task needs is reported before the task is queued, and a task that can't fit
+ * is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -23,7 +24,7 @@ static fedserver_needs estimate(const char *model, const char *strategy, uint32_
     return estimate_at("", model, strategy, goal);
 }
 
-/* 159 million values, as the one that was queued without a word. */
+/* A model of 159 million values. */
 FED_TEST(test_a_huge_task_is_said_to_be_one) {
     const fedserver_needs needs = estimate("input 12600 | dense 12600", "fedavg", 2);
     char text[400];
@@ -71,7 +72,7 @@ FED_TEST(test_what_the_disk_cannot_hold_is_refused) {
     assert_fed_says(err, "can't be stored");
 }
 
-/* Its first commit would fail: refused before its model is made. */
+/* The task's first commit would fail, so it is refused before its model is made. */
 FED_TEST(test_so_it_is_when_it_is_queued) {
     coordinator c;
     fed_error err = {0};

@@ -1,4 +1,4 @@
-/* What a coordinator remembers but does not store comes back as it was, in another process. */
+/* What a coordinator keeps in memory only is handed to the next process unchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -6,7 +6,7 @@
 
 enum { CROWD = 300, SLOTS = 3 };
 
-/* The last one comes first, so the last ones have the leases. */
+/* Let the devices check in, the last one first. So the last ones get the leases. */
 static void gather(coordinator *c, test_device d[CROWD]) {
     coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                         " \"cohort\": 3, \"rounds\": 9, \"deadline_s\": 3600}");
@@ -18,13 +18,13 @@ static void gather(coordinator *c, test_device d[CROWD]) {
         assert_int_equal(work.action, k + SLOTS >= CROWD ? FED_ACTION_TRAIN : FED_ACTION_WAIT);
         coordinator_wait(c, 1);
     }
-    for (size_t k = 0; k < CROWD - SLOTS; k += 2) { /* in another order than that of their places */
+    for (size_t k = 0; k < CROWD - SLOTS; k += 2) { /* in another order than that of their slots */
         assert_int_equal(device_ask_work(c, &d[k]).reason, FED_WAIT_FULL);
         coordinator_wait(c, 1);
     }
 }
 
-/* The same state gives the same bytes, so all of it has come back. */
+/* Compare the state as bytes with the state before. */
 static void assert_same(const coordinator *c, const fed_writer *before) {
     fed_writer after;
     fed_writer_growing(&after);

@@ -1,4 +1,5 @@
-/* The exact sum: what it is, what it refuses, and that a refusal leaves no trace. */
+/* The exact sum of updates: its value, what it refuses, and that a refused update changes
+ * nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -27,7 +28,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* bytes: the message's memory */
+/* Encode x. bytes: the memory of the message. */
 static fedcodec_message encode(const fixture *f, const float x[SIZE], fed_writer *bytes) {
     fed_error err = {0};
     fedcodec codec;
@@ -49,7 +50,7 @@ static void drop(fedcodec_message *values, fed_writer *bytes) {
     fed_writer_free(bytes);
 }
 
-/* Each is another device's. */
+/* Add an update, each time of another device. */
 static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples, uint32_t weight,
                                float loss) {
     fed_error err = {0};
@@ -65,7 +66,7 @@ static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples
     return status;
 }
 
-/* The round is over. x: the k-th update's values. */
+/* End the round. x: the values of each update. */
 static fedserver_weights settle(fixture *f, double most, const float (*x)[SIZE]) {
     fed_error err = {0};
     fedserver_weights weights;
@@ -114,7 +115,8 @@ FED_TEST_WITH(clearing_starts_from_nothing, fixture *f) {
     assert_true(mean[0] == 3.0f && mean[2] == 3.0f);
 }
 
-/* As many samples as a device can say that it has, and as old an update as weighs most. */
+/* The largest number of samples that a device can claim, with the weight of an update for the
+ * newest model, which is the largest weight. */
 FED_TEST_WITH(no_number_of_samples_is_too_large_for_the_sum, fixture *f) {
     enum { MANY = 200 };
     static float x[MANY][SIZE];

@@ -1,5 +1,5 @@
-/* Buffered asynchronous training through fedserver_handle: what counts, what it weighs, what a
- * crash leaves, and that real clients keep what was refused. */
+/* Buffered asynchronous training through fedserver_handle: which updates count and with which
+ * weight, what a crash leaves, and that clients keep refused updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -31,7 +31,7 @@ static void a_device_trains_again_at_once_after_its_report(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
-    for (uint32_t k = 1; k <= 4; k++) { /* two rounds, both updates of each its own */
+    for (uint32_t k = 1; k <= 4; k++) { /* two rounds with two fresh updates each */
         fed_assignment work = device_ask_work(c, &d);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
         assert_int_equal(work.deadline_ms, 10000);
@@ -47,7 +47,7 @@ static void older_updates_count_for_less(void **state) {
     test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, plain);
     fed_assignment old = device_ask_work(c, &d[0]);
-    for (int k = 0; k < 2; k++) { /* two rounds go by */
+    for (int k = 0; k < 2; k++) { /* two rounds pass */
         for (int who = 1; who < 3; who++) {
             fed_assignment work = device_ask_work(c, &d[who]);
             assert_int_equal(device_upload(c, &d[who], &work, ones, 1, NULL), 200);
@@ -62,7 +62,7 @@ static void older_updates_count_for_less(void **state) {
     assert_int_equal(fresh.version, 2);
     assert_int_equal(device_upload(c, &d[1], &fresh, ones, 3, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 3);
-    for (int i = 0; i < PARAMETERS; i++) { /* 64 / sqrt(1 + 2) is 37 */
+    for (int i = 0; i < PARAMETERS; i++) { /* staleness 2: the weight is 64 / sqrt(1 + 2) = 37 */
         double mean = (37.0 * 5 * (double)x[i] + 64.0 * 3 * 1) / (37.0 * 5 + 64.0 * 3);
         float want = before[i] + (float)mean;
         assert_true(fabsf(fedserver_rounds_front(&c->server->rounds)->versions.values[i] - want) <
@@ -70,7 +70,7 @@ static void older_updates_count_for_less(void **state) {
     }
 }
 
-/* Five rounds go by, and the first one changes all statistics by so much. */
+/* Let five rounds pass. The first one changes all running statistics by `change`. */
 static void move_statistics(coordinator *c, const test_device *d, float change) {
     float x[NORMED_VALUES] = {0};
     for (int k = 0; k < 10; k++) {
@@ -101,12 +101,13 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     fed_assignment work = device_ask_work(&c, &d[1]);
     memcpy(before, fedserver_rounds_front(&c.server->rounds)->versions.values, sizeof before);
-    assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6); /* a variance, 1 at first */
-    for (int i = 0; i < NORMED_VALUES; i++) { /* it measured 0.1, when the model had 1 */
+    /* A variance, which begins with 1. */
+    assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6);
+    for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.1 for a model with 1 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
     }
     assert_int_equal(device_upload(&c, &d[0], &old, x, 1, NULL), 200);
-    for (int i = 0; i < NORMED_VALUES; i++) { /* and this one 0.2, when it had 0.25 */
+    for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.2 for a model with 0.25 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.05f;
     }
     assert_int_equal(device_upload(&c, &d[1], &work, x, 1, NULL), 200);
@@ -117,12 +118,14 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     const double between = (late * 0.1 + fresh * 0.2) / (late + fresh);
     assert_float_equal(values[NORMED_VALUES - 1], (float)between, 1e-6);
-    assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6); /* a mean, 0 at first */
+    /* A mean, which begins with 0. */
+    assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6);
     coordinator_teardown(&c);
 }
 
 static void late_statistics_count_as_what_was_measured(void) {
-    check_late_statistics("fedavg", 26, 64, false); /* 64 / sqrt(1 + 5) is 26 */
+    check_late_statistics("fedavg", 26, 64, false); /* staleness 5: the weight is 64 / sqrt(1 +
+                                                       5) = 26 */
     check_late_statistics("fedavg", 26, 64, true);
     check_late_statistics("median", 1, 1, false);
     check_late_statistics("median", 1, 1, true);
@@ -145,7 +148,7 @@ static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     fed_assignment fresh = device_ask_work(c, &d[0]);
     assert_true(fresh.lease != old.lease);
     assert_int_equal(fresh.version, 3);
-    fresh.round = 0; /* no device was ever told these */
+    fresh.round = 0; /* no device was told of round 0 or 5 */
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
     assert_string_equal(word, "lease_unknown");
     fresh.round = 5;
@@ -172,14 +175,16 @@ static void a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits(
     }
     assert_int_equal(device_ask_work(c, &d[3]).reason, FED_WAIT_FULL);
     assert_fed_ok_err(fedserver_tick(c->server, c->now_ms, &next_ms, &err));
-    assert_int_equal(next_ms - c->now_ms, 7000); /* nothing else would wake the coordinator */
+    assert_int_equal(next_ms - c->now_ms, 7000); /* the end of the lease is the coordinator's
+                                                    next deadline */
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_wait(c, 7000);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, word), 409);
     assert_string_equal(word, "lease_expired");
-    coordinator_wait(c, 500); /* both wait for one slot: one of them may have it a little later */
+    coordinator_wait(c, 500); /* both devices wait for one slot, and one of them may get it a
+                                 little later */
     assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
 }
@@ -190,7 +195,7 @@ static void the_deadline_commits_what_is_in_and_without_anything_waits_on(void *
     coordinator_task(c, plain);
     coordinator_wait(c, 3600000);
     fed_assignment work = device_ask_work(c, &d);
-    coordinator_wait(c, 3600000); /* that lease is over */
+    coordinator_wait(c, 3600000); /* the lease has ended */
     assert_int_equal(round_of(c)->attempt, 1);
     work = device_ask_work(c, &d);
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
@@ -217,7 +222,8 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(again.version, 2);
     assert_int_equal(again.round, 3);
     assert_int_equal(again.deadline_ms, 6000);
-    for (int k = 0; k < 4; k++) { /* two more rounds: it would be too old, had it not asked */
+    for (int k = 0; k < 4; k++) { /* two more rounds pass; without the check-in the update would
+                                     now be too old */
         fed_assignment work = device_ask_work(c, &d[1]);
         assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
     }
@@ -226,7 +232,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(device_upload(c, &d[0], &again, ones, 1, NULL), 200);
 }
 
-/* Of 60,000 samples and the weight of the newest model 140 fitted the sum. */
+/* With a narrower sum, only 140 updates of 60,000 samples and full weight would have fitted. */
 static void a_round_of_large_devices_is_reached(void **state) {
     coordinator *c = *state;
     enum { DEVICES = 4, GOAL = 200 };
@@ -273,7 +279,7 @@ static void one_device_does_not_fill_a_round_that_others_work_on(void **state) {
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
     coordinator_wait(c, 9999);
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
-    coordinator_wait(c, 1); /* the others did not come back: nobody waits for them for ever */
+    coordinator_wait(c, 1); /* the other devices do not return, so their slots become free */
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
@@ -300,12 +306,13 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_memory_equal(round_of(c), &before, sizeof before);
     assert_true(device_ask_work(c, &d[1]).lease == work[1].lease);
     coordinator_crash(c);
-    coordinator_wait(c, 4000); /* d[1]'s is over, d[2]'s is not */
+    coordinator_wait(c, 4000); /* the lease of d[1] is over, that of d[2] is not */
     assert_int_equal(round_of(c)->leased, 1);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 409);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
-    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* it was counted */
+    /* The repeated update was counted before. */
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
 }
 
 static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
@@ -315,13 +322,13 @@ static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
     coordinator_task(c, plain);
     for (int k = 0; k < 5; k++) {
         d[k] = coordinator_enrol(c);
-        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three are gone */
+        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three leases have ended */
         work = device_ask_work(c, &d[k]);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
     }
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(round_of(c)->leased, 3); /* of five that have not reported */
+    assert_int_equal(round_of(c)->leased, 3); /* five leases without an update are stored */
     coordinator_wait(c, 0);
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[4], &work, ones, 1, NULL), 200);
@@ -337,7 +344,7 @@ static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **
     assert_int_equal(round_of(c)->leased, 1);
     coordinator_wait(c, 10000);
     assert_int_equal(round_of(c)->leased, 0);
-    coordinator_wait(c, -5000); /* and what has ended has ended */
+    coordinator_wait(c, -5000); /* a lease that has ended stays ended */
     assert_int_equal(device_upload(c, &d, &first, ones, 1, NULL), 409);
     assert_int_equal(round_of(c)->leased, 0);
 }
@@ -356,7 +363,7 @@ static void a_new_version_wakes_who_waits_for_one(void **state) {
     }
 }
 
-/* -- the same bits -- */
+/* -- the order of updates does not change a bit -- */
 
 static void noise(float *x, uint32_t number) {
     fed_rng rng;
@@ -374,8 +381,8 @@ static void settle(coordinator *c, bool crash) {
     }
 }
 
-/* Three rounds of updates of up to two versions' age; `order` permutes those of each. With `crash`
- * there is one after every lease and every upload. */
+/* Run three rounds with updates up to two versions old. `order` permutes the updates of each
+ * round. With `crash` the coordinator crashes after every lease and every upload. */
 static uint64_t digest_of(const int order[3], bool crash) {
     enum { DEVICES = 5, ROUNDS = 3 };
     static const int reports[ROUNDS][3] = {{0, 1, 2}, {3, 0, 1}, {4, 2, 3}};

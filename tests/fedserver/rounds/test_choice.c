@@ -41,7 +41,7 @@ FED_TEST(of_two_that_admit_later_the_earlier_comes_first) {
     assert_before(soon, late);
 }
 
-/* Whoever asks, and in whatever order the offers stand: one and the same is first. */
+/* The same offer must come first for every device, in whatever order the offers are listed. */
 FED_TEST(the_order_is_total_and_the_same_each_time) {
     fedserver_offer all[4 * 2 * 2];
     size_t n = 0;
@@ -54,7 +54,8 @@ FED_TEST(the_order_is_total_and_the_same_each_time) {
         }
     }
     for (int64_t device = 1; device <= 20; device++) {
-        size_t before[4 * 2 * 2] = {0}; /* how many offers come before each: 0 to n - 1, once */
+        size_t before[4 * 2 * 2] = {0}; /* before[k]: how many offers come before the k-th; each
+                                           number from 0 to n - 1 occurs once */
         uint32_t seen = 0;
         for (size_t a = 0; a < n; a++) {
             for (size_t b = 0; b < n; b++) {
@@ -66,7 +67,7 @@ FED_TEST(the_order_is_total_and_the_same_each_time) {
     }
 }
 
-/* 3,000 devices that hold nothing, and three equal tasks: the hash gives each task its third. */
+/* With 3,000 devices without a model and three equal tasks, the hash gives each task a third. */
 FED_TEST(ties_are_shared_out_evenly) {
     enum { DEVICES = 3000, TASKS = 3 };
     int got[TASKS] = {0};
@@ -78,7 +79,8 @@ FED_TEST(ties_are_shared_out_evenly) {
         }
         got[best.task - 1]++;
     }
-    for (int k = 0; k < TASKS; k++) { /* 1,000 each, 6 standard deviations of 26 */
+    for (int k = 0; k < TASKS; k++) { /* 1000 devices each, give or take 6 standard deviations of
+                                         26 */
         assert_in_range(got[k], 1000 - 155, 1000 + 155);
     }
 }

@@ -1,5 +1,5 @@
-/* A round that closes in a thread of its own: what devices are told meanwhile, what counts where,
- * what a restart finds, and that the model is the same to the bit. */
+/* A round that is closed by a thread: what devices are told meanwhile, in which round updates
+ * count, what a restart finds, and that the model has the same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -23,14 +23,14 @@ enum { PARAMETERS = 6 };
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
 
-/* -- a store whose blobs are held up -- */
+/* -- a store that can hold up the writing of blobs -- */
 
-static fedserver_store_choice real; /* of the coordinator's directory */
-static fedserver_store gated;       /* that one with this gate */
+static fedserver_store_choice real; /* the store that the coordinator's directory names */
+static fedserver_store gated;       /* the same store, with this gate before its blobs */
 static sem_t gate;
 static atomic_bool shut, fails;
 static atomic_int kept;
-/* Files that were kept, by which handle, and whether that handle has committed them. */
+/* Blob files that were written: by which handle, and whether that handle has committed. */
 static struct kept_file {
     void *db;
     uint64_t digest;
@@ -57,7 +57,8 @@ static fed_status gated_commit(void *db, fed_error *err) {
     return status;
 }
 
-/* A row names this file: it must be on the disk by now, whatever happens to the row's handle. */
+/* A row names this file, so the file must have been committed before, whatever happens to the
+ * row's transaction. */
 static void assert_committed(uint64_t digest) {
     bool found = false;
     pthread_mutex_lock(&files_lock);
@@ -169,8 +170,8 @@ static bool closes(const coordinator *c) {
     return training_of(c)->round.phase == FEDSERVER_ROUND_CLOSING;
 }
 
-/* Commit the batch, which starts the thread. Then wait until the version is there, as a program
- * does that serves: for the descriptor, then with a batch. */
+/* Commit the batch, which starts the thread. Then wait for the version as a serving program
+ * does: for the descriptor, then in a batch. */
 static void finish_closing(coordinator *c) {
     coordinator_commit(c);
     while (closes(c)) {
@@ -181,7 +182,7 @@ static void finish_closing(coordinator *c) {
     }
 }
 
-/* Files in the directory, or rows of PostgreSQL. */
+/* Count the blobs: files in the directory, or rows in PostgreSQL. */
 static int count_blobs(const coordinator *c) {
     int count = 0;
     if (real.where[0] != '\0') {
@@ -226,24 +227,25 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(device_upload(c, &d[1], &work[1], some, 1, NULL), 200);
     const uint64_t epoch = fedserver_epoch(c->server);
     coordinator_commit(c);
-    for (int k = 0; k < 3; k++) { /* over some batches */
+    for (int k = 0; k < 3; k++) { /* for several batches */
         assert_true(closes(c));
         assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_WAIT);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_WAIT);
         assert_int_equal(device_ask_work(c, &d[0]).reason, FED_WAIT_REPORTED);
         assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, word), 409);
         assert_string_equal(word, "round_closed");
-        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* again */
+        /* Send the same update once more. */
+        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, -1, 0, values, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 404);
-        coordinator_wait(c, 20000); /* the deadline is over: it no longer matters */
+        coordinator_wait(c, 20000); /* the deadline passes, which no longer matters */
         coordinator_commit(c);
     }
     assert_int_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(training_of(c)->versions.version, 0);
     open_gate();
     finish_closing(c);
-    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* who waits asks again */
+    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* so waiting devices ask again */
     assert_int_equal(training_of(c)->versions.version, 1);
     assert_int_equal(training_of(c)->round.number, 2);
     assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 200);
@@ -280,7 +282,7 @@ static bool any_closes(const coordinator *c) {
     return any;
 }
 
-/* Four devices report to two tasks. One of these is paused while both rounds close. */
+/* Four devices report to two tasks. One of the tasks is paused while both rounds close. */
 static void rounds_of_two_tasks_close_at_once(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -300,7 +302,7 @@ static void rounds_of_two_tasks_close_at_once(void **state) {
     open_gate();
     sem_post(&gate);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_PAUSE, &err));
-    coordinator_commit(c); /* ends the thread of task 1 */
+    coordinator_commit(c); /* this ends the thread of task 1 */
     assert_int_equal(c->server->rounds.task_count, 1);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_RESUME, &err));
     do {
@@ -339,9 +341,10 @@ static void status_and_metrics_say_that_the_round_closes(void **state) {
     answer_free(&metrics);
 }
 
-/* -- the same model, to the bit -- */
+/* -- the model has the same bits -- */
 
-/* Two devices, all rounds; each device's updates differ by round. The final digest. */
+/* Train with two devices for all rounds; the updates of a device differ by round. Returns the
+ * final digest. */
 static uint64_t train(coordinator *c, const char *task) {
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, task);
@@ -383,11 +386,13 @@ static void a_thread_makes_the_version_that_the_caller_would_make(void **state) 
     }
 }
 
-/* Old values, residuals and states go; what is kept of older versions stays, without a copy. */
+/* Old values, residuals and states are deleted. What is kept of older versions stays, without a
+ * second copy. */
 static void files_do_not_pile_up(void **state) {
     coordinator *c = *state;
     train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
-    /* values, residual and state of the last version; two older versions whole */
+    /* The five blobs are values, residual and state of the last version, and two older
+     * versions. */
     fedserver_close(c->server); /* ends the thread that deletes what is no longer named */
     assert_int_equal(count_blobs(c), 5);
     open_apart(c, 1);
@@ -398,7 +403,8 @@ static void files_do_not_pile_up(void **state) {
     free(old);
 }
 
-/* Values, residual, state, a delta that is too long for its row, and the version before. */
+/* The blobs are the values, the residual, the state, a delta too long for its row, and the
+ * previous version. */
 static void rows_name_files_that_their_closing_has_committed(void **state) {
     enum { WIDE = 200 * 100 + 100 };
     static float x[WIDE];
@@ -417,7 +423,7 @@ static void rows_name_files_that_their_closing_has_committed(void **state) {
         atomic_store(&kept, 0);
         finish_closing(c);
         assert_int_equal(rows_checked - before, 5);
-        assert_int_equal(atomic_load(&kept), round == 1 ? 5 : 4); /* version 1 was kept before */
+        assert_int_equal(atomic_load(&kept), round == 1 ? 5 : 4); /* version 1 was written before */
     }
     expect_sound(c);
 }
@@ -426,7 +432,8 @@ static void rows_name_files_that_their_closing_has_committed(void **state) {
 
 static const char flowing[] = TASK(", \"staleness\": 2");
 
-/* Three devices have leases, two report, and the round closes. The third reports meanwhile. */
+/* Give leases to three devices and let two report, so that the round closes. The third device
+ * reports while it closes. */
 static void report_while_it_closes(coordinator *c, test_device d[3], fed_assignment work[3]) {
     for (int k = 0; k < 3; k++) {
         d[k] = coordinator_enrol(c);
@@ -456,7 +463,8 @@ static uint64_t finish_second_round(coordinator *c, const test_device *d) {
     return training_of(c)->versions.digest;
 }
 
-/* The same updates count in the same rounds where nothing is made apart. */
+/* Return the digest when no thread makes the versions: the same updates must count in the same
+ * rounds. */
 static uint64_t reference(void) {
     coordinator c;
     test_device d[3];
@@ -478,7 +486,8 @@ static void an_asynchronous_update_counts_in_the_next_round(void **state) {
     assert_true(closes(c));
     assert_int_equal(training_of(c)->round.received, 2);
     assert_int_equal(training_of(c)->round.ahead, 1);
-    assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200); /* again */
+    /* Send the same update once more. */
+    assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 3, word), 409);
     assert_string_equal(word, "cloned");
     assert_int_equal(training_of(c)->round.ahead, 1);
@@ -501,13 +510,14 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
         work[k] = device_ask_work(c, &d[k]);
     }
     atomic_store(&shut, true);
-    for (int k = 0; k < 3; k++) { /* 1 closes round 1; 2 are more than round 2 asks for */
+    for (int k = 0; k < 3; k++) { /* one update closes round 1, and two are more than round 2
+                                     needs */
         assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
         coordinator_commit(c);
     }
     assert_int_equal(training_of(c)->round.ahead, 2);
     open_gate();
-    finish_closing(c); /* of both rounds */
+    finish_closing(c); /* this finishes both rounds */
     assert_int_equal(training_of(c)->versions.version, 2);
     assert_int_equal(training_of(c)->round.number, 3);
     assert_int_equal(training_of(c)->round.received, 0);
@@ -521,7 +531,7 @@ static void a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_
     fed_assignment work[3];
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
-    atomic_store(&fails, true); /* the thread gets no further */
+    atomic_store(&fails, true); /* now the thread fails */
     open_gate();
     fedserver_close(c->server);
     atomic_store(&fails, false);
@@ -568,12 +578,12 @@ static void another_way_to_close_is_taken_up_after_a_restart(void **state) {
     report_while_it_closes(c, d, work);
     atomic_store(&fails, true);
     open_gate();
-    reopen(c, 0); /* a release, or a program, that starts no threads */
+    reopen(c, 0); /* as an older release, or a program without threads, would do */
     coordinator_wait(c, 0);
     assert_int_equal(finish_second_round(c, &d[0]), reference());
 }
 
-/* As the command line does, in a process of its own. */
+/* Change the task as the command line does, in a separate process. */
 static void change_task(coordinator *c, uint64_t id, fedserver_task_deed deed) {
     fed_error err = {0};
     fedserver *other;
@@ -593,7 +603,7 @@ static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
     const uint64_t id = training_of(c)->task.wire.id;
-    open_gate(); /* the thread goes on, or is told to end */
+    open_gate(); /* the thread continues, or is told to end */
     change_task(c, id, FEDSERVER_PAUSE);
     assert_null(training_of(c));
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
@@ -611,7 +621,7 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
     open_gate();
     change_task(c, training_of(c)->task.wire.id, FEDSERVER_CANCEL);
     assert_null(training_of(c));
-    expect_sound(c); /* the start sweeps */
+    expect_sound(c); /* the start has deleted what no row names */
     coordinator_commit(c);
     assert_int_equal(count_blobs(c), 0);
 }

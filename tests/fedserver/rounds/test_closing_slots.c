@@ -1,5 +1,5 @@
-/* Devices with slots for two tasks, whose rounds close in threads: whatever happens, slots add up,
- * and every yes counts once. */
+/* Devices with slots for two tasks whose rounds close in threads. Whatever happens, slots are
+ * not lost, and every acknowledged update counts once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -21,10 +21,10 @@ static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
 typedef struct crowd {
     test_device device[CROWD];
-    fed_assignment work[CROWD]; /* the last one */
+    fed_assignment work[CROWD]; /* the last assignment of each device */
     uint64_t held[CROWD][TASKS];
-    uint32_t yes[TASKS];     /* updates that the coordinator has counted, by its word */
-    uint32_t crashes[TASKS]; /* while that task's round closed */
+    uint32_t yes[TASKS];     /* number of updates that the coordinator has acknowledged */
+    uint32_t crashes[TASKS]; /* number of crashes while a round of that task closed */
 } crowd;
 
 static fedserver_training *task_of(const coordinator *c, uint64_t id) {
@@ -37,7 +37,7 @@ static bool closes(const fedserver_training *t) {
     return t->round.phase == FEDSERVER_ROUND_CLOSING;
 }
 
-/* Without a commit, as a crash. */
+/* Close without a commit, as in a crash, and open again. */
 static void reopen_apart(coordinator *c) {
     fed_error err = {0};
     fedserver_close(c->server);
@@ -56,7 +56,7 @@ static void crash(coordinator *c, crowd *all) {
     coordinator_wait(c, 0);
 }
 
-/* Until the threads that run now have made their versions. */
+/* Wait until the running threads have made their versions. */
 static void finish_closing(coordinator *c) {
     coordinator_commit(c);
     while (closes(task_of(c, 1)) || closes(task_of(c, 2))) {
@@ -103,10 +103,10 @@ static void step(coordinator *c, crowd *all, fed_rng *rng) {
         report(c, all, who);
     } else if (dice < 950) {
         coordinator_wait(c, (int64_t)fed_rng_below(rng, 5000));
-    } else if (dice < 960) { /* somebody sets the clock back */
+    } else if (dice < 960) { /* the clock is set back */
         coordinator_wait(c, -(int64_t)fed_rng_below(rng, 200000));
     } else if (dice < 970) {
-        coordinator_commit(c); /* which starts threads */
+        coordinator_commit(c); /* the commit starts threads */
     } else if (dice < 990) {
         finish_closing(c);
     } else {
@@ -114,9 +114,10 @@ static void step(coordinator *c, crowd *all, fed_rng *rng) {
     }
 }
 
-/* -- what must be true -- */
+/* -- what must hold at any time -- */
 
-/* S10: each slot that is taken is somebody's. A synchronous round that closes has no slots. */
+/* S10 in docs/durability.md: each taken slot belongs to a device. A closing synchronous round
+ * has no slots. */
 static void check_slots(const coordinator *c, const fedserver_training *t) {
     const bool flows = t->task.rules.staleness > 0;
     uint32_t taken = flows ? 0 : t->round.received;
@@ -136,7 +137,7 @@ static fed_status add_updates(void *user, const fedserver_round_row *row, fed_er
     return FED_OK;
 }
 
-/* D1, D2 */
+/* D1 and D2 in docs/durability.md: as many updates were counted as were acknowledged. */
 static void check_updates(const coordinator *c, const fedserver_training *t, uint32_t yes) {
     fed_error err = {0};
     uint32_t updates = t->round.received + t->round.ahead;

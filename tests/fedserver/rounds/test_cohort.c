@@ -1,4 +1,4 @@
-/* Who gets a slot: over many rounds, whoever asks first. */
+/* Which devices get slots over many rounds, whichever device asks first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -13,7 +13,7 @@ enum { DEVICES = 40, SLOTS = 8, WINDOW_MS = 1000 };
 typedef struct crowd {
     fedserver_candidate devices[DEVICES];
     bool away[DEVICES];
-    uint32_t taken[DEVICES]; /* slots in all rounds */
+    uint32_t taken[DEVICES]; /* slots that a device got in all rounds */
     int64_t full_ms;         /* how long the last round took to fill */
 } crowd;
 
@@ -36,8 +36,8 @@ static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uin
     return cohort;
 }
 
-/* All ask again and again, always in the same order: the first ones have an advantage only where
- * more are let in than there are slots. */
+/* All devices ask repeatedly in the same order until the slots are taken. Asking first is an
+ * advantage only when more devices are admitted than there are slots. */
 static void play(crowd *c, fedserver_selection selection, uint32_t round) {
     fedserver_cohort cohort = drawn(c, selection, round);
     bool has[DEVICES] = {false};
@@ -68,7 +68,7 @@ FED_TEST(uniform_gives_everybody_the_same) {
     const double mean = (double)ROUNDS * SLOTS / DEVICES;
     const double sigma = sqrt(mean * (1 - (double)SLOTS / DEVICES));
     for (uint32_t k = 0; k < DEVICES; k++) {
-        /* 5 sigma, and the little that asking first still brings */
+        /* 5 sigma, and the small advantage of asking first */
         assert_true(fabs(c.taken[k] - mean) < 5 * sigma + 0.04 * mean);
     }
 }
@@ -93,7 +93,7 @@ FED_TEST(another_seed_or_round_or_drawing_draws_others) {
     }
 }
 
-/* The oracle draws without replacement: one after the other, in proportion to the samples. */
+/* Draw devices without replacement, each in proportion to its samples, as a simple reference. */
 static void draw_plainly(const crowd *c, fed_rng *rng, uint32_t taken[DEVICES]) {
     bool has[DEVICES] = {false};
     for (int slot = 0; slot < SLOTS; slot++) {
@@ -163,7 +163,7 @@ FED_TEST(round_robin_prefers_who_has_waited_longest) {
         c.devices[k].last_round = k;
     }
     fedserver_cohort cohort = drawn(&c, FEDSERVER_SELECT_ROUND_ROBIN, DEVICES);
-    const uint32_t last = SLOTS - 1; /* it and those before it get the slots */
+    const uint32_t last = SLOTS - 1; /* this device and those before it get the slots */
     for (uint32_t k = 0; k < DEVICES; k++) {
         const fedserver_candidate *before = &c.devices[k <= last ? last : k - 1];
         bool later = fedserver_cohort_priority(&cohort, before) <
@@ -174,7 +174,8 @@ FED_TEST(round_robin_prefers_who_has_waited_longest) {
 
 FED_TEST(who_took_part_after_the_drawing_comes_last) {
     crowd c = crowd_of();
-    for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
+    for (uint32_t round = 1; round < 3; round++) { /* in round 1 some devices were last in round
+                                                      0; in round 2 all were in the last round */
         for (uint32_t k = 0; k < DEVICES; k++) {
             c.devices[k].last_round = round == 1 && k < SLOTS ? 0 : round;
         }
@@ -194,7 +195,8 @@ FED_TEST(a_round_fills_within_its_window_though_most_stay_away) {
     }
     for (uint32_t round = 1; round <= 20; round++) {
         for (int selection = 0; selection < 3; selection++) {
-            play(&c, (fedserver_selection)selection, round); /* checks it */
+            /* play() checks that the round fills in time */
+            play(&c, (fedserver_selection)selection, round);
         }
     }
     assert_true(c.full_ms > 0);
@@ -208,7 +210,7 @@ FED_TEST(with_slots_for_all_everybody_comes_at_once) {
         for (uint32_t k = 0; k < DEVICES; k++) {
             assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms);
         }
-        fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS); /* nobody was seen yet */
+        fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS); /* no device has been seen yet */
         assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
     }
 }

@@ -1,4 +1,4 @@
-/* Updates are counted by device, against a plain array. */
+/* Counting updates by device, compared with a simple array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -7,7 +7,7 @@
 
 enum { DEVICES = 3000, UPDATES = 6000 };
 
-/* Ids that follow one another, that differ in high bits only, and that are scattered. */
+/* Make IDs of three kinds: consecutive, different only in high bits, or scattered. */
 static int64_t id_of(size_t k) {
     return k % 3 == 0   ? (int64_t)k
            : k % 3 == 1 ? (int64_t)k << 40

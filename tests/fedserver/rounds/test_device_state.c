@@ -1,4 +1,5 @@
-/* The word for a device: by its row and the time, where no task runs, and in a task. */
+/* The word that describes a device's state, by its row and the time: without a running task,
+ * and in a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

@@ -1,5 +1,5 @@
-/* Slots through fedserver_handle: who is let in, when it may ask again, and whose slot is free.
- */
+/* Slots through fedserver_handle: which devices get one, when a device may ask again, and when
+ * a slot becomes free. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -29,7 +29,7 @@ static void crowd_of(coordinator *c, test_device *d, size_t count) {
     }
 }
 
-/* A whole crowd, which has asked in vain before there was a task. */
+/* Make a crowd of devices that have checked in before there was a task. */
 static void crowd_seen(coordinator *c, test_device d[CROWD]) {
     crowd_of(c, d, CROWD);
     for (int k = 0; k < CROWD; k++) {
@@ -41,7 +41,7 @@ static fedserver_device *row_of(const coordinator *c, const test_device *d) {
     return coordinator_device(c, d);
 }
 
-/* A check-in that may be held for a long time: TRAIN, or how long it is. */
+/* Check in with a long poll. Returns 0 for TRAIN, otherwise how long the answer is held back. */
 static int64_t held_ms(coordinator *c, const test_device *d) {
     fed_error err = {0};
     uint8_t body[64];
@@ -61,8 +61,8 @@ static int64_t held_ms(coordinator *c, const test_device *d) {
     return response.hold ? response.hold_ms : 0;
 }
 
-/* All of them are held, and asked again when their time is over, until the round is full. Returns
- * how often somebody was asked. */
+/* Let all devices check in, and check in again when their wait is over, until the round is
+ * full. Returns the number of check-ins. */
 static unsigned fill(coordinator *c, const test_device *d, size_t count, bool in[CROWD]) {
     const fedserver_round *round = &fedserver_rounds_front(&c->server->rounds)->round;
     int64_t next_ms[CROWD] = {0};
@@ -114,7 +114,8 @@ static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
             slots[k] += in[k];
         }
     }
-    for (int k = 0; k < CROWD; k++) { /* 10 are expected, and 5 sigma are 13.7 */
+    for (int k = 0; k < CROWD; k++) { /* 10 slots are expected for each device, with 5 sigma =
+                                         13.7 */
         assert_in_range(slots[k], 1, 23);
     }
 }
@@ -183,7 +184,8 @@ static void what_a_device_says_of_its_samples_is_kept(void **state) {
     coordinator_crash(c);
     assert_int_equal(row_of(c, d)->samples, 600);
     fed_assignment work = device_ask_work(c, d);
-    assert_int_equal(row_of(c, d)->samples, 600); /* that check-in says nothing about them */
+    assert_int_equal(row_of(c, d)->samples, 600); /* the check-in does not name the number of
+                                                     samples */
     assert_int_equal(device_upload(c, d, &work, ones, 70, NULL), 200);
     coordinator_commit(c);
     coordinator_crash(c);
@@ -196,7 +198,7 @@ static void revoke(coordinator *c, const test_device *d) {
     char hex[FED_SHA256_HEX];
     fed_hex(d->fingerprint, FED_SHA256_SIZE, hex);
     coordinator_commit(c);
-    fedserver *cli = NULL; /* as the command line does it */
+    fedserver *cli = NULL; /* as the command line would do */
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_device_revoke(cli, c->now_ms, hex, &entry, &err));
     fedserver_close(cli);
@@ -220,7 +222,7 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
         assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
-        revoke(c, &d[0]); /* what it has reported stays counted */
+        revoke(c, &d[0]); /* the update that it has reported stays counted */
         coordinator_wait(c, 0);
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
         coordinator_commit(c);
@@ -229,7 +231,8 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
-/* A commit lets ended leases drop out. A new attempt does not. */
+/* A commit removes ended leases from the list, and a new attempt does not. Still the list must
+ * not grow. */
 static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
     coordinator *c = *state;
     test_device d[1];
@@ -240,7 +243,7 @@ static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
         assert_int_equal(t->round.attempt, attempt);
         assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
         assert_true(t->leases.cap <= 16);
-        coordinator_wait(c, 100000); /* the deadline passes */
+        coordinator_wait(c, 100000); /* the attempt's deadline passes */
     }
 }
 
@@ -249,7 +252,7 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     test_device d[1];
     crowd_of(c, d, 1);
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
-    for (uint64_t k = 0; k < 4000; k++) { /* seen just now */
+    for (uint64_t k = 0; k < 4000; k++) { /* devices that have checked in just now */
         fedserver_device other = *row_of(c, d);
         memcpy(other.fingerprint + 8, &k, sizeof k);
         memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
@@ -265,12 +268,12 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
         assert_in_range(work.retry_ms, 3750, 83770);
     }
     assert_true(longest > 60000);
-    coordinator_wait(c, 20 * 60 * 1000); /* the others have not been seen since */
+    coordinator_wait(c, 20 * 60 * 1000); /* the other devices have not checked in since */
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
-/* So many devices checked in just now, and after them others that have left again. Every third one
- * has another tag. */
+/* Make up `count` devices that checked in just now and then `left` that have left again. Every
+ * third device has another tag. */
 static void made_up_crowd(coordinator *c, const test_device *d, uint64_t count, uint64_t left) {
     for (uint64_t k = 0; k < count + left; k++) {
         fedserver_device other = *row_of(c, d), *added = NULL;
@@ -306,7 +309,7 @@ static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
     }
 }
 
-/* What must be true after every request: each slot that is taken is somebody's. */
+/* Check, after every request, that each taken slot belongs to a device. */
 static void check_slots(const coordinator *c) {
     const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
@@ -325,8 +328,8 @@ static fed_status add_updates(void *user, const fedserver_round_row *row, fed_er
     return FED_OK;
 }
 
-/* Devices come, report, repeat themselves, vanish and are shut out, the coordinator is killed, the
- * clock jumps: slots always add up, and every yes is counted once. */
+/* Devices come, report, repeat requests, vanish and are revoked, the coordinator is killed, and
+ * the clock jumps. Slots must always add up, and every acknowledged update must count once. */
 static void live(coordinator *c, const char *keys, uint32_t seed) {
     test_device d[CROWD];
     fed_assignment work[CROWD] = {{0}};

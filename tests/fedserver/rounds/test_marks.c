@@ -1,4 +1,4 @@
-/* A number for each of some devices. */
+/* A map from device to number, with a value for some devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,7 +16,7 @@ FED_TEST(a_device_without_a_mark_has_none) {
     assert_int_equal(fedserver_marks_get(&marks, 5, -7), -7);
 }
 
-/* Against a plain array, in any order and with repetitions. */
+/* Compare with a simple array, for updates in any order and with repetitions. */
 FED_TEST(each_device_keeps_its_newest_value) {
     enum { DEVICES = 200, STEPS = 2000 };
     int64_t plain[DEVICES] = {0};

@@ -1,4 +1,4 @@
-/* Waits: what a few devices are told, and that a crowd is spread. */
+/* The waiting times that devices are told: a few devices, and a crowd that must be spread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +12,7 @@ FED_TEST(a_few_devices_come_back_soon) {
     }
 }
 
-/* The check-ins a second of a crowd that does nothing but what it is told. */
+/* Return the check-ins per second of a crowd that waits as long as it is told. */
 static double rate(uint64_t devices) {
     fed_rng rng;
     double sum_ms = 0;

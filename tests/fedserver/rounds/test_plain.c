@@ -1,4 +1,4 @@
-/* Plain updates: what is taken apart, what is refused and why, and how large one can be. */
+/* Plain updates: how they are decoded, what is refused and why, and their largest size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,7 +6,7 @@
 #include "fedserver/rounds/intake.h"
 #include "fedserver/task/config.h"
 
-enum { VALUES = 66 }; /* of dense 2 on 32 inputs */
+enum { VALUES = 66 }; /* values of "dense 2" on 32 inputs */
 
 typedef struct fixture {
     fedserver_task task;
@@ -39,7 +39,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* f->body = an update of that round; all its values are x. */
+/* Write an update of that round, with all values x, to f->body. */
 static void encode(fixture *f, uint32_t round, const char *spec, float x, float loss) {
     fedcodec codec;
     float residual[VALUES];
@@ -83,7 +83,7 @@ FED_TEST_WITH(an_update_is_judged_by_its_rounds_phase, fixture *f) {
     encode(f, 3, "3lc:s=1", 0.5f, 2);
     assert_fed_status(open_update(f, &update, &err), FED_EFORMAT);
     assert_fed_says(err, "sent as 3lc, expected float32");
-    fedserver_intake_of(&f->task)->drop(&update); /* does no harm */
+    fedserver_intake_of(&f->task)->drop(&update); /* a second call does no harm */
     encode(f, 3, "float32", 0.5f, 2);
     assert_fed_ok_err(open_update(f, &update, &err));
     fedserver_intake_of(&f->task)->drop(&update);

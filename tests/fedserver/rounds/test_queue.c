@@ -50,7 +50,7 @@ static void tasks_run_side_by_side_and_share_new_devices(void **state) {
         const test_device d = coordinator_enrol(c);
         got[device_ask_work(c, &d).task.id]++;
     }
-    for (uint64_t id = 1; id <= 3; id++) { /* the least recently served comes first */
+    for (uint64_t id = 1; id <= 3; id++) { /* the task that was served least recently comes first */
         assert_true(runs(c, id));
         assert_int_equal(got[id], 4);
     }
@@ -76,7 +76,8 @@ static void a_device_gets_only_tasks_of_its_tag(void **state) {
     assert_int_equal(device_ask_work(c, &b).task.id, 1);
 }
 
-/* The model that it holds has a residual, which it would have to drop (D4). */
+/* The device's model of the task has a residual, which the device would have to drop in another
+ * task (D4 in docs/durability.md). */
 static void a_device_stays_with_the_task_whose_model_it_holds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 1, \"priority\": 1"));
@@ -99,7 +100,7 @@ static void it_waits_for_that_task_where_another_has_places(void **state) {
     assert_int_equal(waits.reason, FED_WAIT_REPORTED);
 }
 
-/* Else it could report to the other task, come back, and report here once more. */
+/* Otherwise the device could report to the other task, return, and report here a second time. */
 static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"minimum\": 2"));
@@ -137,7 +138,8 @@ static void it_may_leave_once_the_task_is_over_or_declined(void **state) {
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, left, 0).task.id, 5 - left);
 }
 
-/* A device of the first release names the model that it holds, too; it knows no capabilities. */
+/* Check in as a device of the first release, which names its model's task but no capabilities.
+ * Returns the task. */
 static uint64_t ask_as_first_release(coordinator *c, const test_device *d, uint64_t held) {
     uint8_t body[64];
     fed_writer w;
@@ -164,7 +166,8 @@ static void so_does_a_device_of_the_first_release(void **state) {
     assert_int_equal(ask_as_first_release(c, &b, 1), 1);
 }
 
-/* S3: its lease stands, so nothing else is offered, whatever it says that it holds. */
+/* The device's lease is still valid, so no other task is offered, whatever model it has (S3 in
+ * docs/durability.md). */
 static void a_device_has_one_lease(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 2, \"priority\": 1"));
@@ -189,7 +192,7 @@ static void a_deadline_of_each_task_passes_by_itself(void **state) {
     assert_int_equal(task_of(c, 1)->round.attempt, 2);
     assert_true(runs(c, 2));
     coordinator_wait(c, 90000);
-    assert_false(runs(c, 2)); /* it committed with the minimum of 1 */
+    assert_false(runs(c, 2)); /* the round closed with the minimum of 1 */
     assert_int_equal(task_of(c, 2)->versions.version, 1);
 }
 
@@ -243,7 +246,7 @@ static void a_device_without_a_free_slot_serves_its_own_tasks_in_turn(void **sta
     }
 }
 
-/* D2, S3: its row has the lease of the other task by then. */
+/* The device's row has the lease of the other task by then (D2, S3 in docs/durability.md). */
 static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 3, \"minimum\": 3, \"priority\": 9"));
@@ -259,7 +262,8 @@ static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void
         assert_int_equal(waits.action, FED_ACTION_WAIT);
         assert_int_equal(waits.reason, FED_WAIT_REPORTED);
         coordinator_commit(c);
-        coordinator_crash(c); /* the updates of the open rounds tell, and they are stored */
+        coordinator_crash(c); /* after a restart, the stored updates of the open rounds tell who
+                                 has reported */
     }
     assert_int_equal(task_of(c, 1)->round.received, 1);
     assert_int_equal(task_of(c, 2)->round.received, 1);
@@ -278,7 +282,8 @@ static void a_task_that_does_not_run_makes_room(void **state) {
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
     coordinator_wait(c, 1);
-    /* both may go, and the one that is over comes first, whichever was trained last */
+    /* Both models may be replaced. That of the finished task goes first, whichever was trained
+     * last. */
     assert_int_equal(say(c, &a, 2, 3, 2).replaces, 3);
     assert_int_equal(say(c, &a, 2, 2, 3).replaces, 3);
     assert_int_equal(say(c, &a, 1, 2, 0).replaces, 2);
@@ -417,7 +422,8 @@ static void the_estimate_covers_the_vectors_of_a_task(void) {
     strcpy(task.strategy, "fedavg");
     assert_fed_ok_err(fedserver_memory_of(&task, &without, &err));
     assert_true(without > 10 * vector && without < 13 * vector);
-    assert_true(with_state - without == 2 * 2 * vector); /* two moments, and a copy at the commit */
+    assert_true(with_state - without == 2 * 2 * vector); /* two moments, and a copy of them at
+                                                            the commit */
 }
 
 /* ---- through crashes ---- */
@@ -426,11 +432,12 @@ enum { DEVICES = 60, TASKS = 3, ROUNDS = 4, GOAL = 8 };
 
 typedef struct person {
     test_device device;
-    uint64_t task; /* that it holds, 0: none */
+    uint64_t task; /* the task whose model the device has; 0: none */
     uint32_t version;
 } person;
 
-/* All updates of a round have the same values. So the round's mean is known, whoever takes part. */
+/* All updates of a round have the same values, so the round's mean is known whichever devices
+ * take part. */
 static float value_of(uint64_t task, uint32_t round) {
     return (float)(task * round) / 16;
 }
@@ -444,7 +451,8 @@ static void send_update(coordinator *c, person *p, uint32_t *counted) {
     if (work.action != FED_ACTION_TRAIN) {
         return;
     }
-    assert_true(p->task == 0 || p->task == work.task.id || !runs(c, p->task)); /* D4 */
+    /* The device leaves a task only if the task has ended (D4 in docs/durability.md). */
+    assert_true(p->task == 0 || p->task == work.task.id || !runs(c, p->task));
     for (int k = 0; k < VALUES; k++) {
         x[k] = value_of(work.task.id, work.round);
     }
@@ -460,7 +468,8 @@ static fed_status add_updates(void *user, const fedserver_round_entry *entry, fe
     return FED_OK;
 }
 
-/* Each acknowledged update is committed; the coordinator crashes in between. */
+/* The coordinator crashes between requests. Each acknowledged update must be in a committed
+ * round. */
 static void three_tasks_with_60_devices_end_with_the_right_models_through_crashes(void **state) {
     coordinator *c = *state;
     static person people[DEVICES];
@@ -492,9 +501,10 @@ static void three_tasks_with_60_devices_end_with_the_right_models_through_crashe
         assert_int_equal(t->versions.version, ROUNDS);
         assert_fed_ok_err(
             fedserver_round_each(c->server, id, UINT32_MAX, add_updates, &in_rounds, &err));
-        assert_int_equal(in_rounds, counted[id]); /* D1, D2 */
+        assert_int_equal(in_rounds, counted[id]); /* D1 and D2 in docs/durability.md */
         assert_true(in_rounds >= ROUNDS * GOAL);
-        for (uint32_t round = 1; round <= ROUNDS; round++) { /* D3: computed plainly, to the bit */
+        for (uint32_t round = 1; round <= ROUNDS; round++) {
+            /* D3: recompute the model in a simple way and compare bits. */
             for (int k = 0; k < VALUES; k++) {
                 models[id][k] += value_of(id, round);
             }

@@ -48,8 +48,10 @@ static void a_start_reads_the_devices_with_a_lease_and_no_other(void **state) {
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         coordinator_commit(c);
         coordinator_crash(c);
-        assert_int_equal(in_memory(c), SLOTS - 1); /* a lease that is counted is over */
-        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* again */
+        assert_int_equal(in_memory(c), SLOTS - 1); /* a device whose lease was counted leaves the
+                                                      memory */
+        /* Send the same update once more. */
+        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
         assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
@@ -100,7 +102,7 @@ static void a_revoked_devices_lease_frees_its_slot_also_after_a_start(void **sta
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
 }
 
-/* It can't come, so nobody waits for it to change its mind. */
+/* A revoked device can't return, so its declines need not be remembered. */
 static void what_a_revoked_device_declined_is_forgotten(void **state) {
     coordinator *c = *state;
     test_device d[CROWD];
@@ -169,7 +171,7 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 90000);
 }
 
-/* Made-up devices with rows, which were seen just now. */
+/* Make up devices with rows that have checked in just now. */
 static void many_seen(coordinator *c, uint64_t first, uint64_t count) {
     fed_error err = {0};
     for (uint64_t k = first; k < first + count; k++) {
@@ -193,7 +195,7 @@ static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
     coordinator *c = *state;
     enum { MANY = 600, AT_ONCE = 256 };
     coordinator_wait(c, 0);
-    many_seen(c, 0, MANY); /* all neighbours: in the first list */
+    many_seen(c, 0, MANY); /* consecutive numbers, so all are in the first list */
     coordinator_wait(c, 60000);
     assert_int_equal(unwritten(c), MANY - AT_ONCE);
     coordinator_wait(c, 1);
@@ -201,7 +203,7 @@ static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
     coordinator_wait(c, 1);
     assert_int_equal(unwritten(c), 0);
     many_seen(c, MANY, 5);
-    coordinator_wait(c, 59000); /* not before the next minute */
+    coordinator_wait(c, 59000); /* the minute is not over yet */
     assert_int_equal(unwritten(c), 5);
     coordinator_wait(c, 1000);
     assert_int_equal(unwritten(c), 0);

@@ -1,4 +1,5 @@
-/* The round's state machine, case by case and by a walk through everything it can reach. */
+/* The state machine of a round: single cases, and a search through all states that it can
+ * reach. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -8,7 +9,7 @@
 
 static const fedserver_round_rules rules = {
     .rounds = 2, .cohort = 3, .goal = 2, .minimum = 1, .deadline_ms = 1000};
-/* The same, buffered asynchronous. A goal may be larger than the cohort then. */
+/* The rules of an asynchronous round, whose goal may exceed its cohort. */
 static const fedserver_round_rules flowing = {
     .rounds = 2, .cohort = 3, .goal = 5, .minimum = 2, .deadline_ms = 1000, .staleness = 4};
 
@@ -79,11 +80,12 @@ static void a_edges_round_never_commits_by_itself(void) {
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1100),
-                     FEDSERVER_DO_REOPEN); /* above the minimum: slots go to other devices */
+                     FEDSERVER_DO_REOPEN); /* above the minimum: more slots are given to other
+                                              devices */
     EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
     EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1400),
-                     FEDSERVER_DO_NOTHING); /* the goal is met */
+                     FEDSERVER_DO_NOTHING); /* the goal has been reached */
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
     EXPECT(&round, GIVEN, 9999, CLOSE);
@@ -131,7 +133,7 @@ static void a_resumed_round_asks_anew_for_what_is_missing(void) {
     fedserver_round_step(&stale, &round, FEDSERVER_ON_UPDATE_LEASED, 10);
     fedserver_round_step(&stale, &round, FEDSERVER_ON_RESUMED, 5000);
     assert_int_equal(round.attempt, 1);
-    assert_int_equal(round.leased, 1); /* the other lease stands */
+    assert_int_equal(round.leased, 1); /* the other lease is still valid */
     assert_int_equal(round.deadline_ms, 6000);
 }
 
@@ -146,7 +148,7 @@ static void what_was_counted_stays_counted_in_the_next_attempt(void) {
     assert_int_equal(fedserver_round_step(&strict, &round, FEDSERVER_ON_TICK, 1000),
                      FEDSERVER_DO_REOPEN);
     assert_int_equal(round.received, 1);
-    assert_int_equal(round.leased, 1); /* who has reported keeps its slot */
+    assert_int_equal(round.leased, 1); /* a device that has reported keeps its slot */
     assert_int_equal(fedserver_round_step(&strict, &round, FEDSERVER_ON_CHECKIN_REPORTED, 1001),
                      FEDSERVER_DO_WAIT_REPORTED);
     fedserver_round_step(&strict, &round, FEDSERVER_ON_CHECKIN_NEW, 1001);
@@ -271,7 +273,7 @@ asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing(void *
     assert_int_equal(round.deadline_ms, 0);
     FLOW(&round, UPDATE_LEASED, 300, COUNT);
     assert_int_equal(round.deadline_ms, 1300);
-    FLOW(&round, TICK, 1300, NOTHING); /* one is below the minimum */
+    FLOW(&round, TICK, 1300, NOTHING); /* one update is below the minimum */
     FLOW(&round, TICK, 900000, NOTHING);
     assert_int_equal(round.attempt, 1);
     assert_int_equal(round.leased, 1);
@@ -325,7 +327,7 @@ static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     EXPECT(&round, UPDATE_COUNTED, 5000, COUNTED_BEFORE);
     EXPECT(&round, UPDATE_CLONED, 5000, REFUSE_CLONED);
     assert_memory_equal(&round, &settled, sizeof round);
-    EXPECT(&round, LEASE_ENDED, 5000, FREE); /* a device is shut out */
+    EXPECT(&round, LEASE_ENDED, 5000, FREE); /* a device is revoked */
     assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
     EXPECT(&round, COMMITTED, 5000, OPEN);
     assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
@@ -342,13 +344,14 @@ static void only_a_round_that_closes_can_be_committed(void) {
     }
     EXPECT(&round, COMMITTED, 100, NOTHING);
     assert_int_equal(round.number, 1);
-    EXPECT(&round, GIVEN, 200, CLOSE); /* with the version of another coordinator */
+    EXPECT(&round, GIVEN, 200, CLOSE); /* the version that another coordinator has made */
     EXPECT(&round, GIVEN, 300, NOTHING);
     EXPECT(&round, COMMITTED, 300, OPEN);
     assert_int_equal(round.number, 2);
 }
 
-/* Three leases; the round closes with its minimum of two, and one lease stands. */
+/* Make a round with three leases that closes with its minimum of two updates, so that one lease
+ * is left. */
 static fedserver_round flowing_closes(void) {
     fedserver_round round = flows();
     for (int k = 0; k < 3; k++) {
@@ -367,7 +370,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     FLOW(&round, CHECKIN_LEASED, 1250, LEASE_AGAIN);
     FLOW(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
-    assert_int_equal(round.received, 2); /* the set is settled */
+    assert_int_equal(round.received, 2); /* the round's set of updates is settled */
     assert_int_equal(round.ahead, 1);
     assert_int_equal(round.leased, 0);
     FLOW(&round, COMMITTED, 1500, OPEN);
@@ -375,7 +378,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     assert_int_equal(round.number, 2);
     assert_int_equal(round.received, 1);
     assert_int_equal(round.ahead, 0);
-    assert_int_equal(round.deadline_ms, 2500); /* the first update is in */
+    assert_int_equal(round.deadline_ms, 2500); /* counted from the arrival of the first update */
     FLOW(&round, CHECKIN_NEW, 1600, LEASE);
     FLOW(&round, UPDATE_LEASED, 1700, COUNT);
     FLOW(&round, TICK, 2500, CLOSE);
@@ -395,7 +398,7 @@ static void asynchronous_no_update_counts_after_the_last_round(void) {
 static void check(const fedserver_round_rules *r, const fedserver_round *round) {
     bool open = round->phase != FEDSERVER_ROUND_NONE;
     assert_true(round->leased <= r->cohort);
-    /* while a round closes, the devices that have leases may report in the next one */
+    /* While a round closes, devices with leases may report for the next one. */
     assert_true(round->received <= (r->staleness > 0 ? r->goal + r->cohort : r->goal));
     const bool closing = round->phase == FEDSERVER_ROUND_CLOSING;
     assert_true(closing == (round->closing_ms != 0));
@@ -412,7 +415,8 @@ static void check(const fedserver_round_rules *r, const fedserver_round *round) 
     }
 }
 
-/* Every event in every state that can be reached, to a depth, keeps the invariants. */
+/* Try every event in every state that can be reached within `depth` steps, and check the
+ * invariants. */
 static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t now_ms, int depth) {
     check(r, &round);
     if (depth == 0) {
@@ -423,7 +427,7 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
         if (leases == 0 &&
             (event == FEDSERVER_ON_UPDATE_LEASED || event == FEDSERVER_ON_CHECKIN_LEASED ||
              event == FEDSERVER_ON_LEASE_ENDED)) {
-            continue; /* the caller can't have seen it */
+            continue; /* the caller could not make this event happen */
         }
         for (int64_t wait_ms = 0; wait_ms <= 1000; wait_ms += 500) {
             fedserver_round next = round;
@@ -440,7 +444,7 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
             } else if (action >= FEDSERVER_DO_LEASE_AGAIN) {
                 assert_memory_equal(&next, &round, sizeof next);
             }
-            /* as the server does: a counted update is followed by a tick */
+            /* As in the server, a tick follows each counted update. */
             if (action == FEDSERVER_DO_COUNT) {
                 fedserver_round_step(r, &next, FEDSERVER_ON_TICK, now_ms + wait_ms);
             }

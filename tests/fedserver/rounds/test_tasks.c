@@ -1,5 +1,5 @@
-/* Tasks that are cancelled, paused, resumed and moved while devices train, and the queue between
- * them. A person's command is another process: here another handle of the same directory. */
+/* Tasks that are cancelled, paused, resumed and moved in the queue while devices train. A
+ * person's command runs in another process; here it uses another handle of the same directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -37,7 +37,7 @@ static fedserver *person(const coordinator *c) {
     return other;
 }
 
-/* And the coordinator notices, as it does before each batch. */
+/* Do a person's command. The coordinator then notices it, as before each batch. */
 static fed_status do_to(coordinator *c, uint64_t id, fedserver_task_deed deed, fed_error *err) {
     coordinator_commit(c);
     fedserver *other = person(c);
@@ -65,9 +65,9 @@ static void move(coordinator *c, uint64_t id, uint32_t position) {
 /* ---- what is seen ---- */
 
 typedef struct listed {
-    char text[400]; /* "2 running, 1 queued 1, ..." */
+    char text[400]; /* such as "2 running, 1 queued 1, ..." */
     fedserver_task_entry last, wanted;
-    uint64_t id; /* of `wanted` */
+    uint64_t id; /* number of the task whose state is `wanted` */
 } listed;
 
 static fed_status note(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -94,7 +94,8 @@ static void assert_list(coordinator *c, const char *wanted) {
     assert_string_equal(list(c, 0).text, wanted);
 }
 
-/* What is stored keeps the rules. The coordinator is opened anew. */
+/* Check that the stored state keeps the rules. The coordinator is closed for that and opened
+ * again. */
 static void check(coordinator *c) {
     coordinator_commit(c);
     fedserver_close(c->server);
@@ -108,7 +109,7 @@ static int upload(coordinator *c, const test_device *d, const fed_assignment *wo
     return device_upload(c, d, work, x, 10, word);
 }
 
-/* One that takes part gets its slot and reports. */
+/* Let the device get a slot and report. */
 static void report(coordinator *c, const test_device *d, uint64_t task) {
     const fed_assignment work = device_ask_work(c, d);
     assert_int_equal(work.action, FED_ACTION_TRAIN);
@@ -168,7 +169,8 @@ static void a_device_of_a_cancelled_task_learns_that_it_is_over(void **state) {
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_NO_TASK);
 }
 
-/* Its reply was lost, and the task cancelled since: the promise stands. */
+/* The reply to the update was lost, and then the task was cancelled. A repeated update must
+ * still be acknowledged. */
 static void an_acknowledged_update_stays_acknowledged(void **state) {
     coordinator *c = *state;
     coordinator_task(c, TWO_ROUNDS);
@@ -199,7 +201,7 @@ static void a_queued_or_paused_task_can_be_cancelled_a_finished_one_not(void **s
     check(c);
 }
 
-/* The bytes of the database, and of the files of models. */
+/* Return the size of the database and of the model files in bytes. */
 static off_t database_size(const coordinator *c) {
     off_t size = 0;
     DIR *folder = opendir(c->directory);
@@ -217,23 +219,23 @@ static off_t database_size(const coordinator *c) {
     return size;
 }
 
-/* A model of 1 MB lies in a row; the database grows with it, and shrinks when it is gone. */
+/* A model of 1 MB is in a database row, so the database grows and later shrinks. */
 static void the_space_of_a_cancelled_task_is_given_back(void **state) {
     coordinator *c = *state;
     coordinator_only_on_sqlite();
     coordinator_task(c, "{\"model\": \"input 500 | dense 500\", \"rounds\": 2, \"cohort\": 1}");
     coordinator_commit(c);
     must_do(c, 1, FEDSERVER_CANCEL);
-    for (int k = 0; k < 20; k++) { /* nobody asks for anything meanwhile */
+    for (int k = 0; k < 20; k++) { /* no device asks for anything meanwhile */
         coordinator_wait(c, 10);
         coordinator_commit(c);
     }
-    fedserver_close(c->server); /* writes the journal into the file */
+    fedserver_close(c->server); /* closing writes the journal into the database file */
     assert_true(database_size(c) < 800000);
     coordinator_open(c);
 }
 
-/* One of 4 MB lies in a file. */
+/* A model of 4 MB is in a file. */
 static void nobody_need_serve_for_it(void **state) {
     coordinator *c = *state;
     coordinator_only_on_sqlite();
@@ -272,18 +274,18 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     assert_list(c, "1 running, 2 finished");
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     check(c);
-    report(c, &b, 1); /* the second of two */
+    report(c, &b, 1); /* the second of two updates */
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     assert_int_equal((int)fedserver_rounds_front(&c->server->rounds)->round.number, 2);
     check(c);
 }
 
-/* A device that is told that all is over may end. */
+/* A device may stop for good when it is told that all tasks are over. */
 static void its_devices_are_not_told_that_all_is_over(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     const test_device a = coordinator_enrol(c);
-    report(c, &a, 1); /* the finished task stays in memory */
+    report(c, &a, 1); /* the finished task is still in memory */
     coordinator_task(c, TWO_ROUNDS);
     report(c, &a, 2);
     must_do(c, 2, FEDSERVER_PAUSE);
@@ -312,7 +314,7 @@ static void so_it_is_in_asynchronous_rounds(void **state) {
     must_do(c, 1, FEDSERVER_RESUME);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     assert_true(fedserver_rounds_front(&c->server->rounds)->round.deadline_ms > c->now_ms);
-    report(c, &a, 1); /* its lease still stood */
+    report(c, &a, 1); /* the lease was still valid */
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     check(c);
 }
@@ -334,7 +336,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     work = device_ask_work(c, &a);
     assert_true(work.task.id == 2);
     assert_int_equal(device_upload(c, &a, &work, x, 1, NULL), 200);
-    check(c); /* two open rounds, and a file for each */
+    check(c); /* two open rounds, with a file each */
     coordinator_commit(c);
     if (coordinator_store(c)->copy != NULL) {
         snprintf(copy, sizeof copy, "%s/copy", c->directory);
@@ -460,7 +462,7 @@ static void the_status_lists_tasks(void **state) {
                         "samples are 784 values");
     assert_int_equal(json_integer_value(json_object_get(reason, "devices")), 1);
     assert_int_equal(json_integer_value(json_object_get(second, "position")), 1);
-    fedserver *other = person(c); /* the command line says the same */
+    fedserver *other = person(c); /* what the command line would print */
     fed_writer w;
     fed_writer_growing(&w);
     assert_fed_ok_err(fedserver_tasks_json(other, c->now_ms, &w, &err));

@@ -1,4 +1,5 @@
-/* An update that was counted is taken again, however large, whatever has become of its task. */
+/* A counted update that is sent again must be acknowledged even if it exceeds the present
+ * limit, and whatever has become of its task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -21,7 +22,7 @@ static int refusal(coordinator *c, const test_device *d, uint64_t len) {
     return fedserver_body_refused(c->server, &head, len);
 }
 
-/* Begin the large task; its first round counts the device's update. */
+/* Start a task with a large model, whose first round counts the device's update. */
 static uint64_t begin_large(coordinator *c, const test_device *d, fed_writer *update) {
     static float x[VALUES];
     const uint64_t id = coordinator_task(c, LARGE);

@@ -1,4 +1,4 @@
-/* What updates count for: as claimed where that is fair; and the same whatever their order. */
+/* The weights of updates: as claimed where that is fair, and the same in any order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -33,7 +33,8 @@ FED_TEST(fair_claims_count_as_they_are) {
         assert_true(c[k].share == c[k].weight && c[k].count == c[k].weight);
     }
     assert_true(s.heaviest == 1 && s.heaviest_share == 6.0 / 13);
-    assert_true(s.furthest == 1 && s.furthest_norm == 2); /* 12 of 25; 3's norm is larger */
+    /* Device 1 has 12 of 25 of weight times norm, although device 3 has the largest norm. */
+    assert_true(s.furthest == 1 && s.furthest_norm == 2);
     assert_false(s.heaviest_lowered || s.furthest_lowered);
 }
 
@@ -50,7 +51,7 @@ FED_TEST(no_limit_takes_every_claim) {
     assert_true(settle(c, 3, 1).as_claimed);
 }
 
-/* Rule 1: the weight. */
+/* Rule 1 limits a device's weight. */
 FED_TEST(a_share_is_the_most_that_a_device_weighs) {
     static const double most[] = {0.5, 0.4, 0.3, 0.26};
     for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
@@ -65,7 +66,7 @@ FED_TEST(a_share_is_the_most_that_a_device_weighs) {
     }
 }
 
-/* Rule 2: weight times norm. */
+/* Rule 2 limits a device's weight times norm. */
 FED_TEST(a_long_update_is_shortened_and_its_weight_stays) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};
@@ -89,7 +90,7 @@ FED_TEST(a_devices_updates_are_taken_together) {
     assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
 }
 
-/* Updates of one device are put in the order of their weights: the longest may be any of them. */
+/* A device's updates are sorted by weight, so the longest may come anywhere. */
 FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     enum { UPDATES = 3 };
     for (uint64_t longest = 0; longest < UPDATES; longest++) {
@@ -103,7 +104,7 @@ FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     }
 }
 
-/* All of a device's updates reach as far as their sum: each of them is shortened. */
+/* A device's updates together reach as far as their sum, so each of them is shortened. */
 FED_TEST(a_devices_long_updates_are_shortened_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 5, 1000), contribution(3, 5, 1000)};
@@ -113,7 +114,7 @@ FED_TEST(a_devices_long_updates_are_shortened_together) {
     assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
 }
 
-/* What a clipped update adds is what counts for rule 2; what is named is the norm that it had. */
+/* For rule 2 a clipped update has its clipped norm. The reported norm is the original one. */
 FED_TEST(a_clipped_update_reaches_as_far_as_it_was_clipped) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};
@@ -182,7 +183,7 @@ FED_TEST(one_devices_loss_does_not_become_the_rounds) {
     assert_true(settle(c, 3, 0.5).loss == (2.0 - 100.0) / 3);
 }
 
-/* In floating point the order of these would decide. */
+/* With floating-point sums, the order of these losses would change the result. */
 FED_TEST(no_order_changes_a_bit_of_the_loss) {
     enum { COUNT = 200, ORDERS = 20 };
     static fedserver_contribution c[COUNT];

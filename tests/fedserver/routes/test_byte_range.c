@@ -1,4 +1,4 @@
-/* Range headers: what they mean, and what is no range. */
+/* Range headers of requests: the bytes that they ask for, and texts that are not valid ranges. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

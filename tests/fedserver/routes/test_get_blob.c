@@ -1,5 +1,5 @@
-/* Downloads that caches keep: what the coordinator names to a device, the front gives to anybody
- * who has the name, for ever the same bytes, and nothing else. */
+/* Downloads that caches may keep. The coordinator tells a device the objects' names. The front
+ * sends an object to anybody who has its name. An object's bytes never change. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -35,7 +35,8 @@ static answer get_blob(coordinator *c, const fed_address *address, const char *r
     return a;
 }
 
-/* The addresses that the device is told; 0: it was sent the bytes. */
+/* Read the addresses that the device is told. Returns how many; 0: it was sent the bytes
+ * themselves. */
 static size_t addresses_of(const answer *a, fed_address *addresses) {
     fed_reader r;
     fed_part part;
@@ -54,7 +55,7 @@ static size_t addresses_of(const answer *a, fed_address *addresses) {
     return count;
 }
 
-/* What comes from the cache is, byte by byte, what the coordinator itself would send. */
+/* Check that the cache's objects have exactly the bytes that the coordinator itself would send. */
 static size_t assert_same_bytes(coordinator *c, const test_device *d, const char *have,
                                 unsigned want) {
     fed_address addresses[FED_ADDRESSES];
@@ -104,7 +105,7 @@ static void snapshots_and_deltas_are_named(void **state) {
     assert_int_equal(c->server->blobs, 3);
 }
 
-/* Of 3 deltas from version 1: those to 2, and to 3 and 4 together. */
+/* Devices with versions 1 and 3 both need the run of deltas from version 4 to 8. */
 static void devices_that_lack_other_versions_share_runs(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -114,8 +115,8 @@ static void devices_that_lack_other_versions_share_runs(void **state) {
     fed_address one[FED_ADDRESSES], three[FED_ADDRESSES];
     answer from_one = get_model(c, &d, "1", 8, FED_CAN_URL);
     answer from_three = get_model(c, &d, "3", 8, FED_CAN_URL);
-    if (addresses_of(&from_one, one) == 3) {                   /* 1-2, 2-4, 4-8 */
-        assert_int_equal(addresses_of(&from_three, three), 2); /* 3-4, 4-8 */
+    if (addresses_of(&from_one, one) == 3) {                   /* 1-2, 2-4 and 4-8 */
+        assert_int_equal(addresses_of(&from_three, three), 2); /* 3-4 and 4-8 */
         assert_memory_equal(&one[2], &three[1], sizeof one[2]);
     } else {
         fail_msg("a chain of 7 deltas has %zu runs", addresses_of(&from_one, one));

@@ -1,4 +1,4 @@
-/* Who is out there, in portions; and what can be saved: the rounds as a table, the model. */
+/* The list of devices in portions, the table of rounds as a file, and the model as a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -121,7 +121,7 @@ static void the_model_is_for_operators(void **state) {
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_wait(c, 0);
     assert_int_equal(coordinator_status(c, NULL, "GET", "/model.safetensors", "", NULL, 0),
-                     403); /* who reads the page from this machine has not logged in */
+                     403); /* a reader of the page on this machine is not logged in */
     assert_int_equal(coordinator_status(c, &d, "GET", "/model.safetensors", "", NULL, 0), 403);
     answer a = coordinator_ask(c, &operator, "GET", "/model.safetensors", "task=1", NULL, 0);
     assert_int_equal(a.status, 200);

@@ -1,4 +1,4 @@
-/* Model downloads that go on where they broke off. */
+/* Model downloads that continue where they broke off. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -106,7 +106,7 @@ static void a_restart_changes_no_tag(void **state) {
     }
 }
 
-/* Of its round's delta; status 200. */
+/* Is the delta of the answer's round packed by a second stage? The answer must have status 200. */
 static bool delta_is_packed(const answer *of) {
     fed_reader r;
     fed_part part;
@@ -119,7 +119,8 @@ static bool delta_is_packed(const answer *of) {
     return fedcodec_envelope_plain_len(part.envelope, len) > len;
 }
 
-/* A task whose file names no codecs: devices of the first release go on in it. */
+/* The task's file names no codecs, so devices of the first release, which read no stages, can
+ * take part in it. */
 static void only_who_says_that_it_reads_stages_gets_them(void **state) {
     enum { VALUES = 20 * 101 };
     static const char presets[] = "{\"model\": \"input 100 | dense 20\", \"codec_up\": \"float32\","

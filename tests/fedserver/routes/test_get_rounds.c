@@ -1,4 +1,5 @@
-/* What devices report of their own: counted with the update, kept, and shown as JSON and CSV. */
+/* Custom metrics that devices report: counted with the update, stored, and shown as JSON and
+ * CSV. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -17,7 +18,7 @@ static fed_own_metrics metrics(const char *name, double value) {
     return m;
 }
 
-/* w = the update's body with those metrics. */
+/* Write the body of an update with these custom metrics to w. */
 static void make_body(const fed_assignment *work, uint32_t samples, const fed_own_metrics *own,
                       fed_writer *w) {
     fed_writer plain;
@@ -63,7 +64,7 @@ static json_t *newest_round(coordinator *c) {
     return round;
 }
 
-/* The newest round's metrics must be these: "devices f1=0.5 0..1 of 2 (40)" for each. */
+/* Check the metrics of the newest round. Each is written as "devices f1=0.5 0..1 of 2 (40)". */
 static void expect_metrics(coordinator *c, const char *want) {
     json_t *round = newest_round(c), *m;
     char said[600] = "";
@@ -94,7 +95,8 @@ static void a_rounds_metrics_are_means_of_its_updates(void **state) {
     assert_int_equal(report(c, &d[1], 30, &own), 200);
     expect_metrics(c, "devices energy=70 70..70 of 1 (10); devices f1=0.25 0..1 of 2 (40)");
     own.count = 0;
-    assert_int_equal(report(c, &d[0], 10, &own), 200); /* as a device of an older release */
+    /* Without custom metrics, as a device of an older release. */
+    assert_int_equal(report(c, &d[0], 10, &own), 200);
     assert_int_equal(report(c, &d[1], 10, &own), 200);
     expect_metrics(c, "");
 }
@@ -121,7 +123,7 @@ static void what_is_no_list_of_metrics_is_refused_and_the_lease_stands(void **st
     const fed_assignment work = device_ask_work(c, &d);
     fed_writer body;
     make_body(&work, 1, &own, &body);
-    body.data[8 + 4 + 8 + 4 + 4 + 2] = ' '; /* the first byte of the name */
+    body.data[8 + 4 + 8 + 4 + 4 + 2] = ' '; /* the first byte of a metric's name */
     answer a = coordinator_ask(c, &d, "POST", "/v1/update", "", body.data, body.len);
     assert_int_equal(a.status, 400);
     assert_string_equal(a.error, "bad_update");
@@ -159,7 +161,8 @@ static void evaluators_metrics_stand_beside_the_devices(void **state) {
     const test_device judge[2] = {coordinator_enrol_evaluator(c), coordinator_enrol_evaluator(c)};
     coordinator_task(c, task);
     fed_own_metrics own = metrics("auc", 0.5);
-    assert_int_equal(evaluate(c, &judge[0], 0, 10, &own), 200); /* of the first model: no round's */
+    /* An evaluation of the initial model belongs to no round. */
+    assert_int_equal(evaluate(c, &judge[0], 0, 10, &own), 200);
     assert_int_equal(report(c, &d[0], 1, &own), 200);
     assert_int_equal(report(c, &d[1], 1, &own), 200);
     own = metrics("auc", 0.9);
@@ -167,7 +170,7 @@ static void evaluators_metrics_stand_beside_the_devices(void **state) {
     own = metrics("auc", 0.1);
     assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
     expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.7 0.1..0.9 of 2 (40)");
-    own = metrics("other", 1); /* measured again */
+    own = metrics("other", 1); /* the same device evaluates the model again */
     assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
     expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.9 0.9..0.9 of 1 (30); "
                       "evaluators other=1 1..1 of 1 (10)");
@@ -180,7 +183,8 @@ static void an_evaluation_with_other_bytes_behind_it_is_refused(void **state) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_metric_write(&body, &(fed_metric){.task = 1, .samples = 10});
-    fed_write_u8(&body, 0xfe); /* what follows an update's head is no part of a metric */
+    fed_write_u8(&body, 0xfe); /* this byte is no list of custom metrics, nor anything else that
+                                  may follow */
     answer a = coordinator_ask(c, &judge, "POST", "/v1/metric", "", body.data, body.len);
     answer_expect(&a, 400, "bad_metric");
     fed_writer_free(&body);

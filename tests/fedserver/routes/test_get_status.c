@@ -1,4 +1,4 @@
-/* The status that programs and the page read, and the metrics. */
+/* The status as JSON, which programs and the page read, and the metrics for Prometheus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -41,7 +41,7 @@ static void an_idle_coordinator_has_nulls(void **state) {
     json_decref(root);
 }
 
-/* The sentence must be this, where each '*' stands for the next device's name. */
+/* Check the status's sentence. Each '*' in the pattern stands for the name of the next device. */
 static void expect_sentence(coordinator *c, const test_device *d, const char *pattern) {
     char want[512] = "";
     for (const char *p = pattern; *p != '\0'; p++) {
@@ -255,7 +255,7 @@ static void at_most_200_rounds_are_told_newest_first(void **state) {
         if (k != 201) {
             continue;
         }
-        json_t *root = status(c); /* while a round is open, too */
+        json_t *root = status(c); /* the same while a round is open */
         const json_t *rounds = json_object_get(root, "rounds");
         assert_int_equal(json_array_size(rounds), 200);
         assert_int_equal(integer(json_array_get(rounds, 0), "number"), 202);
@@ -300,7 +300,7 @@ static void metrics_count_what_happened(void **state) {
     };
     for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
         if (strstr((char *)a.body, lines[k]) == NULL) {
-            fail_msg("missing: %s in\n%s", lines[k], (char *)a.body);
+            fail_msg("the line %s is missing in the metrics:\n%s", lines[k], (char *)a.body);
         }
     }
     answer_free(&a);
@@ -324,7 +324,7 @@ static void metrics_count_devices_that_have_not_come_as_away(void **state) {
     (void)device_ask_work(c, &d[0]);
     (void)device_ask_work(c, &d[2]);
     expect_crowd(c, 2, 1);
-    expect_crowd(c, 2, 1); /* it begins anew each time */
+    expect_crowd(c, 2, 1); /* each count begins anew */
     coordinator_restart(c);
     expect_crowd(c, 0, 3);
     (void)device_ask_work(c, &d[1]);
@@ -338,12 +338,14 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     for (size_t k = 0; k < 3; k++) {
         (void)device_ask_work(c, &d[k]);
     }
-    census->next = 2; /* as if the first two had been enough for a call, and none waited */
+    census->next = 2; /* as if one call had counted the first two devices, and neither was
+                         waiting */
     expect_crowd(c, 1, 2);
     expect_crowd(c, 3, 0);
 }
 
-/* The name of a device in a round's row, "": it says nothing. */
+/* Return the device that a round's row names under `key`, and check its amount. "": the row
+ * names none. */
 static const char *standout(const json_t *round, const char *key, const char *amount,
                             double wanted) {
     const json_t *who = json_object_get(round, key);

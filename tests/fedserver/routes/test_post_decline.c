@@ -1,5 +1,5 @@
-/* A device that can't serve a task says so: its slot is free at once, and it is not asked again.
- */
+/* A device that declines a task: its slot is free at once, and the task is not offered to it
+ * again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -30,7 +30,7 @@ static int decline(coordinator *c, const test_device *d, const fed_assignment *w
     return a.status;
 }
 
-/* What a device that knows declines is told. */
+/* Check in as a device that knows declines. */
 static fed_assignment ask(coordinator *c, const test_device *d, fed_role role) {
     return device_say(c, d, &(fed_checkin){.role = role, .capabilities = FED_CAN_DECLINE});
 }
@@ -40,7 +40,8 @@ static void assert_declined(coordinator *c, const test_device *d) {
     assert_int_equal(told.action, FED_ACTION_WAIT);
     assert_int_equal(told.reason, FED_WAIT_DECLINED);
     assert_true(told.retry_ms > 0);
-    assert_int_equal(device_ask_work(c, d).reason, FED_WAIT_NO_TASK); /* an older device */
+    /* A device of an older release, which knows no declines. */
+    assert_int_equal(device_ask_work(c, d).reason, FED_WAIT_NO_TASK);
 }
 
 static int begin(void **state) {
@@ -57,7 +58,8 @@ static int upload(coordinator *c, const test_device *d, const fed_assignment *wo
     return device_upload(c, d, work, x, 10, NULL);
 }
 
-/* Two of three hold slots: one of these declines, and the third gets its slot at once. */
+/* Three devices, two slots: a device with a slot declines, and the third device gets the slot
+ * at once. */
 static void slot_goes_to_another(const char *task) {
     coordinator c;
     test_device d[3];
@@ -74,11 +76,11 @@ static void slot_goes_to_another(const char *task) {
     assert_int_equal(decline(&c, &d[1], &work[1]), 200);
     assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     coordinator_wait(&c, 100);
-    assert_true(fedserver_epoch(c.server) > epoch); /* who is held is asked again */
+    assert_true(fedserver_epoch(c.server) > epoch); /* so devices that wait are asked again */
     work[2] = device_ask_work(&c, &d[2]);
     assert_int_equal(work[2].action, FED_ACTION_TRAIN);
     assert_declined(&c, &d[1]);
-    assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease is over */
+    assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease has ended */
     assert_int_equal(upload(&c, &d[0], &work[0]), 200);
     assert_int_equal(upload(&c, &d[2], &work[2]), 200);
     assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, 1);

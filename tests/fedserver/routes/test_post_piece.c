@@ -1,5 +1,5 @@
-/* Updates in pieces: in any order, twice, by the wrong device, with lies; and what is kept of them.
- */
+/* Updates in pieces: in any order, twice, from the wrong device, with false lengths; and what
+ * the coordinator keeps of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -12,7 +12,7 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"deadline_s\": 10}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* A device with an update to send. */
+/* A device that has an update to send. */
 typedef struct sender {
     coordinator c;
     test_device d, other;
@@ -21,7 +21,7 @@ typedef struct sender {
     fed_piece head;
 } sender;
 
-/* The update of x, as the task says. */
+/* Make the message with the update x, encoded as the task says. */
 static void make_message_of(sender *s, const float *x) {
     fed_writer_free(&s->message);
     device_encode(&s->work, x, 1, &s->message);
@@ -61,7 +61,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send bytes [from, to) of the message; the status, and what is there by the answer's word. */
+/* Send the bytes [from, to) of the message. Returns the HTTP status. *end: how much has
+ * arrived, by the answer. */
 static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
                    char word[32]) {
     fed_writer w;
@@ -105,7 +106,7 @@ FED_TEST_WITH(the_last_piece_counts_the_update, sender *s) {
     assert_int_equal(counted(s), 0);
     must_be(s, 11, s->message.len, 200, "");
     assert_int_equal(counted(s), 1);
-    must_be(s, 11, s->message.len, 200, ""); /* its answer was lost */
+    must_be(s, 11, s->message.len, 200, ""); /* the same piece again, as if its answer was lost */
     must_be(s, 0, 0, 200, "");
     assert_int_equal(counted(s), 1);
 }
@@ -129,7 +130,7 @@ FED_TEST_WITH(pieces_out_of_order_and_twice_change_nothing, sender *s) {
     must_have(s, 20, 30, 0);
     must_have(s, 0, 20, 20);
     must_have(s, 0, 20, 20);
-    must_have(s, 10, 30, 20); /* overlaps */
+    must_have(s, 10, 30, 20); /* this piece overlaps those before it */
     must_have(s, 25, 30, 20);
     must_be(s, s->message.len, s->message.len, 202, "");
     must_be(s, 20, s->message.len, 200, "");
@@ -176,19 +177,19 @@ FED_TEST_WITH(two_devices_do_not_mix, sender *s) {
     must_have(&second, 0, 5, 5);
     must_have(s, 0, 0, 10);
     must_be(&second, 5, second.message.len, 200, "");
-    must_be(s, 10, s->message.len, 200, ""); /* the round is complete */
+    must_be(s, 10, s->message.len, 200, ""); /* the update has completed the round */
     assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     fed_writer_free(&second.message);
 }
 
-/* A device that has lost its state trains again, with the same lease. */
+/* A device that has lost its state trains again with the same lease. */
 FED_TEST_WITH(another_message_begins_anew, sender *s) {
     must_have(s, 0, 10, 10);
     make_message(s, 2);
     must_have(s, 0, 0, 0);
     must_have(s, 10, 20, 0);
     must_have(s, 0, 5, 5);
-    make_message(s, 1); /* and of the first nothing is left */
+    make_message(s, 1); /* of the other message nothing is kept */
     must_have(s, 0, 0, 0);
     make_message(s, 2);
     must_be(s, 5, s->message.len, 200, "");
@@ -203,21 +204,21 @@ FED_TEST_WITH(lying_totals_and_digests_are_refused, sender *s) {
     must_be(s, 0, 10, 413, "too_large");
     s->head.total = 5;
     must_be(s, 0, 10, 400, "bad_update");
-    s->head.total = s->message.len - 1; /* is complete too early */
+    s->head.total = s->message.len - 1; /* the message would be complete too early */
     must_have(s, 0, 10, 10);
     must_be(s, 10, s->message.len - 1, 400, "bad_update");
     s->head.total = s->message.len;
     s->head.digest ^= 1;
     must_have(s, 0, 10, 10);
     must_be(s, 10, s->message.len, 400, "bad_update");
-    must_have(s, 0, 0, 0); /* nothing of it is kept */
+    must_have(s, 0, 0, 0); /* nothing of the message is kept */
     assert_int_equal(counted(s), 0);
     make_message(s, 1);
     must_be(s, 0, s->message.len, 200, "");
 }
 
 FED_TEST_WITH(a_message_that_is_no_update_is_refused_when_it_is_complete, sender *s) {
-    s->message.data[s->message.len - 1] = 0x7f; /* NaN */
+    s->message.data[s->message.len - 1] = 0x7f; /* the last value becomes NaN */
     s->message.data[s->message.len - 2] = 0xff;
     s->head.digest = fed_digest_bytes(s->message.data, s->message.len);
     must_have(s, 0, 10, 10);
@@ -253,7 +254,7 @@ FED_TEST_WITH(crumbs_are_not_kept, sender *s) {
         coordinator_wait(&s->c, 10001);
     }
     coordinator_task(&s->c, large);
-    coordinator_wait(&s->c, 2000); /* by then its one slot is open to either device */
+    coordinator_wait(&s->c, 2000); /* by now the round's one slot is open to both devices */
     s->work = device_ask_work(&s->c, &s->d);
     assert_int_equal(s->work.action, FED_ACTION_TRAIN);
     float *x = calloc(15150, sizeof *x);
@@ -281,7 +282,7 @@ FED_TEST_WITH(pieces_go_when_their_round_closes, sender *s) {
     must_have(s, 0, 10, 10);
     assert_int_equal(device_upload(&s->c, &s->other, &s->other_work, ones, 1, NULL), 200);
     assert_int_equal(stored(s), 10);
-    coordinator_wait(&s->c, 10001); /* the deadline: one update is enough */
+    coordinator_wait(&s->c, 10001); /* the deadline passes; one update is enough */
     assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     assert_int_equal(stored(s), 0);
     must_be(s, 10, 20, 409, "round_closed");
@@ -290,7 +291,7 @@ FED_TEST_WITH(pieces_go_when_their_round_closes, sender *s) {
 
 FED_TEST_WITH(pieces_go_when_their_device_gets_another_lease, sender *s) {
     must_have(s, 0, 10, 10);
-    coordinator_wait(&s->c, 10001); /* nobody has reported: another attempt */
+    coordinator_wait(&s->c, 10001); /* without an update, the deadline begins another attempt */
     must_be(s, 10, 20, 409, "lease_expired");
     s->work = device_ask_work(&s->c, &s->d);
     assert_int_equal(stored(s), 0);

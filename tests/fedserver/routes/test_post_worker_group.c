@@ -1,5 +1,5 @@
-/* A device that is a cluster tells of its workers: the status shows them, and forgets them with it.
- */
+/* A device that is a cluster reports its worker group. The status shows the workers until the
+ * device is forgotten. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -53,7 +53,7 @@ static int report_status(coordinator *c, const test_device *d, const fed_worker_
     return a.status;
 }
 
-/* The list of worker groups; the caller owns the root. */
+/* Return the list of worker groups in the status. The caller frees *root. */
 static json_t *groups(coordinator *c, json_t **root) {
     *root = coordinator_json(c, "/v1/status", "");
     return json_object_get(*root, "worker_groups");
@@ -199,7 +199,8 @@ static void all_worker_groups_together_have_a_limit(void **state) {
         assert_int_equal(report_status(c, &d[k], full), 200);
     }
     assert_int_equal(worker_group_count(c), FIT);
-    assert_int_equal(report_status(c, &d[0], &two), 200); /* makes room for one of two */
+    /* The group of d[0] becomes smaller, which makes room for another group of two workers. */
+    assert_int_equal(report_status(c, &d[0], &two), 200);
     assert_int_equal(report_status(c, &d[FIT], &two), 200);
     assert_int_equal(worker_group_count(c), FIT + 1);
     free(full);
@@ -226,7 +227,7 @@ static void metrics_count_workers_by_state_while_they_are_heard(void **state) {
     answer_free(&a);
 }
 
-/* Until 0.3.0. */
+/* Names of releases before 0.3.0, which still work. */
 static void what_tells_of_worker_groups_has_its_earlier_names_too(void **state) {
     static const char *const lines[] = {"\nfed_gangs 1\n",
                                         "\nfed_gang_workers{state=\"well\"} 1\n",
@@ -245,7 +246,7 @@ static void what_tells_of_worker_groups_has_its_earlier_names_too(void **state) 
     answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
     for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
         if (strstr((char *)a.body, lines[k]) == NULL) {
-            fail_msg("no%s", lines[k]);
+            fail_msg("the metrics lack this line:%s", lines[k]);
         }
     }
     answer_free(&a);

@@ -1,4 +1,5 @@
-/* Who may read the page: by --page, with a link, a session, a bearer token, a certificate. */
+/* Who may read the page: by the option --page, a login link, a session, a bearer token or a
+ * certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -6,7 +7,7 @@ static void serve_with(coordinator *c, fedserver_page page) {
     fedserver_configure(c->server, &(fedserver_setup){.page = page});
 }
 
-/* The status of GET path; *error = its word, "" where it is a page. */
+/* GET path and return the HTTP status. error: the answer's error word, "" for a page. */
 static int look(coordinator *c, const char *path, char error[32]) {
     answer a = coordinator_ask(c, NULL, "GET", path, "", NULL, 0);
     memcpy(error, a.error, sizeof a.error);
@@ -30,7 +31,8 @@ static void pass(coordinator *c, fedserver_pass_kind kind, char token[FEDSERVER_
         fedserver_pass_grant(c->server, c->now_ms, kind, FEDSERVER_LINK_S, token, &err));
 }
 
-/* Log in with a link: the status; the cookie, as a browser sends it, in c->cookie. */
+/* Log in with a link. Returns the HTTP status, and puts the cookie into c->cookie as a browser
+ * would send it. */
 static int login(coordinator *c, const char *token, char error[32]) {
     static char cookie[128];
     answer a = coordinator_ask(c, NULL, "POST", "/v1/login", "", token, strlen(token));
@@ -73,7 +75,7 @@ static void a_stranger_is_told_what_to_do(void **state) {
     answer_free(&a);
 }
 
-/* What says nothing about the training is there for everybody, enrolment above all. */
+/* Paths that reveal nothing about the training, above all enrolment, need no login. */
 static void what_a_stranger_needs_stays_open(void **state) {
     coordinator *c = *state;
     static const char *const paths[] = {"/login", "/login.js", "/page.css", "/page.js"};
@@ -95,7 +97,7 @@ static void a_link_logs_in_once(void **state) {
     expect(c, 200);
     assert_int_equal(login(c, link, error), 401);
     assert_string_equal(error, "link_used");
-    expect(c, 200); /* who logged in with it stays so */
+    expect(c, 200); /* sessions that began with the link continue */
 }
 
 static void a_link_expires_after_ten_minutes(void **state) {
@@ -147,7 +149,7 @@ static void a_wrong_cookie_is_a_strangers(void **state) {
                                         ""};
     c->from_elsewhere = true;
     pass(c, FEDSERVER_PASS_LINK, link);
-    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) { /* a link is no session */
+    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) { /* a link's token is no session */
         snprintf(cookie, sizeof cookie, forms[k], link);
         c->cookie = cookie;
         expect(c, 401);

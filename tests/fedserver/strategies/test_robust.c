@@ -1,4 +1,5 @@
-/* The robust rules on many sizes, against sorting and against every distance by itself. */
+/* The robust strategies for many sizes, compared with sorting and with computing every
+ * distance. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -7,7 +8,7 @@
 #include "fed/rng.h"
 #include "fedserver/strategies/robust.h"
 
-enum { MOST = 70, COLUMNS = 1100 }; /* more than two tiles, and a rest */
+enum { MOST = 70, COLUMNS = 1100 }; /* more than two tiles of columns, and a part of one */
 
 typedef struct fixture {
     char directory[256];
@@ -25,7 +26,7 @@ static void fill(size_t count) {
     fed_test_tmpdir(f.directory, sizeof f.directory);
     assert_fed_ok_err(fedserver_rows_open(&f.rows, f.directory, COLUMNS, &err));
     for (size_t k = 0; k < count; k++) {
-        for (size_t i = 0; i < COLUMNS; i++) { /* some are equal */
+        for (size_t i = 0; i < COLUMNS; i++) { /* some values are equal */
             f.x[k][i] = (float)fed_rng_below(&rng, 200) - 100;
         }
         assert_fed_ok_err(fedserver_rows_add(&f.rows, (int64_t)k, 1, f.x[k], &err));
@@ -55,7 +56,8 @@ static void check_trimmed(size_t count, size_t cut) {
         for (size_t k = cut; k < count - cut; k++) {
             sum += value[k];
         }
-        assert_true(f.u[i] == (float)(sum / (double)(count - 2 * cut))); /* the sums are exact */
+        /* These sums are exact in both computations. */
+        assert_true(f.u[i] == (float)(sum / (double)(count - 2 * cut)));
     }
 }
 
@@ -69,7 +71,7 @@ FED_TEST(the_middle_is_found_in_any_number_of_values) {
     }
 }
 
-/* Nearer to the centre than all others. */
+/* Krum must choose the update that is nearest to the centre. */
 FED_TEST(krum_chooses_by_nearness) {
     fed_error err = {0};
     enum { COUNT = 40, BEST = 23 };
@@ -90,7 +92,8 @@ FED_TEST(krum_chooses_by_nearness) {
 
 FED_TEST(with_as_many_chosen_as_there_are_krum_is_the_mean) {
     fed_error err = {0};
-    for (size_t count = 1; count < 5; count++) { /* fewer than f + 3 too */
+    for (size_t count = 1; count < 5; count++) { /* also fewer than the f + 3 updates that Krum
+                                                    needs */
         fill(count);
         assert_fed_ok_err(fedserver_krum_mean(&f.rows, 2, count, f.u, &err));
         for (size_t i = 0; i < COLUMNS; i++) {

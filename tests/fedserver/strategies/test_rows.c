@@ -1,5 +1,5 @@
-/* The matrix of a round's updates: its order, what it leaves behind, and the memory that it takes.
- */
+/* The matrix of a round's updates: the order of its rows, the files it leaves, and the memory
+ * it needs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -56,7 +56,7 @@ FED_TEST(nothing_is_left_in_the_directory_even_while_it_is_open) {
         entries++;
     }
     closedir(dir);
-    assert_int_equal(entries, 2); /* . and .. */
+    assert_int_equal(entries, 2); /* only the entries "." and ".." */
     fedserver_rows_close(&rows);
     fed_test_rmdir(directory);
 }
@@ -74,16 +74,18 @@ static size_t peak_kib(void) {
     return (size_t)usage.ru_maxrss;
 }
 
-/* One block, and what krum needs beside it. A sanitizer keeps what is freed: a block for each time
- * that the matrix has been read. */
+/* Check the peak of memory: one block, and what Krum needs in addition. A sanitizer does not
+ * reuse freed memory, so `times` is how often the matrix has been read, each time with a new
+ * block. */
 static void check_peak(size_t before, size_t times) {
     size_t taken = peak_kib() - before, most = ((times * FEDSERVER_ROWS_BYTES) >> 10) + 8192;
     if (taken > most) {
-        fail_msg("%zu KiB of memory, where at most %zu are promised", taken, most);
+        fail_msg("the matrix takes %zu KiB of memory, and at most %zu are allowed", taken, most);
     }
 }
 
-/* 144 MiB of values; row k holds k everywhere, but for the last one, which is hostile. */
+/* 144 MiB of values: row k has the value k / 64 everywhere, except the last row, which is
+ * hostile. */
 FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
     fed_error err = {0};
@@ -103,7 +105,7 @@ FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     size_t before = peak_kib();
     assert_fed_ok_err(fedserver_trimmed_mean(&rows, 1, x, &err));
     check_peak(before, 1);
-    for (int i = 0; i < MANY_COLUMNS; i++) { /* 1 to 34 are left */
+    for (int i = 0; i < MANY_COLUMNS; i++) { /* rows 1 to 34 remain */
         assert_true(x[i] == 17.5f / 64);
     }
     assert_fed_ok_err(fedserver_krum_mean(&rows, 1, 1, x, &err));

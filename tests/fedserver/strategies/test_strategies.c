@@ -1,5 +1,4 @@
-/* Strategy specs: what they mean, what is said about those that are wrong, and their stored state.
- */
+/* Strategy specs: what they mean, the errors for wrong specs, and the strategies' stored state. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -24,7 +23,7 @@ FED_TEST(a_spec_names_either_half_or_both) {
     assert_true(fedserver_strategy_needs_all(&s));
 }
 
-/* In a task that is sound otherwise. */
+/* Parse a task that has this strategy and is otherwise correct. */
 static fed_status parse_task(const char *strategy, const char *more, fedserver_config *config,
                              fed_error *err) {
     char text[512];

@@ -1,4 +1,4 @@
-/* Task files: what they mean, and what is said about those that are wrong. */
+/* Task files: what their keys mean, and the errors for wrong files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -43,7 +43,7 @@ FED_TEST(goal_and_cohort_say_each_other) {
         const char *keys;
         uint32_t cohort, goal;
     } cases[] = {{"\"cohort\": 10", 10, 10},
-                 {"\"goal\": 10", 13, 10}, /* 130 %, rounded up */
+                 {"\"goal\": 10", 13, 10}, /* 130 % of the goal, rounded up */
                  {"\"goal\": 1", 2, 1},
                  {"\"goal\": 100", 130, 100},
                  {"\"goal\": 1000000", 1300000, 1000000},
@@ -93,7 +93,8 @@ FED_TEST(every_key_is_taken) {
     assert_string_equal(task->tag, "lab");
 }
 
-/* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
+/* The optimizer's text goes to the devices unchanged. The rate in this text is the learning
+ * rate. */
 FED_TEST(an_optimizer_is_a_spec) {
     static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
     char text[256];
@@ -188,7 +189,7 @@ FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
 
 static const struct {
     const char *text;
-    const char *words[3]; /* all in the message */
+    const char *words[3]; /* the message must contain all of these */
 } mistakes[] = {
     {"", {"conf/t.json:1:"}},
     {"[]", {"conf/t.json:1:", "JSON object"}},
@@ -289,14 +290,15 @@ FED_TEST(mistakes_are_named_with_file_line_and_key) {
     }
 }
 
-/* A directory with a task file that starts from w.safetensors, a model of `dims`. */
+/* Write a task file and the model w.safetensors that it starts from, whose dense layer has
+ * `out` outputs. */
 static void write_initial(const char *directory, uint32_t out, char *path, size_t cap) {
     fed_error err = {0};
     char model[300];
     float values[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     fed_layout layout;
     fed_layout_init(&layout);
-    /* In another order than the model's, as files of other programs are. */
+    /* Not in the model's order, as files of other programs may be. */
     assert_fed_ok(fed_layout_add(&layout, "dense1.bias", 1, (uint32_t[]){out}));
     assert_fed_ok(fed_layout_add(&layout, "dense1.weight", 2, (uint32_t[]){out, 2}));
     snprintf(model, sizeof model, "%s/w.safetensors", directory);
@@ -308,7 +310,7 @@ static void write_initial(const char *directory, uint32_t out, char *path, size_
     assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
 }
 
-/* The file and its first model, as a task is queued. */
+/* Read the task's file and its initial model, as when a task is queued. */
 static fed_status read_task(const char *path, float **values, size_t *size, fed_error *err) {
     fedserver_config config;
     FED_TRY(fedserver_config_read(path, &config, err));

@@ -1,5 +1,5 @@
-/* The table of a task's keys: each line agrees with its defaults, with what devices are told and
- * with the page that explains it. */
+/* The table of a task's keys: each line must agree with the key's default, with what devices
+ * are told, and with the page that explains the keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,14 +12,14 @@ static json_t *load(const char *text) {
     return value;
 }
 
-/* A line's number, as the coordinator and the page count it. */
+/* Find a key's line in the table by its name. */
 static const fedserver_field *find(const char *name) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         if (strcmp(fedserver_fields[id].name, name) == 0) {
             return &fedserver_fields[id];
         }
     }
-    fail_msg("no key %s", name);
+    fail_msg("the table of a task's keys has no key %s", name);
     return NULL;
 }
 
@@ -31,7 +31,7 @@ FED_TEST(names_are_unlike) {
 
 /* ---- Values ---- */
 
-/* A default is allowed, unless it is none. */
+/* Each default must be an allowed value. Keys without a default are skipped. */
 FED_TEST(defaults_are_within_their_bounds) {
     fedserver_config config;
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
@@ -49,7 +49,7 @@ FED_TEST(defaults_are_within_their_bounds) {
         json_t *value = load(again);
         const char *wrong = fedserver_field_take(field, member, value, true, found);
         if (wrong != NULL) {
-            fail_msg("the default of %s is %s", field->name, wrong);
+            fail_msg("the default of the key %s is not allowed: %s", field->name, wrong);
         }
         json_decref(value);
     }
@@ -84,7 +84,7 @@ FED_TEST(a_value_that_is_not_allowed_is_named) {
     assert_string_equal(take("phases", "[]", true, member), "");
 }
 
-/* The application's own words: nothing is looked at but that it is an object which fits. */
+/* The object belongs to the application. It must be a JSON object of a limited size. */
 FED_TEST(an_object_is_kept_as_it_is) {
     static const char same[] = "{\"z\":[1,2.5,null,true],\"a\":{\"\u00fc\":\"x y\"}}";
     const fedserver_field *field = find("app");
@@ -112,7 +112,7 @@ FED_TEST(an_object_is_kept_as_it_is) {
     assert_string_equal(text, "null");
 }
 
-/* What a store has was allowed when it was written; still it must fit. */
+/* A stored value was checked when it was written. Only its size is checked again. */
 FED_TEST(a_stored_value_must_only_fit) {
     uint32_t number = 0;
     float rate = 0;
@@ -158,7 +158,7 @@ static void put(const fedserver_field *field, char *member, unsigned k) {
     }
 }
 
-/* A key that is a member of fed_task has a line in common/messages/wire.c, too. */
+/* Each key that is a member of fed_task needs a line in common/messages/wire.c, too. */
 FED_TEST(each_key_that_devices_are_told_travels) {
     fedserver_config config = {.task.wire.id = 7};
     fed_assignment got, sent = {.action = FED_ACTION_TRAIN};
@@ -189,7 +189,7 @@ FED_TEST(each_key_that_devices_are_told_travels) {
     fed_writer_free(&w);
 }
 
-/* ---- The page ---- */
+/* ---- The page about the keys ---- */
 
 static const char *scope(const fedserver_field *field) {
     const bool told = fedserver_field_told(field), phases = field->where == FEDSERVER_IN_BOTH;
@@ -214,7 +214,7 @@ FED_TEST(the_page_has_each_key) {
         snprintf(row, sizeof row, "\n| `%s` | %s | %s", field->name,
                  fedserver_field_right(field, right), rest);
         if ((field->where & FEDSERVER_IN_TASK) != 0 && strstr((const char *)page, row) == NULL) {
-            fail_msg("docs/protocol.md#task lacks a row that begins so:%s", row);
+            fail_msg("docs/protocol.md#task lacks a row that begins with:%s", row);
         }
     }
     free(page);

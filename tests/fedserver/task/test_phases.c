@@ -1,5 +1,5 @@
-/* A task that changes on the way: each round is told, sent and decoded as its phase says, whatever
- * dies and however late an update comes. */
+/* A task with phases: devices are told each round's phase, and updates are decoded by it,
+ * whatever process dies and however late an update comes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -27,7 +27,7 @@ static void make_update(uint32_t seed, float *x) {
     }
 }
 
-/** What the task says of a round. */
+/** Check that the task has the settings of this round's phase. */
 static void expect_phase(const fed_task *task, uint32_t round) {
     assert_string_equal(task->codec_up, round < 3   ? "dgc:p=0.25"
                                         : round < 5 ? "topk:p=0.01"
@@ -103,7 +103,8 @@ static void an_update_in_another_phases_codec_is_none_of_this_task(void **state)
     assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
 }
 
-/* It would be told that it is too large, keep it, and send it a second time. */
+/* Otherwise the device would be told that the update is too large, keep it, and send it a
+ * second time. */
 static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) {
     coordinator *c = *state;
     float x[VALUES];
@@ -127,7 +128,8 @@ static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) 
 
 /* -- asynchronous -- */
 
-/** Rounds 1 and 2 go by, by the last two of d[3]; the first has a lease of round 1. */
+/** Let rounds 1 and 2 pass, with updates of d[1] and d[2]. Returns the lease of d[0] for round
+ * 1. */
 static fed_assignment reach_round_3(coordinator *c, test_device *d) {
     for (int k = 0; k < 3; k++) {
         d[k] = coordinator_enrol(c);
@@ -150,7 +152,8 @@ static void an_update_counts_in_the_codec_of_its_own_round(void **state) {
     fed_assignment old = reach_round_3(c, d), wrong = old;
     expect_phase(&old.task, 1);
     make_update(1, x);
-    snprintf(wrong.task.codec_up, sizeof wrong.task.codec_up, "topk:p=0.01"); /* round 3's */
+    /* The codec of round 3's phase. */
+    snprintf(wrong.task.codec_up, sizeof wrong.task.codec_up, "topk:p=0.01");
     assert_int_equal(device_upload(c, &d[0], &wrong, x, 1, NULL), 400);
     assert_int_equal(device_upload(c, &d[0], &old, x, 1, NULL), 200);
     fed_assignment fresh = device_ask_work(c, &d[0]);
@@ -171,7 +174,7 @@ static void a_device_that_asks_again_gets_the_new_phase_with_its_lease(void **st
     assert_int_equal(device_upload(c, &d[0], &again, x, 1, NULL), 200);
 }
 
-/** The digest of version 3, made of an update of each phase. */
+/** Return the digest of version 3, which is made from updates of several phases. */
 static uint64_t digest_of(bool crash) {
     static coordinator c;
     coordinator_setup(&c);
@@ -195,21 +198,22 @@ static void a_crash_between_updates_of_two_phases_changes_no_bit(void) {
     assert_true(digest_of(true) == digest_of(false));
 }
 
-/* -- check -- */
+/* -- fedserver check -- */
 
 static void expect_sound(coordinator *c) {
     fedserver_close(c->server);
     coordinator_check(c->directory);
-    coordinator_open(c); /* it serves again */
+    coordinator_open(c); /* the coordinator serves again */
 }
 
 static void a_check_knows_the_codec_of_each_round(void **state) {
     coordinator *c = *state;
     test_device d[3];
     fed_assignment work = reach_round_3(c, d);
-    send_update(c, &d[0], &work); /* of round 1 */
+    send_update(c, &d[0], &work); /* an update for round 1 */
     expect_sound(c);
-    for (int k = 0; k < 6; k++) { /* into round 6: updates of all phases, deltas of two codecs */
+    for (int k = 0; k < 6; k++) { /* up to round 6: updates of all phases, and deltas of two
+                                     codecs */
         work = device_ask_work(c, &d[0]);
         send_update(c, &d[0], &work);
         expect_sound(c);

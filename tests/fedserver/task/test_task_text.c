@@ -1,4 +1,4 @@
-/* A task's text: what is written is read, bit for bit, whatever the task says. */
+/* The text in which a store keeps a task: it is read back bit for bit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -28,7 +28,7 @@ static void read_back(const char *text, fedserver_task *task) {
 
 /* ---- Random tasks ---- */
 
-/* Any characters of UTF-8, quotes and control characters among them. */
+/* Draw a text of any UTF-8 characters, including quotes and control characters. */
 static void draw_text(fed_rng *rng, char *dst, size_t size) {
     static const char *const pieces[] = {
         "a", "\"", "\\", "/", "\n", "\x01", "\x7f", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x99\x82",
@@ -45,7 +45,7 @@ static void draw_text(fed_rng *rng, char *dst, size_t size) {
     }
 }
 
-/* Nothing, or an object as jansson writes it: a number, and a text that needs escapes. */
+/* Draw nothing, or an object as jansson writes it, with a number and a text that needs escapes. */
 static void draw_object(fed_rng *rng, char *dst, size_t size) {
     dst[0] = '\0';
     if (fed_rng_below(rng, 2) == 1) {
@@ -57,7 +57,7 @@ static void draw_object(fed_rng *rng, char *dst, size_t size) {
 static float draw_float(fed_rng *rng) {
     float x;
     do {
-        const uint32_t bits = fed_rng_u32(rng) >> 1; /* not negative */
+        const uint32_t bits = fed_rng_u32(rng) >> 1; /* the value must not be negative */
         memcpy(&x, &bits, sizeof x);
     } while (!isfinite(x));
     return x;
@@ -121,7 +121,7 @@ static void assert_same_value(const fedserver_field *field, const char *a, const
                       : field->type == FEDSERVER_OTHER ? true
                                                        : memcmp(a, b, field->size) == 0;
     if (!same) {
-        fail_msg("%s is not what was written", field->name);
+        fail_msg("the key %s was read back with another value", field->name);
     }
 }
 
@@ -150,13 +150,13 @@ FED_TEST(any_task_is_read_as_it_was_written) {
         read_back(text, &again);
         assert_same_task(&task, &again);
         char *second = text_of(&again);
-        assert_string_equal(second, text); /* equal tasks have equal texts */
+        assert_string_equal(second, text); /* equal tasks have the same text */
         free(second);
         free(text);
     }
 }
 
-/* ---- What the text looks like ---- */
+/* ---- The format of the text ---- */
 
 static const char file[] =
     "{\"name\": \"n\", \"model\": \"lr\", \"rounds\": 100, \"goal\": 10, \"deadline_s\": 0.25,"
@@ -173,7 +173,7 @@ static const char canonical[] =
     "\"codec_down\":\"3lc:s=1+entropy\",\"local_steps\":10,\"batch\":8,\"optimizer\":\"momentum\","
     "\"learning_rate\":0.5}]}";
 
-/* Stores of released programs have texts like this: they must be read for ever. */
+/* Stores of released programs contain texts like this one, so all later releases must read it. */
 FED_TEST(the_text_is_a_task_file_that_says_everything) {
     static fedserver_config config, again;
     fed_error err = {0};
@@ -185,7 +185,7 @@ FED_TEST(the_text_is_a_task_file_that_says_everything) {
     free(text);
 }
 
-/* As a store has it whose release did not know these keys. */
+/* A text from a store whose release did not know these keys. */
 FED_TEST(a_key_that_the_text_lacks_has_its_default) {
     static fedserver_task task;
     read_back("{\"model\":\"m\",\"rounds\":3,\"phases\":[{\"round\":2,\"batch\":5}]}", &task);
@@ -225,7 +225,7 @@ FED_TEST(a_text_that_makes_no_sense_is_refused) {
     }
 }
 
-/* A file's name may be any bytes; a text is UTF-8. */
+/* A file name may have any bytes, but the text must be UTF-8. */
 FED_TEST(a_name_that_is_no_utf_8_is_kept_readable) {
     static fedserver_task task, again;
     task = (fedserver_task){.name = "a\xff"

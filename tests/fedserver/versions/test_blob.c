@@ -1,4 +1,4 @@
-/* Shared bytes: their holders, and slices that keep the whole alive. */
+/* Byte arrays that several holders share, and slices of them that keep the whole array alive. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -10,7 +10,7 @@ static fedserver_blob *blob_of(const char *text) {
     fed_write_bytes(&w, text, strlen(text));
     fedserver_blob *blob = fedserver_blob_new(&w);
     assert_non_null(blob);
-    assert_int_equal(w.len, 0); /* the memory is the blob's now */
+    assert_int_equal(w.len, 0); /* the blob has taken over the writer's memory */
     return blob;
 }
 

@@ -1,4 +1,5 @@
-/* Versions of a model: what the deltas leave out is not lost, and the chain stays short. */
+/* Versions of a model: what a lossy delta leaves out is kept as a residual, and the chain of
+ * deltas stays short. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -39,8 +40,8 @@ static void advance(fixture *f, const float *mean) {
     f->versions = next;
 }
 
-/* What a device at version `have` is sent: how many deltas, and what they make of its values; -1:
- * none lead there. */
+/* Apply the deltas from version `have` to `want` to values. Returns how many there are; -1: no
+ * deltas lead there. */
 static int apply_to(fixture *f, uint32_t have, uint32_t want, float *values) {
     fed_error err = {0};
     fedserver_blob *blob;
@@ -85,14 +86,14 @@ static void what_a_delta_leaves_out_comes_later(void) {
             sum[i] += mean[i];
         }
     }
-    for (int i = 0; i < SIZE; i++) { /* values + residual = all means */
+    for (int i = 0; i < SIZE; i++) { /* the values plus the residual equal the sum of all means */
         float have = f.versions.values[i] + f.versions.residual[i];
         assert_true(have > sum[i] * 0.999f && have < sum[i] * 1.001f);
     }
     done(&f);
 }
 
-/* What another thread hands out meanwhile does not change. */
+/* Another thread may send the old version meanwhile, so that must not change. */
 static void the_next_version_is_made_beside_the_old_one(void) {
     fixture f;
     fed_error err = {0};
@@ -141,7 +142,7 @@ static void a_device_behind_is_sent_the_deltas_it_lacks(void) {
         assert_memory_equal(values[v], f.versions.values, sizeof values[v]);
     }
     assert_int_equal(apply(&f, 4, values[0]), 0);
-    assert_int_equal(apply(&f, 5, values[0]), -1); /* from the future */
+    assert_int_equal(apply(&f, 5, values[0]), -1); /* version 5 does not exist yet */
     done(&f);
 }
 
@@ -163,7 +164,7 @@ static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(
         assert_int_equal(f.versions.oldest + f.versions.parts, f.versions.version);
     }
     uint32_t oldest = f.versions.oldest;
-    assert_in_range(oldest, 1, ROUNDS - 3); /* it has been cut, but not to nothing */
+    assert_in_range(oldest, 1, ROUNDS - 3); /* the chain was cut, but some deltas are left */
     for (uint32_t v = 0; v < ROUNDS; v++) {
         assert_int_equal(apply(&f, v, old[v]), v < oldest ? -1 : ROUNDS - (int)v);
         if (v >= oldest) {
@@ -285,14 +286,15 @@ static void given_values_become_a_version_to_the_bit(void) {
     assert_fed_ok(fed_part_read(&r, &patch));
     assert_fed_ok_err(fedserver_part_apply(&patch, &f.layout, values, &err));
     assert_memory_equal(values, given, sizeof given);
-    /* devices that read no patches get no chain with one */
+    /* A chain with a patch is not for devices that read no patches. */
     assert_true(fedserver_versions_leads(&f.versions, 0, 1, false));
     assert_false(fedserver_versions_leads(&f.versions, 0, 2, false));
     assert_true(fedserver_versions_leads(&f.versions, 0, 2, true));
     done(&f);
 }
 
-/* `kept` says that the store has this version's values; of the next ones it has none yet. */
+/* `kept` means that the store has the values of this version. It has none of the next version
+ * yet. */
 static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     fixture f;
     fed_error err = {0};
@@ -307,7 +309,7 @@ static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     assert_fed_ok_err(
         fedserver_versions_next(&f.versions, &f.codec, 0, mean, residual, &next, &err));
     assert_false(next.kept);
-    fedserver_versions_free(&next); /* its residual with it */
+    fedserver_versions_free(&next); /* this also frees the residual of `next` */
     residual = calloc(SIZE, sizeof *residual);
     assert_non_null(residual);
     assert_fed_ok_err(fedserver_versions_given(&f.versions, mean, residual, &given, &err));

@@ -1,5 +1,5 @@
-/* Downloads: the shortest way is sent, each leads to the same bits, and what making costs is
- * bounded. */
+/* Downloads: the shortest way to a version is sent, all ways lead to the same bits, and the
+ * work of making them is bounded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,16 +16,16 @@ typedef struct fixture {
     fedserver_versions versions;
     fedserver_downloads downloads;
     fedcodec codec;
-    float old[VERSIONS + 1][SIZE]; /* each version's values */
-    uint32_t first;                /* past versions can be had again from here on */
+    float old[VERSIONS + 1][SIZE]; /* the values of each version */
+    uint32_t first;                /* the values of versions from this one on can be made again */
     unsigned brought_back;
-    bool no_stages; /* devices read no second stages */
+    bool no_stages; /* devices read no second stage of a codec */
 } fixture;
 
 static fed_status bring_back(void *user, uint32_t version, float **values, fed_error *err) {
     fixture *f = user;
     if (version < f->first) {
-        return fed_fail(err, FED_ENOTFOUND, "version %u is forgotten", version);
+        return fed_fail(err, FED_ENOTFOUND, "the test's store no longer has version %u", version);
     }
     f->brought_back++;
     *values = malloc(sizeof f->old[0]);
@@ -34,7 +34,7 @@ static fed_status bring_back(void *user, uint32_t version, float **values, fed_e
     return FED_OK;
 }
 
-/* Every value changes a little, as in a training. */
+/* Make the next version, with a small change of every value, as training does. */
 static void advance(fixture *f) {
     fed_error err = {0};
     fed_rng rng;
@@ -81,7 +81,8 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     fedserver_downloads_free(&f->downloads);
-    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) { /* whatever the test had made */
+    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
+        /* Forget the patches that the test has made so far. */
         assert_null(f->downloads.patches[k].blob);
     }
     fedserver_versions_free(&f->versions);
@@ -90,7 +91,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* What came: the first part's kind and versions, how many parts, and their bytes. */
+/* A download: kind and versions of the first part, the number of parts, and their bytes. */
 typedef struct came {
     fed_status status;
     fed_part first;
@@ -99,7 +100,8 @@ typedef struct came {
     uint64_t tag;
 } came;
 
-/* have < 0: a device without a model. What comes must lead to the wanted values. */
+/* Ask for a download, apply it and compare with the wanted values. have < 0: the device has no
+ * model. */
 static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
     const fedserver_download_request request = {.any = have < 0,
@@ -150,7 +152,7 @@ static size_t patch_len(const float *from, const float *to) {
     fed_writer w;
     fed_writer_growing(&w);
     assert_fed_ok(fedcodec_patch_write(from, to, SIZE, &w));
-    size_t len = w.len + 9 + fed_varint_size(w.len); /* the part's head */
+    size_t len = w.len + 9 + fed_varint_size(w.len); /* the head of the part */
     fed_writer_free(&w);
     return len;
 }
@@ -179,16 +181,17 @@ FED_TEST_WITH(a_device_gets_the_shortest_way, fixture *f) {
     assert_int_equal(none.first.from, VERSIONS);
     assert_true(none.len < v->snapshot_limit);
     assert_int_equal(ask(f, VERSIONS, VERSIONS, true, 0).parts, 0);
-    assert_int_equal(ask(f, VERSIONS + 1, VERSIONS, true, 0).first.from, VERSIONS); /* no such */
+    /* The device's version does not exist. */
+    assert_int_equal(ask(f, VERSIONS + 1, VERSIONS, true, 0).first.from, VERSIONS);
 }
 
-/* The oldest version that the chain leads from: far behind. */
+/* Return the oldest version from which the chain of deltas leads to the newest. */
 static uint32_t oldest(fixture *f) {
     advance_to(f, VERSIONS);
     return f->versions.oldest;
 }
 
-/* Append the runs that bring a device from `have` to `want`. Returns how many there are. */
+/* Append the runs of deltas that lead from `have` to `want`. Returns how many there are. */
 static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fed_writer *parts) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
     const fedserver_download_request request = {
@@ -225,7 +228,7 @@ FED_TEST_WITH(runs_are_the_download_cut_in_pieces, fixture *f) {
         const uint8_t *data = fedserver_blob_data(blob, &len);
         assert_int_equal(parts.len, len);
         assert_memory_equal(parts.data, data, len);
-        assert_true(count <= 12); /* twice the binary digits of 90, less 2 */
+        assert_true(count <= 12); /* twice the number of binary digits of 90, less 2 */
         fedserver_blob_free(blob);
         fed_writer_free(&parts);
     }
@@ -243,7 +246,7 @@ FED_TEST_WITH(what_cannot_be_had_has_no_runs, fixture *f) {
     assert_int_equal(count, 0);
 }
 
-/* All devices together need fewer than two runs a version. */
+/* All devices together need fewer than two different runs for each version. */
 FED_TEST_WITH(devices_share_runs, fixture *f) {
     const uint32_t have = oldest(f);
     uint64_t tags[4 * VERSIONS];
@@ -288,7 +291,7 @@ FED_TEST_WITH(without_old_versions_there_is_still_a_way, fixture *f) {
     uint32_t have = oldest(f);
     f->first = VERSIONS;
     came c = ask(f, have, VERSIONS, true, 0);
-    assert_int_equal(c.first.from, VERSIONS); /* from nothing: shorter than the chain */
+    assert_int_equal(c.first.from, VERSIONS); /* a snapshot, as it is shorter than the chain */
     assert_int_equal(ask(f, 0, VERSIONS, true, 0).first.from, VERSIONS);
     assert_int_equal(ask(f, have, VERSIONS - 1, true, 0).first.kind, FED_PART_DELTA);
     assert_fed_status(ask(f, -1, VERSIONS - 1, true, 0).status, FED_ENOTFOUND);
@@ -323,7 +326,8 @@ FED_TEST_WITH(what_was_made_is_not_made_again, fixture *f) {
     assert_int_equal(f->brought_back, 1);
 }
 
-/* Whoever comes while the coordinator rests from making gets what there is. */
+/* After a patch was made, no other one is made for a while. A device that asks meanwhile gets a
+ * snapshot or the chain. */
 FED_TEST_WITH(making_is_followed_by_rest, fixture *f) {
     uint32_t have = oldest(f);
     const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
@@ -345,7 +349,7 @@ FED_TEST_WITH(patches_in_use_are_bounded_and_stay, fixture *f) {
     for (;; made++, now_ms += SIZE) {
         came c = ask(f, made, VERSIONS, true, now_ms);
         if (c.first.from != made) {
-            break; /* no room: from nothing */
+            break; /* no room for another patch: a snapshot is sent */
         }
         tags[made] = c.tag;
         bytes += c.len;
@@ -355,7 +359,7 @@ FED_TEST_WITH(patches_in_use_are_bounded_and_stay, fixture *f) {
     for (uint32_t have = 0; have < made; have++) {
         assert_true(ask(f, have, VERSIONS, true, now_ms).tag == tags[have]);
     }
-    now_ms += FEDSERVER_PATCH_MS; /* nobody has asked for a while */
+    now_ms += FEDSERVER_PATCH_MS; /* nobody has asked for the patches for a while */
     assert_int_equal(ask(f, made, VERSIONS, true, now_ms).first.from, made);
 }
 
@@ -383,7 +387,8 @@ FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
         fedserver_downloads_trim(&f->downloads, f->versions.version, now_ms);
         assert_true(ask(f, -1, 0, false, now_ms).tag == first);
     }
-    assert_fed_status(ask(f, -1, 1, false, now_ms).status, FED_ENOTFOUND); /* nobody has asked */
+    /* Nobody has asked for version 1 meanwhile. */
+    assert_fed_status(ask(f, -1, 1, false, now_ms).status, FED_ENOTFOUND);
     now_ms += FEDSERVER_SNAPSHOT_MS;
     assert_fed_status(ask(f, -1, 0, false, now_ms).status, FED_ENOTFOUND);
 }
@@ -391,13 +396,15 @@ FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
 FED_TEST_WITH(those_who_began_first_keep_their_snapshot, fixture *f) {
     uint64_t tags[8];
     f->first = UINT32_MAX;
-    for (uint32_t v = 0; v < 8; v++) { /* each version has somebody who fetches it slowly */
+    for (uint32_t v = 0; v < 8; v++) { /* for each version there is a device that downloads it
+                                          slowly */
         tags[v] = ask(f, -1, v, true, 0).tag;
         assert_true(tags[v] != 0);
         advance(f);
     }
     for (uint32_t v = 0; v < 8; v++) {
-        bool kept = v < FEDSERVER_SNAPSHOTS - 1 || v == 7; /* and the last one asked for */
+        /* The last version asked for is kept, too. */
+        bool kept = v < FEDSERVER_SNAPSHOTS - 1 || v == 7;
         assert_true(ask(f, -1, v, true, 0).tag == (kept ? tags[v] : 0));
     }
 }
@@ -407,7 +414,7 @@ static void use_codec(fixture *f, const char *spec) {
     assert_fed_ok_err(fedcodec_parse(spec, &f->codec, &err));
 }
 
-/* Such a device is of release 0.1.0, or of a board without room for stages. */
+/* Devices of release 0.1.0, and boards without enough memory, read no stages. */
 FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f) {
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
@@ -420,13 +427,15 @@ FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f
     assert_int_equal(plain.parts, 5);
     assert_true(plain.len > packed.len && plain.tag != packed.tag);
     assert_in_range(plain.len - fedserver_versions_plain_len(&f->versions, 4, 9), 0, 5 * 4);
-    assert_true(ask(f, 4, 9, true, 0).tag == plain.tag); /* kept: no time has passed */
+    assert_true(ask(f, 4, 9, true, 0).tag == plain.tag); /* the unpacked chain is still kept */
     fedserver_downloads_free(&f->downloads);
     f->downloads = (fedserver_downloads){0};
-    assert_true(ask(f, 4, 9, false, 0).tag == plain.tag); /* after a restart */
+    /* Made again after a restart, with the same bytes. */
+    assert_true(ask(f, 4, 9, false, 0).tag == plain.tag);
 }
 
-/* Making rests, so another chain can be made at once only where none was made. */
+/* Making a chain is followed by a pause. Whether another chain is made at once shows if this
+ * one was made or kept. */
 FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     int64_t now_ms = 0;
     use_codec(f, "3lc:s=1.75+entropy");
@@ -438,12 +447,12 @@ FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *
         assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
         assert_int_equal(ask(f, other, 9, false, now_ms).first.kind, FED_PART_DELTA);
     }
-    now_ms += FEDSERVER_SNAPSHOT_MS; /* nobody has asked: it is made anew */
+    now_ms += FEDSERVER_SNAPSHOT_MS; /* nobody has asked for a while, so the chain is made again */
     assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
     assert_int_equal(ask(f, 3, 9, false, now_ms).first.kind, FED_PART_SNAPSHOT);
 }
 
-/* The same of patches. */
+/* The same test as above, with patches instead of chains. */
 FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     const uint32_t have = oldest(f);
     int64_t now_ms = 0;
@@ -459,8 +468,8 @@ FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     assert_int_equal(f->brought_back, brought_back + 1);
 }
 
-/* Another process goes on with the answers that were kept: nothing is made again, and what was cut
- * off is refused. */
+/* Another process continues with the kept downloads, without making them again. A truncated
+ * file of them is refused. */
 FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     const uint32_t have = oldest(f);
     fed_writer w;
@@ -490,7 +499,7 @@ FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     assert_true(ask(f, have, VERSIONS, true, 10).tag == patch);
     assert_true(ask(f, -1, VERSIONS, false, 10).tag == whole);
     assert_int_equal(f->brought_back, brought_back);
-    for (size_t cut = 0; cut < w.len; cut += cut < 64 ? 1 : 997) { /* what was cut off is refused */
+    for (size_t cut = 0; cut < w.len; cut += cut < 64 ? 1 : 997) { /* a truncated file is refused */
         fedserver_downloads broken = {0};
         uint8_t *exact = malloc(cut + 1);
         assert_non_null(exact);
@@ -505,7 +514,7 @@ FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     fedserver_downloads_free(&kept);
 }
 
-/* Only what a device has asked for is wanted of the next version. */
+/* A snapshot of the next version is prepared only if a device has asked for one. */
 FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     fed_error err = {0};
     fedserver_made made;
@@ -519,14 +528,15 @@ FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     assert_true(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_SNAPSHOT));
     assert_false(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_PATCH));
     assert_false(fedserver_downloads_wanted(&f->downloads, 4, FED_PART_SNAPSHOT));
-    assert_true(f->downloads.rests_until_ms == 0); /* the newest one's snapshot costs no rest */
+    assert_true(f->downloads.rests_until_ms == 0); /* making the newest version's snapshot is
+                                                      followed by no pause */
 }
 
 FED_TEST_WITH(unpacked_deltas_are_plain_3lc, fixture *f) {
     use_codec(f, "3lc:s=1.75");
     advance_to(f, 2);
     f->no_stages = true;
-    const came plain = ask(f, 0, 2, false, 0); /* slices of the chain: nothing is made */
+    const came plain = ask(f, 0, 2, false, 0); /* slices of the chain; nothing has to be made */
     assert_int_equal(ask(f, 1, 2, false, 0).parts, 1);
     fedserver_versions_free(&f->versions);
     float *values = malloc(sizeof f->old[0]);
@@ -548,7 +558,7 @@ FED_TEST_WITH(while_deltas_cannot_be_unpacked_there_is_a_snapshot, fixture *f) {
     assert_int_equal(ask(f, 7, 9, false, rest_ms).first.kind, FED_PART_DELTA);
 }
 
-/* A device refuses a download that is longer than all values. */
+/* A device refuses a download that is longer than the values. */
 FED_TEST_WITH(a_chain_that_grows_longer_than_a_snapshot_is_not_sent, fixture *f) {
     use_codec(f, "3lc:s=1.9+entropy");
     uint32_t have = oldest(f);

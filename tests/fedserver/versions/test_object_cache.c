@@ -1,5 +1,5 @@
-/* Sealed downloads as files: each run has one, who has its name finds it, and disk and time are
- * bounded. */
+/* Encrypted downloads as files for caches: each run of deltas has one file, which is found by
+ * its name. Disk space and time are bounded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -31,7 +31,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A run of len bytes that begin with `first`. */
+/* Make a request for a run of `len` bytes, the first of which is `first`. */
 static fedserver_object_request request_of(uint64_t task, uint8_t first, size_t len) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -48,11 +48,11 @@ static fed_status get(fixture *f, const fedserver_object_request *request, int64
     fed_error err = {0};
     const fed_status status =
         fedserver_object_cache_get(&f->object_cache, f->directory, request, now_ms, address, &err);
-    assert_true(status == FED_OK || err.text[0] != '\0'); /* it says why */
+    assert_true(status == FED_OK || err.text[0] != '\0'); /* an error has a text */
     return status;
 }
 
-/* Seal a run, whose reference is given up. */
+/* Encrypt ("seal") a run into its file, and drop the run. */
 static fed_address seal(fixture *f, uint64_t task, uint8_t first, size_t len, int64_t now_ms) {
     fed_address address;
     const fedserver_object_request request = request_of(task, first, len);
@@ -114,7 +114,7 @@ static void what_is_sealed_again_has_the_same_address(void **state) {
 static void a_crash_leaves_nothing_behind_for_long(void **state) {
     fixture *f = *state;
     const fed_address old = seal(f, 1, 1, 5000, 0);
-    f->object_cache = (fedserver_object_cache){0}; /* as a process that died */
+    f->object_cache = (fedserver_object_cache){0}; /* as in a process that died */
     assert_true(is_there(f, &old));
     const fed_address fresh = seal(f, 1, 2, 5000, 0);
     assert_false(is_there(f, &old));
@@ -129,14 +129,15 @@ static void a_long_run_is_sealed_by_many_requests(void **state) {
     while (get(f, &request, 1000 * requests, &address) == FED_EBUSY) {
         assert_true(requests++ < 10);
         const fed_address between = seal(f, 1, (uint8_t)requests, 5000, 1000 * requests);
-        assert_true(is_there(f, &between)); /* short ones are not held up */
+        assert_true(is_there(f, &between)); /* short runs do not wait for the long one */
     }
-    assert_int_equal(requests, 7); /* 12 MB of work: 2 MB each, less that of the short ones */
+    assert_int_equal(requests, 7); /* 12 MB of work, of which each request does at most 2 MB;
+                                      short runs use some of that */
     assert_opens(f, &address, 3, LONG);
     fedserver_blob_free(request.run.blob);
 }
 
-/* Seal k-th runs of 1 MB, ten of them. Returns how many are sealed. */
+/* Ask for ten runs of 1 MB, which depend on k. Returns how many were sealed. */
 static unsigned seal_ten(fixture *f, uint8_t k, int64_t now_ms) {
     fed_address address;
     unsigned sealed = 0;
@@ -154,7 +155,7 @@ static void what_is_sealed_in_a_moment_is_bounded(void **state) {
     assert_int_equal(seal_ten(f, 1, 5001), 0);
     assert_int_equal(seal_ten(f, 2, 5000 + (2 << 20) / FEDSERVER_OBJECT_CACHE_RATE), 1);
     assert_int_equal(seal_ten(f, 3, 999999), FEDSERVER_OBJECT_CACHE_STEP / (2 << 20));
-    assert_int_equal(seal_ten(f, 4, 0), 0); /* a clock that was set back */
+    assert_int_equal(seal_ten(f, 4, 0), 0); /* nothing is sealed when the clock was set back */
 }
 
 static void a_task_has_no_more_bytes_than_its_limit(void **state) {
@@ -170,7 +171,7 @@ static void a_task_has_no_more_bytes_than_its_limit(void **state) {
     for (unsigned k = 0; k < 5; k++) {
         assert_int_equal(is_there(f, &address[k]), k >= 2);
     }
-    assert_true(is_there(f, &other)); /* older, and another task's */
+    assert_true(is_there(f, &other)); /* an older file of another task stays */
     fedserver_object_request large = request_of(1, 9, 12001);
     large.limit = 12000;
     assert_fed_status(get(f, &large, 0, &address[0]), FED_ERANGE);
@@ -197,7 +198,7 @@ static void what_nobody_asks_for_is_deleted(void **state) {
     assert_true(is_there(f, &used));
 }
 
-/* The task's own limit, not that of each run. */
+/* The limit is for all files of the task, not for each run. */
 static void
 the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(void **state) {
     fixture *f = *state;
@@ -207,23 +208,24 @@ the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(
         kept[k] = seal(f, 1, k, 5000, k);
     }
     fedserver_object_request request = request_of(1, 7, 5000);
-    request.limit = 15000; /* as much as three runs have */
+    request.limit = 15000; /* the size of three runs */
     assert_fed_ok(get(f, &request, 5, &last));
     fedserver_blob_free(request.run.blob);
     assert_true(is_there(f, &last));
-    assert_false(is_there(f, &kept[0])); /* asked for longest ago */
+    assert_false(is_there(f, &kept[0])); /* the run that nobody has asked for the longest is
+                                            deleted */
     assert_true(is_there(f, &kept[1]) && is_there(f, &kept[2]));
     assert_true(is_there(f, &other));
 }
 
-/* A long run that is half sealed goes with its task; the next long one is sealed in its place. */
+/* A half-sealed long run is dropped with its task. The next long run can then be sealed. */
 static void what_is_being_sealed_ends_with_its_task(void **state) {
     fixture *f = *state;
     fed_address address;
     const fedserver_object_request gone = request_of(1, 1, LONG), next = request_of(2, 2, LONG);
     assert_fed_status(get(f, &gone, 0, &address), FED_EBUSY);
     assert_non_null(f->object_cache.sealing.request.run.blob);
-    fedserver_object_cache_drop(&f->object_cache, f->directory, 2); /* another task */
+    fedserver_object_cache_drop(&f->object_cache, f->directory, 2); /* drop another task */
     assert_non_null(f->object_cache.sealing.request.run.blob);
     fedserver_object_cache_drop(&f->object_cache, f->directory, 1);
     assert_null(f->object_cache.sealing.request.run.blob);
@@ -278,7 +280,7 @@ static void a_disk_that_fails_is_left_alone_for_a_while(void **state) {
     fed_address address;
     snprintf(folder, sizeof folder, "%s/%s", f->directory, FEDSERVER_OBJECT_CACHE_FOLDER);
     fed_test_put(f->directory, FEDSERVER_OBJECT_CACHE_FOLDER, "in the way",
-                 10); /* a file, no folder */
+                 10); /* the name is that of a file, not of a folder */
     const fedserver_object_request request = request_of(1, 1, 5000);
     const fed_status failed = get(f, &request, 1, &address);
     assert_true(failed != FED_OK && failed != FED_EBUSY);

@@ -1,4 +1,5 @@
-/* Versions before the newest: what is kept of them, how they come back, and what devices get. */
+/* Versions before the newest one: what is kept of them, how their values are made again, and
+ * what devices get. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -19,7 +20,7 @@ typedef struct world {
     coordinator home;
     test_device device;
     fed_task task;
-    float old[ROUNDS + 1][PARAMETERS]; /* each version's values */
+    float old[ROUNDS + 1][PARAMETERS]; /* the values of each version */
     uint32_t version;
 } world;
 
@@ -69,7 +70,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The first version that can be had; all from there on must come back to the bit. */
+/* Return the first version whose values can be made again. All versions from there on must have
+ * exactly their old values. */
 static uint32_t first_that_comes_back(world *w) {
     uint32_t first = UINT32_MAX;
     for (uint32_t v = 0; v < w->version; v++) {
@@ -80,7 +82,7 @@ static uint32_t first_that_comes_back(world *w) {
         fed_status status = fedserver_old_versions_values(&archive, v, &values, &err);
         if (status != FED_OK) {
             assert_fed_status(status, FED_ENOTFOUND);
-            assert_true(first == UINT32_MAX); /* no gap */
+            assert_true(first == UINT32_MAX); /* there is no gap */
             continue;
         }
         first = v < first ? v : first;
@@ -100,7 +102,8 @@ FED_TEST_WITH(versions_come_back_as_far_as_the_chain_reaches_and_further, world 
         moved += first > before;
         before = first;
     }
-    assert_in_range(moved, 2, 6); /* in steps of a snapshot's worth of deltas */
+    assert_in_range(moved, 2, 6); /* the first version moves in steps, of as many deltas as a
+                                     snapshot is long */
 }
 
 FED_TEST_WITH(what_is_kept_is_bounded, world *w) {
@@ -139,7 +142,8 @@ static answer ask(world *w, const char *have, uint32_t want, const char *more) {
     return coordinator_ask(&w->home, &w->device, "GET", "/v1/model", query, NULL, 0);
 }
 
-/* Bring a device to a version: by which kind of part, if that is one. */
+/* Bring a device from version `have` to `want`. Returns the part's kind if the download has
+ * only one part, otherwise 0. */
 static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     float values[PARAMETERS];
     char held[16] = "none";
@@ -179,7 +183,7 @@ FED_TEST_WITH(each_way_leads_to_the_same_bits, world *w) {
     rounds(w, ROUNDS);
     const uint32_t oldest = versions(w)->oldest, newest = w->version;
     assert_int_equal(bring(w, newest - 1, newest, "&can=2"), FED_PART_DELTA);
-    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* deltas */
+    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* 0: several deltas */
     assert_int_equal(bring(w, oldest, newest, "&can=2"), FED_PART_PATCH);
     assert_int_equal(bring(w, oldest - 1, newest, "&can=3"), FED_PART_PATCH);
     assert_int_equal(bring(w, -1, newest, "&can=2"), FED_PART_PATCH);
@@ -191,7 +195,8 @@ FED_TEST_WITH(each_way_leads_to_the_same_bits, world *w) {
     }
 }
 
-/* A device has part of an answer; then the coordinator is another process. */
+/* The device has received a part of an answer. Then a new process of the coordinator sends the
+ * rest. */
 static void expect_the_rest(world *w, const char *have, uint32_t want, const char *more) {
     answer whole = ask(w, have, want, more);
     assert_int_equal(whole.status, 200);
@@ -217,7 +222,7 @@ FED_TEST_WITH(a_download_goes_on_after_a_restart, world *w) {
         expect_the_rest(w, oldest, want, "");
         expect_the_rest(w, "none", want, "&can=2");
         expect_the_rest(w, "none", want, "");
-        rounds(w, 1); /* meanwhile a newer version is there */
+        rounds(w, 1); /* meanwhile there is a newer version */
     }
 }
 
@@ -231,9 +236,9 @@ FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     const fedserver_keyframe damaged = {
         .version = oldest, .digest = 1, .values = wrong, .size = PARAMETERS};
     assert_fed_ok_err(s->store->keyframe_add(s->db, 1, &damaged, &err));
-    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* from nothing */
+    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* a snapshot */
     assert_int_equal(bring(w, -1, w->version - 1, "&can=2"), -404);
-    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* deltas */
+    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* several deltas */
 }
 
 FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w) {
@@ -247,7 +252,7 @@ FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w
     assert_null(values);
 }
 
-/* Its deltas are there, but nothing is kept whole yet. */
+/* The older release has stored deltas, but no version whole. */
 FED_TEST_WITH(a_database_of_an_older_release_goes_on, world *w) {
     fedserver *s = w->home.server;
     fed_error err = {0};
@@ -257,7 +262,8 @@ FED_TEST_WITH(a_database_of_an_older_release_goes_on, world *w) {
     assert_int_equal(bring(w, 0, 3, "&can=2"), 0);
     rounds(w, 1);
     assert_int_equal(first_that_comes_back(w), 3);
-    assert_int_equal(bring(w, 0, 4, "&can=2"), 0); /* the chain has not been cut */
+    assert_int_equal(bring(w, 0, 4, "&can=2"), 0); /* 0: the chain has not been cut, so it is
+                                                      several deltas */
     coordinator_crash(&w->home);
     assert_int_equal(bring(w, 0, 4, ""), 0);
 }

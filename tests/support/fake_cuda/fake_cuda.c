@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 /*
- * Addresses are checked: a copy whose device side is no device memory, or whose host side is, gets
- * CUDA_ERROR_INVALID_VALUE; so does a kernel's argument that is neither NULL nor in an allocation.
- * Calls from a thread without a current context get CUDA_ERROR_INVALID_CONTEXT. New memory is full
- * of 0xcd. Copies are as late as OpenCL makes them.
+ * Addresses are checked. CUDA_ERROR_INVALID_VALUE is the result of a copy whose device side is no
+ * device memory, or whose host side is device memory. A kernel's pointer argument must be NULL or
+ * in an allocation. Calls from a thread without a current context get CUDA_ERROR_INVALID_CONTEXT.
+ * New memory is filled with 0xcd. Copies end when OpenCL ends them.
  */
 enum {
     INVALID_VALUE = 1,
@@ -41,11 +41,11 @@ struct CUmod_st {
 struct CUfunc_st {
     cl_kernel kernel;
     unsigned args;
-    size_t size[ARGS]; /* 0: an address */
+    size_t size[ARGS]; /* bytes of the argument; 0: it is an address */
     struct CUfunc_st *next;
 };
 
-/* A copy, a fill or a launch. */
+/* One operation in a stream or graph: a copy, a fill or a kernel launch. */
 typedef struct op {
     cuda_function function; /* NULL: a copy or a fill */
     void *to;
@@ -67,8 +67,8 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
     cl_command_queue queue;
-    cuda_graph capture; /* NULL: none */
-    unsigned calling;   /* functions of the host that have not ended; fake.lock */
+    cuda_graph capture; /* the graph that records the stream's work; NULL: none */
+    unsigned calling;   /* number of host functions that have not ended; protected by fake.lock */
 };
 
 struct CUevent_st {
@@ -79,7 +79,7 @@ const int fed_fake_cuda = 1;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* a function of the host has */
+    pthread_cond_t ended; /* signalled when a host function has ended */
     pthread_once_t once;
     cl_context context;
     cl_device_id device;
@@ -91,7 +91,7 @@ static struct {
           .once = PTHREAD_ONCE_INIT};
 
 static _Thread_local cuda_context current[CONTEXTS];
-static _Thread_local int contexts; /* of `current` */
+static _Thread_local int contexts; /* number of contexts in `current` */
 
 static cuda_context the_context(void) {
     return (cuda_context)(void *)&fake;
@@ -221,7 +221,7 @@ cuda_result cuCtxPopCurrent_v2(cuda_context *context) {
 
 /* ---- Memory ---- */
 
-/* With the lock. The block that holds at[size], or NULL. */
+/* Return the block that holds at[size], or NULL. The caller has the lock. */
 static const block *find_block(const void *at, size_t size) {
     const char *p = at;
     for (size_t k = 0; k < fake.blocks; k++) {
@@ -301,7 +301,7 @@ cuda_result cuMemFreeHost(void *at) {
     return remove_block(at, true);
 }
 
-/* ---- Work: at once, or into a capture ---- */
+/* -- Work: it runs at once, or a capture records it -- */
 
 static cuda_stream stream_of(cuda_stream stream) {
     return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* CU_STREAM_LEGACY, _PER_THREAD */
@@ -331,7 +331,8 @@ static cuda_result run(cl_command_queue queue, const op *o) {
         return result_of(
             clEnqueueSVMMemcpy(queue, CL_FALSE, o->to, o->from, o->size, 0, NULL, NULL));
     }
-    (void)pthread_mutex_lock(&fake.lock); /* a kernel's arguments, until it is enqueued */
+    (void)pthread_mutex_lock(&fake.lock); /* the kernel's arguments must not change until it is
+                                             enqueued */
     const cuda_result result = launch(queue, o);
     (void)pthread_mutex_unlock(&fake.lock);
     return result;
@@ -442,7 +443,7 @@ cuda_result cuModuleUnload(cuda_module module) {
     return CUDA_OK;
 }
 
-/* Bytes of a number's type; 0: it is none. */
+/* Return the bytes of a number type; 0: the name is no number type. */
 static size_t size_of_number(const char *type, size_t len) {
     static const struct {
         const char *name;
@@ -457,7 +458,7 @@ static size_t size_of_number(const char *type, size_t len) {
     return 0;
 }
 
-/* Past blanks and comments. */
+/* Skip blanks and comments. */
 static const char *skip(const char *at) {
     while (*at == ' ' || *at == '\n' || strncmp(at, "/*", 2) == 0) {
         const char *end = *at == '/' ? strstr(at, "*/") : NULL;
@@ -466,8 +467,8 @@ static const char *skip(const char *at) {
     return at;
 }
 
-/* Bytes of a structure's numbers, from the text: "typedef struct NAME {u32 a, b; float c;} NAME;".
- * 0: it has other members. */
+/* Return the bytes of a structure of numbers, declared in the text as "typedef struct NAME {u32
+ * a, b; float c;} NAME;". 0: it has other members. */
 static size_t size_of_struct(const char *text, const char *type) {
     char begin[100];
     (void)snprintf(begin, sizeof begin, "typedef struct %s {", type);
@@ -490,7 +491,7 @@ static size_t size_of_struct(const char *text, const char *type) {
     return size <= ARG_BYTES ? size : 0;
 }
 
-/* What the kernel's arguments are; false: OpenCL does not say it. */
+/* Learn the kinds of the kernel's arguments. Returns false if OpenCL does not tell. */
 static bool learn_args(cuda_function f, const char *text) {
     cl_uint count = 0;
     if (clGetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL) != CL_SUCCESS ||
@@ -514,7 +515,7 @@ static bool learn_args(cuda_function f, const char *text) {
             f->size[k] = size_of_struct(text, type);
         }
         if (f->size[k] == 0) {
-            fprintf(stderr, "fake_cuda: an argument of type %s\n", type);
+            fprintf(stderr, "fake_cuda: a kernel has an argument of unknown type %s\n", type);
             return false;
         }
     }
@@ -625,7 +626,8 @@ static bool begin_host_call(host_call *call) {
     return pthread_create(&thread, NULL, run_host_call, call) == 0 && pthread_detach(thread) == 0;
 }
 
-/* A thread waits for what was in the stream; the stream waits for the thread. */
+/* Call a host function in a thread, which first waits for earlier work of the stream. Later
+ * work of the stream waits for the thread. */
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user) {
     NEEDS_CONTEXT();
     host_call *call = calloc(1, sizeof *call);
@@ -638,7 +640,7 @@ cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), v
     call->stream->calling++;
     (void)pthread_mutex_unlock(&fake.lock);
     if (!begin_host_call(call)) {
-        abort(); /* half of it is in the stream */
+        abort(); /* cannot be undone: half of the call is in the stream */
     }
     return CUDA_OK;
 }
@@ -727,7 +729,7 @@ cuda_result cuGraphDestroy(cuda_graph graph) {
     return CUDA_OK;
 }
 
-/* Takes the graph's work. */
+/* The new graph_exec takes over the graph's work. */
 cuda_result cuGraphInstantiateWithFlags(cuda_graph_exec *exec, cuda_graph graph,
                                         unsigned long long flags) {
     FAKE_CALL(cuGraphInstantiateWithFlags);

@@ -10,28 +10,29 @@
 
 /*
  * Both run on the first OpenCL device that has shared virtual memory. Their prototypes come from
- * the tables of driver.h. FED_FAKE_CUDA tells them what to be, "KEY=NUMBER,..." of
+ * the tables of driver.h. The environment variable FED_FAKE_CUDA configures them:
+ * "KEY=NUMBER,...", with these keys and defaults:
  *
- *     devices  how many there are (1)                version  of CUDA (12040)
- *     arch     the newest that NVRTC knows (90)      NAME     the call NAME fails with this result
+ *     devices  number of devices (1)                 version  of CUDA (12040)
+ *     arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result
  *
- * FED_FAKE_CUDA_TEXTS names a folder: NVRTC writes each text that compiles there, once.
+ * FED_FAKE_CUDA_TEXTS names a folder. NVRTC writes each source text that compiles to a file there.
  */
 #define X(member, symbol, args) cuda_result symbol args;
 FED_CUDA_CALLS(X)
 FED_NVRTC_CALLS(X)
 #undef X
 
-/** What only the fake libnccl calls. */
+/** Only the fake libnccl calls this function. */
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user);
 
-/** That it is there tells the fake from the real one. */
+/** A symbol that the real library does not have. */
 extern const int fed_fake_cuda;
 
 #define FAKE_BUILD_OPTIONS "-cl-std=CL1.2 -cl-kernel-arg-info"
 #define FAKE_CUBIN_MAGIC   "FAKECUBIN\n"
 
-/** The number that FED_FAKE_CUDA gives to a key, or `otherwise`. */
+/** Return the number that FED_FAKE_CUDA gives to a key, or `otherwise`. */
 static inline int fake_number(const char *key, int otherwise) {
     const char *at = getenv("FED_FAKE_CUDA");
     const size_t len = strlen(key);
@@ -45,7 +46,7 @@ static inline int fake_number(const char *key, int otherwise) {
     return otherwise;
 }
 
-/* The first statement of each call. */
+/* The first statement of each CUDA function: it returns the planned failure, if there is one. */
 #define FAKE_CALL(name)                                                                            \
     do {                                                                                           \
         const int planned_ = fake_number(#name, 0);                                                \

@@ -10,10 +10,11 @@
 #include "fedclient/datacenter/collectives/nccl/nccl_calls.h"
 
 /*
- * A reduction runs in the order of the stream, as NCCL's own: copies, and a function of the host
- * that waits for all ranks. The fake libcuda runs them; it checks addresses, streams and the
- * current context. FED_FAKE_CUDA plans failures here too. A rank whose peers don't come within
- * PATIENCE seconds has ncclSystemError as its asynchronous error; ncclCommAbort ends the wait.
+ * A reduction runs in the order of the stream, as with NCCL: copies, and a host function that
+ * waits for all ranks. The fake libcuda runs these and checks addresses, streams and the current
+ * context. FED_FAKE_CUDA plans failures of NCCL's calls, too. If a rank's peers do not arrive
+ * within PATIENCE seconds, its asynchronous error becomes ncclSystemError. ncclCommAbort ends the
+ * wait.
  */
 #define X(result, member, symbol, args) result symbol args;
 FEDDC_NCCL_CALLS(X)
@@ -29,7 +30,7 @@ typedef struct team {
     uint32_t number;
     int ranks, members;
     bool taken[RANKS], aborted;
-    uint32_t arrived, turn; /* of the meeting under way */
+    uint32_t arrived, turn; /* ranks that wait in meet(); number of meetings so far */
     float *part[RANKS];
     size_t count;
     nccl_type type;
@@ -37,9 +38,9 @@ typedef struct team {
 
 /* One reduction of one rank. */
 typedef struct work {
-    struct work *earlier; /* which are over when this one runs */
+    struct work *earlier; /* earlier works of the rank; they have ended when this one runs */
     struct ncclComm *comm;
-    void *bytes;       /* of the values, down and up */
+    void *bytes;       /* the values as they are copied from and to the device */
     float *part, *sum; /* [count] each, in one allocation */
     size_t count;
     nccl_type type;
@@ -48,9 +49,9 @@ typedef struct work {
 struct ncclComm {
     team *team;
     int rank;
-    nccl_stream stream; /* the last one */
+    nccl_stream stream; /* the stream of the latest reduction */
     work *latest;
-    nccl_result error; /* with the lock */
+    nccl_result error; /* protected by the lock */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,8 +80,8 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-/* With the lock: all ranks of the team have come here. Once one has aborted, none meets again: the
- * aborting rank frees its parts. */
+/* Wait until all ranks of the team have called this. Fails from the first abort on, because the
+ * aborting rank frees its parts. The caller has the lock. */
 static nccl_result meet(team *t) {
     struct timespec until;
     const uint32_t turn = t->turn;
@@ -115,7 +116,7 @@ static team *find_team(uint32_t number, int ranks) {
     return t;
 }
 
-/* With the lock; the last one frees the team. */
+/* Leave the team; the last rank frees it. The caller has the lock. */
 static void drop(team *t) {
     if (--t->members > 0) {
         return;
@@ -158,7 +159,7 @@ nccl_result ncclCommInitRank(nccl_comm *comm, int ranks, nccl_id id, int rank) {
     return NCCL_OK;
 }
 
-/* The process's fake libcuda. */
+/* Find a function of the process's fake libcuda. */
 static void *driver(const char *symbol) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     void *found = library != NULL ? dlsym(library, symbol) : NULL;
@@ -181,7 +182,7 @@ static uint16_t narrow(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* y += x, each partial sum of the type. */
+/* y += x, with each partial sum rounded to the type. */
 static void add(float *y, const float *x, size_t count, nccl_type type) {
     for (size_t i = 0; i < count; i++) {
         y[i] += x[i];
@@ -189,7 +190,7 @@ static void add(float *y, const float *x, size_t count, nccl_type type) {
     }
 }
 
-/* The values as float32, from the bytes in bytes[], and back. */
+/* Convert values of the type to float32; from_floats converts them back. */
 static void to_floats(float *y, const void *bytes, size_t count, nccl_type type) {
     const uint16_t *half = bytes;
     for (size_t i = 0; i < count && type == NCCL_BFLOAT16; i++) {
@@ -210,7 +211,7 @@ static void from_floats(void *bytes, const float *x, size_t count, nccl_type typ
     }
 }
 
-/* With the lock. All ranks bring their part; each adds them all. */
+/* Add the parts of all ranks. The caller has the lock. */
 static nccl_result gather(const work *w) {
     team *t = w->comm->team;
     t->part[w->comm->rank] = w->part;
@@ -222,7 +223,8 @@ static nccl_result gather(const work *w) {
             add(w->sum, t->part[r], w->count, w->type);
         }
     }
-    return result == NCCL_OK ? meet(t) : result; /* now the parts may go */
+    return result == NCCL_OK ? meet(t) : result; /* no rank may free its part before all have
+                                                    added it */
 }
 
 static void free_works(work *w) {
@@ -235,7 +237,7 @@ static void free_works(work *w) {
     }
 }
 
-/* What the stream comes to between the copies. */
+/* The host function between the two copies of a reduction. */
 static void run_work(void *user) {
     work *w = user;
     to_floats(w->part, w->bytes, w->count, w->type);

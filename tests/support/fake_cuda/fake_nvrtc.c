@@ -1,4 +1,5 @@
-/* A libnvrtc whose cubin is the text itself: OpenCL compiles it, to see whether it is one. */
+/* A libnvrtc whose compiled program is the source text itself; OpenCL compiles it to find
+ * errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"
@@ -9,7 +10,7 @@
 enum { INVALID_OPTION = 5, COMPILATION = 6, LOG = 2000 };
 
 struct _nvrtcProgram {
-    char *text; /* after the magic */
+    char *text; /* the source text; in a "cubin" a magic number precedes it */
     char log[LOG];
 };
 
@@ -56,7 +57,7 @@ cuda_result nvrtcDestroyProgram(nvrtc_program *program) {
     return CUDA_OK;
 }
 
-/* A file of its own for each text. */
+/* Write the text to a file whose name depends on the text alone. */
 static cuda_result write_text(const char *folder, const char *text) {
     char path[4096];
     unsigned long long hash = 14695981039346656037ULL; /* FNV-1a */

@@ -13,7 +13,7 @@ void fault_clock_use(const atomic_llong *ahead_ms) {
     ahead = ahead_ms;
 }
 
-/* As in fault_disk.c: the C library's function, under a name of our own. */
+/* Define the C library's clock_gettime under a name of our own (as in fault_disk.c). */
 int fault_clock_gettime(clockid_t clock, struct timespec *now) __asm__("clock_gettime");
 
 int fault_clock_gettime(clockid_t clock, struct timespec *now) {

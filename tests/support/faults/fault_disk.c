@@ -1,4 +1,4 @@
-/* The replacements of the system calls that change files. See fault_disk.h. */
+/* The replacements of the system calls that change files (fault_disk.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "tests/support/faults/fault_disk.h"
@@ -21,12 +21,12 @@
 
 #include "tests/support/faults/fault_image.h"
 
-static fault_plan *plan; /* NULL: nothing is watched */
+static fault_plan *plan; /* NULL: no directory is watched */
 static char root[PATH_MAX];
 static size_t root_len;
 
-/* Whoever calls the disk has it alone, and whoever ends the process keeps it. So a call of another
- * thread comes before the end as a whole, image and all, or never returns. */
+/* A thread holds this lock during each call on the disk. The thread that ends the process never
+ * releases it. So another thread's call either happens wholly before the end, or never returns. */
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
 void *fault_shared_new(size_t size) {
@@ -63,7 +63,7 @@ static void die(void) {
     _exit(137); /* not reached */
 }
 
-/* The caller has the disk. */
+/* Leave on the disk what a power cut leaves, and end the process. The caller has the lock. */
 static void cut(void) {
     fault_image_restore(plan->kind == FAULT_POWER_TORN, plan->seed);
     die();
@@ -81,7 +81,7 @@ static bool watched(const char *path) {
            (path[root_len] == '/' || path[root_len] == '\0');
 }
 
-/** The path of a descriptor, if it is watched. */
+/** Find the path of a descriptor. Returns false if the file is not watched. */
 static bool watched_fd(int fd, char path[PATH_MAX]) {
     if (plan == NULL) {
         return false;
@@ -96,7 +96,7 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
 /* -- what happens at a call -- */
 
 typedef enum turn {
-    TURN_FREE, /* not of a watched file: the call goes on without the disk */
+    TURN_FREE, /* the file is not watched: the call goes on without the lock */
     TURN_GO,
     TURN_FAIL,
     TURN_HALF,
@@ -131,7 +131,7 @@ static turn fire(bool writes, bool grows) {
     }
 }
 
-/** Count a call, which has the disk until done(). */
+/** Count a call and decide its fate. The lock is held until done(). */
 static turn step(const char *name, const char *path, bool writes, bool grows) {
     pthread_mutex_lock(&disk);
     uint64_t n = atomic_fetch_add(&plan->calls, 1) + 1;
@@ -145,14 +145,14 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     return fire(writes, grows);
 }
 
-/** A call that changes nothing isn't counted, but it has the disk, too: it must not see what a cut
- * leaves. */
+/** Begin a call that changes nothing. It is not counted, but it takes the lock, so that it
+ * cannot see what a power cut leaves. */
 static turn look(void) {
     pthread_mutex_lock(&disk);
     return TURN_GO;
 }
 
-/** The result of the call, which no longer has the disk. */
+/** End a call: release the lock and return the result. */
 static long done(turn t, long result) {
     if (t == TURN_DIE_AFTER || t == TURN_HALF) {
         die();
@@ -165,8 +165,8 @@ static long done(turn t, long result) {
 
 /* -- the calls -- */
 
-/* These functions have names of our own, which the linker sees as the C library's names. Some calls
- * have a second name for large files; here all files are large, so that name is replaced, too. */
+/* A replacement has a name of our own in C, and the C library's name for the linker. Some calls
+ * have a second name for large files, which is replaced, too. */
 #define STANDS_FOR(name) __asm__(name)
 #define ALSO(name, of)   __asm__(name) __attribute__((alias(of)))
 
@@ -213,7 +213,7 @@ ssize_t fault_writev(int fd, const struct iovec *parts, int count) {
     if (!watched_fd(fd, path)) {
         return syscall(SYS_writev, fd, parts, count);
     }
-    /* Writes one part at a time: the caller must handle a short count anyway. */
+    /* Write the first part only: callers must handle a short count anyway. */
     return count > 0 ? put("writev", fd, parts[0].iov_base, parts[0].iov_len, -1) : 0;
 }
 
@@ -229,8 +229,7 @@ static bool lies_about(int fd) {
     return plan->lie == FAULT_LIES_ON_ALL || (plan->lie == FAULT_LIES_ON_NAMES && names);
 }
 
-/* A sync of a watched file only updates the image. Waiting for the real disk would only cost time.
- */
+/* Note a sync in the image of the disk. A real sync would only cost time. */
 static int sync_fd(const char *name, int fd, long number) {
     char path[PATH_MAX];
     if (!watched_fd(fd, path)) {
@@ -254,7 +253,7 @@ int fault_fdatasync(int fd) {
     return sync_fd("fdatasync", fd, SYS_fdatasync);
 }
 
-/** Note that a file was opened, which may be new. */
+/** Note a file that was opened, and may be new. */
 static int opened(turn t, int fd) {
     if (fd >= 0 && t != TURN_FREE && loses_pages()) {
         fault_image_meet(fd);
@@ -276,7 +275,7 @@ int fault_open(const char *path, int flags, ...) {
     return changes ? opened(t, fd) : (int)done(t, fd);
 }
 
-/** Replace the X's at the path's end, so that the name is free. */
+/** Replace the X's at the end of the path so that the name is free, and create the file. */
 static int open_new(char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
     char *end = path + strlen(path) - 6;

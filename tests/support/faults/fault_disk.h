@@ -8,30 +8,33 @@
 #include <stdint.h>
 
 /*
- * A library that defines these calls precedes the C library. So every part of the process calls it,
- * SQLite too: open with O_CREAT, mkstemp, write, pwrite, writev, ftruncate, fsync, fdatasync,
- * rename, unlink, mkdir, rmdir. It counts calls on files under the watched directory from 1.
- * Between two such calls, nothing that survives the process can change. So a test that dies at each
- * call covers a death at every instant.
+ * A library that replaces these calls is loaded before the C library, so every part of the process
+ * uses the replacements, also SQLite: open with O_CREAT, mkstemp, write, pwrite, writev,
+ * ftruncate, fsync, fdatasync, rename, unlink, mkdir, rmdir. The calls on files under the watched
+ * directory are counted from 1.
  *
- * Threads make these calls, and opens for reading, one at a time. The end of the process is the end
- * for each thread: a call that another thread begins after it never returns.
+ * Between two such calls, nothing that survives the process can change. So a test that ends the
+ * process at each call covers the end at every instant.
+ *
+ * Threads make these calls, and opens for reading, one at a time. When the process ends, it ends
+ * for all threads: a later call of another thread never returns.
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
     FAULT_KILL,       /* SIGKILL instead of the call; bytes already written stay */
     FAULT_KILL_AFTER, /* SIGKILL after the call */
-    FAULT_TORN,       /* a write writes half of its bytes, then SIGKILL; other calls as KILL */
+    FAULT_TORN,       /* a write writes half of its bytes, then SIGKILL; other calls as
+                         FAULT_KILL */
     FAULT_POWER,      /* the machine stops: only synced bytes and synced names are left */
-    FAULT_POWER_TORN, /* as POWER, but each sector that was not synced may be old or new */
+    FAULT_POWER_TORN, /* as FAULT_POWER, but each sector that was not synced may be old or new */
     FAULT_IO,         /* the call fails with EIO, once */
-    FAULT_FULL,       /* calls that need room fail with ENOSPC, FAULT_FULL_CALLS calls long */
+    FAULT_FULL,       /* the calls that need room fail with ENOSPC, FAULT_FULL_CALLS calls long */
     FAULT_KINDS
 } fault_kind;
 
 enum { FAULT_FULL_CALLS = 40, FAULT_SECTOR = 512 };
 
-/** A disk that reports a sync that it has not done. */
+/** How a disk may report a sync that it has not done. */
 typedef enum fault_lie {
     FAULT_HONEST = 0,
     FAULT_LIES_ON_ALL,
@@ -42,8 +45,8 @@ typedef enum fault_lie {
  * the process died. */
 typedef struct fault_plan {
     fault_kind kind;
-    uint64_t at;   /* the number of the call */
-    uint64_t seed; /* of POWER_TORN */
+    uint64_t at;   /* number of the call that fails, from 1; 0: none */
+    uint64_t seed; /* seed for FAULT_POWER_TORN */
     fault_lie lie;
     atomic_ullong calls; /* calls so far */
     atomic_int fired;
@@ -56,11 +59,11 @@ void fault_shared_free(void *shared, size_t size);
 
 const char *fault_kind_name(fault_kind kind);
 
-/** Watch the files under an absolute directory, from now on and in this process. Their present
- * contents count as synced. Call it once in a process. */
+/** Watch the files under an absolute directory, in this process. Their contents at the time of
+ * the call count as synced. Call this once in a process. */
 void fault_disk_watch(const char *directory, fault_plan *plan);
 
-/** Stop the machine now. Does not return. */
+/** End the process now, as a power cut does. Does not return. */
 void fault_disk_cut(void);
 
 /** Set the wall clock of this process ahead by *ahead_ms, which is shared memory. NULL: the clock

@@ -17,11 +17,10 @@
 
 enum { FILES = 512, NAMES = 512 };
 
-/** A file, independent of its names. */
+/** A file, whatever its names are. */
 typedef struct image_file {
     ino_t number;
-    int fd; /* kept open, so that the system can't give its number to another file; closing any
-               descriptor of a file would also drop SQLite's locks on it */
+    int fd; /* kept open: the system can't reuse its number, and SQLite's locks on the file stay */
     mode_t mode;
     uint8_t *synced;
     size_t len;
@@ -30,7 +29,7 @@ typedef struct image_file {
 /** A name as a power cut would leave it. */
 typedef struct image_name {
     char path[300];
-    int file; /* -1: a directory */
+    int file; /* index of the file; -1: the name is a directory */
 } image_name;
 
 static char root[300];
@@ -38,8 +37,8 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** Abort the process if the statement is false. The process stands for a machine, so it can't fail
- * like a test. */
+/** Abort the process if the statement is false. A test's assertion can't be used here, because
+ * the process stands for a whole machine. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -64,9 +63,9 @@ static int meet(const struct stat *info, const char *path) {
             return k;
         }
     }
-    must(file_count < FILES, "too many files");
+    must(file_count < FILES, "too many watched files: raise FILES");
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    must(fd >= 0, "open");
+    must(fd >= 0, "can't open a watched file");
     files[file_count] = (image_file){.number = info->st_ino, .fd = fd, .mode = info->st_mode};
     return file_count++;
 }
@@ -78,7 +77,8 @@ static void sync_file(int k) {
 
 static void add_name(const char *path, int file) {
     const size_t len = strlen(path);
-    must(name_count < NAMES && len < sizeof names[0].path, "too many names");
+    must(name_count < NAMES && len < sizeof names[0].path,
+         "too many watched names, or too long a path: raise NAMES");
     memcpy(names[name_count].path, path, len + 1);
     names[name_count++].file = file;
 }
@@ -152,7 +152,7 @@ static bool toss(void) {
     return (dice >> 40 & 1) != 0;
 }
 
-/** Tear a file: some sectors are as synced, some as written since. */
+/** Tear a file: some sectors become as last synced, others as last written. */
 static void tear(image_file *f) {
     size_t now_len = 0;
     uint8_t *now = read_whole(f->fd, &now_len);
@@ -203,15 +203,15 @@ static void write_back(const image_name *name) {
                           f->mode & 0777);
     for (size_t at = 0; fd >= 0 && at < f->len;) {
         long put = syscall(SYS_pwrite64, fd, f->synced + at, f->len - at, at);
-        must(put > 0, "write");
+        must(put > 0, "can't write a restored file");
         at += (size_t)put;
     }
-    if (fd >= 0) { /* else the file's directory was not synced, so the file is lost with it */
+    if (fd >= 0) { /* fd < 0: the file's directory was not synced, so the file is lost */
         (void)syscall(SYS_close, fd);
     }
 }
 
-/** Let the new names of some directories reach the disk. */
+/** Let the new names of some directories, chosen by chance, reach the disk. */
 static void toss_names(void) {
     image_name directories[NAMES];
     int count = 0;
@@ -230,7 +230,7 @@ static void toss_names(void) {
     }
 }
 
-/** Orders a directory before its contents. */
+/** Compare for qsort: a directory comes before its contents. */
 static int by_path(const void *a, const void *b) {
     return strcmp(((const image_name *)a)->path, ((const image_name *)b)->path);
 }

@@ -1,4 +1,4 @@
-/* The disk that fails, under two threads: a cut by one is a cut for both. */
+/* Tests of the failing disk with two threads: a power cut by one thread ends both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@ enum { RUNS = 40, BALLAST = 1 << 20 };
 typedef struct world {
     char directory[300], counter[320];
     fault_plan *plan;
-    int said[2]; /* what the process says that it has stored */
+    int said[2]; /* pipe: the process writes each number that it has stored */
 } world;
 
 static atomic_uint stored;
 
-/** The machine stops as soon as a few numbers were stored. */
+/** Cut the power as soon as three numbers are stored. */
 static void *cut_soon(void *user) {
     (void)user;
     while (atomic_load(&stored) < 3) {
@@ -29,7 +29,7 @@ static void *cut_soon(void *user) {
     return NULL;
 }
 
-/** Store one number after the other, and say each when it is synced. */
+/** Store one number after the other. Write each to the pipe once it is synced. */
 static void count_for_ever(const world *w) {
     pthread_t other;
     const int fd = open(w->counter, O_WRONLY);
@@ -45,7 +45,7 @@ static void count_for_ever(const world *w) {
     }
 }
 
-/** One life of a process that counts; returns the last number that it said. */
+/** Run a process that counts until the cut. Returns the last number that it wrote to the pipe. */
 static uint32_t count_until_cut(world *w, fault_kind kind, uint64_t seed) {
     uint32_t k = 0, last = 0;
     int how = 0;
@@ -80,7 +80,7 @@ static uint32_t found(const world *w) {
 }
 
 static void try_cuts(fault_kind kind) {
-    static const uint8_t ballast[BALLAST]; /* so that the cut takes a while */
+    static const uint8_t ballast[BALLAST]; /* makes the file large, so that the cut takes a while */
     world w = {.plan = fault_shared_new(sizeof *w.plan)};
     assert_non_null(w.plan);
     fed_test_tmpdir(w.directory, sizeof w.directory);
@@ -89,7 +89,8 @@ static void try_cuts(fault_kind kind) {
     for (uint64_t run = 0; run < RUNS; run++) {
         const uint32_t said = count_until_cut(&w, kind, run), now = found(&w);
         assert_true(said >= 3);
-        assert_true(now >= said); /* the last number may be stored and not said */
+        assert_true(now >= said); /* the last number may be stored, but not yet written to the
+                                     pipe */
         assert_true(now <= said + 1);
     }
     fault_shared_free(w.plan, sizeof *w.plan);

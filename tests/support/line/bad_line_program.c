@@ -1,4 +1,5 @@
-/* bad_line: joins two network interfaces by a line that loses, doubles, delays and damages. */
+/* The program bad_line: joins two network interfaces by a line that loses, doubles, delays and
+ * damages frames. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static void list_options(struct option *o) {
     o[OPTIONS] = (struct option){0};
 }
 
-/* What an option that holds a whole number sets. */
+/* Return the rate that an option with a whole number sets. */
 static atomic_uint *whole_number(bad_rates *r, int option) {
     switch (option) {
     case HOLD_FRAMES:

@@ -1,4 +1,4 @@
-/* A bad line does to frames what its rates say, and nothing else. */
+/* Tests that a bad line causes the faults that its rates ask for, and no others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bad_line.h"
 
@@ -6,13 +6,13 @@
 
 enum { MOST = 8192, HEAD4 = 14 + 20 + 32, HEAD6 = 14 + 40 + 20 };
 
-/* What came out, with the bytes of all payloads where their sequence numbers say. */
+/* What came out of the line: frame counts, and payloads placed by sequence number. */
 typedef struct outcome {
     bad_frame frame[MOST];
     size_t count;
     uint8_t stream[1 << 17];
-    size_t bytes;     /* of payload */
-    size_t not_whole; /* frames with a wrong checksum */
+    size_t bytes;     /* number of payload bytes */
+    size_t not_whole; /* number of frames with a wrong checksum */
     size_t marked, ce;
 } outcome;
 
@@ -84,8 +84,8 @@ static uint8_t byte_of(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* A segment that is marked, as Linux sends it: with options, PSH, and TCP's checksum left to the
- * device. */
+/* Make a segment as Linux gives it to a network card: with TCP options, PSH, and the checksum
+ * left to the card. tos marks it. */
 static bad_frame segment(world *w, bool six, uint32_t seq, size_t len, uint16_t gso_size) {
     size_t head = six ? HEAD6 : HEAD4;
     bad_frame f = {.data = w->room, .len = head + len};
@@ -181,7 +181,8 @@ static void cut_segments_hold_the_same_stream(void **state) {
     assert_int_equal(w->line.way[0].counts.of[BAD_CUT], 3);
 }
 
-/* As real devices, which check before they cut: so a card's checksum never becomes a right one. */
+/* A real card checks a segment before it cuts it. So a wrong checksum never becomes a right
+ * one. */
 static void a_wrong_checksum_is_never_mended(void **state) {
     world *w = *state;
     atomic_store(&w->rates.chance[BAD_CUT], BAD_SURE);
@@ -205,7 +206,7 @@ static void flips_truncation_and_padding_follow_the_checksum(void **state) {
     for (uint32_t k = 0; k < 100; k++) {
         take(w, segment(w, k % 2 != 0, 0, 900, 0), 0);
     }
-    /* one bit cannot make the checksum right; it may hit a field that no checksum covers */
+    /* a flipped bit may hit a field without checksum; elsewhere the checksum is wrong */
     assert_true(w->out.not_whole > 90);
     atomic_store(&w->rates.chance[BAD_FLIP], 0);
     atomic_store(&w->rates.chance[BAD_TRUNCATE], BAD_SURE);
@@ -269,7 +270,8 @@ static void delayed_frames_wait_their_time(void **state) {
     assert_int_equal(w->out.count, 0);
     (void)bad_line_poll(&w->line, 60);
     assert_int_equal(w->out.count, 1);
-    for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* no room for more: they go on */
+    for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* frames for which there is no room are not
+                                                     held back */
         take(w, segment(w, false, 100 + k * 100, 100, 0), 60);
     }
     assert_int_equal(w->out.count, 6);
@@ -300,7 +302,6 @@ static void losses_and_doubles_are_as_frequent_as_wanted(void **state) {
     assert_non_null(strstr(text, "duplicate 1 "));
 }
 
-/* Anything may stand in a frame. */
 static void any_bytes_go_through(void **state) {
     world *w = *state;
     fed_rng rng;

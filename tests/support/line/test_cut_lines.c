@@ -1,4 +1,5 @@
-/* A line that is cut: at which byte of a stream, to PostgreSQL and to others, and what passes. */
+/* Tests of lines that are cut: at which byte of a stream, to PostgreSQL or another server, and
+ * which bytes still pass. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 
 enum { HEAD = 5, STARTUP = 12, QUIET_MS = 200, ROOM = 1000 };
 
-/* A line from a client, which is the test, to a server, which is the test, too. */
+/* A line with the test at both ends, as client and as server. */
 typedef struct world {
     char directory[300];
     cut_lines *lines;
@@ -68,23 +69,24 @@ static void close_world(world *w) {
     fed_test_rmdir(w->directory);
 }
 
-/* The first message has no type: its length, and a version. */
+/* Write PostgreSQL's first message. It has no type byte: its length, then a protocol version. */
 static size_t put_startup(uint8_t *dst) {
     static const uint8_t bytes[STARTUP] = {0, 0, 0, STARTUP, 0, 3, 0, 0, 'u', 0, 'x', 0};
     memcpy(dst, bytes, sizeof bytes);
     return sizeof bytes;
 }
 
-/* A message of that type, with as many bytes behind its head. */
+/* Write a message of that type, with `len` bytes after its head. */
 static size_t put_message(uint8_t *dst, char type, uint8_t len) {
-    memset(dst, 'E', HEAD + (size_t)len); /* no byte of a message's body is a type */
+    memset(dst, 'E', HEAD + (size_t)len); /* 'E' is also the type of Execute; within a message it
+                                             must not count */
     dst[0] = (uint8_t)type;
     dst[1] = dst[2] = dst[3] = 0;
     dst[4] = (uint8_t)(len + 4);
     return HEAD + (size_t)len;
 }
 
-/* What reaches the server in a moment, or up to the line's end. */
+/* Receive what reaches the server within a moment, or until the line's end. */
 static size_t received(const world *w, uint8_t *dst, bool *ended) {
     size_t len = 0;
     *ended = false;
@@ -97,7 +99,8 @@ static size_t received(const world *w, uint8_t *dst, bool *ended) {
     return len;
 }
 
-/* Startup, then twice Bind, Execute, Sync. *second: where the second Execute begins. */
+/* Write a startup message, and twice Bind, Execute and Sync. *second: offset of the second
+ * Execute. */
 static size_t conversation(uint8_t *text, size_t *second) {
     size_t len = put_startup(text);
     for (int k = 0; k < 2; k++) {
@@ -109,12 +112,13 @@ static size_t conversation(uint8_t *text, size_t *second) {
     return len;
 }
 
-/* In pieces of that many bytes, since a stream has no borders. */
+/* Send the text in pieces of that many bytes. A stream has no message boundaries, so the result
+ * must be the same. */
 static void send_in(const world *w, const uint8_t *text, size_t len, size_t piece) {
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;
         if (send(w->client, text + at, step, MSG_NOSIGNAL) < 0) {
-            return; /* the line is off already */
+            return; /* the line was cut already */
         }
     }
 }

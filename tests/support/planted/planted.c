@@ -1,7 +1,6 @@
-/* A coordinator with a planted fault, which tests must find out. It is the program fedserver, with
- * this file's functions in the place of some of its own (the linker's --wrap). FED_PLANT in the
- * environment names the fault.
- */
+/* The program fedserver with a planted fault, which tests must find. This file's functions
+ * replace some of fedserver's (the linker's option --wrap). The environment variable FED_PLANT
+ * names the fault. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,8 +17,8 @@ static bool planted(const char *fault) {
     return name != NULL && strcmp(name, fault) == 0;
 }
 
-/* "answers-early": the answers of a batch with updates leave before its commit, which comes with a
- * later batch. */
+/* Fault "answers-early": the answers to a batch with updates leave before its commit, which
+ * then happens with a later batch. */
 static bool counts;
 
 fed_status __real_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
@@ -44,7 +43,8 @@ fed_status __wrap_fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     return __real_fedserver_pg_commit(db, err);
 }
 
-/* "forgets": a coordinator that takes up a round does not read its updates back. */
+/* Fault "forgets": a coordinator that becomes leader does not read the open round's updates
+ * back. */
 fed_status __real_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                         uint32_t round, fed_error *err);
 fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
@@ -55,8 +55,8 @@ fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserve
     return planted("forgets") ? FED_OK : __real_fedserver_stored_load(rounds, t, round, err);
 }
 
-/* "answers-itself": a follower acknowledges an update of which it does not know whether the leader
- * had it. */
+/* Fault "answers-itself": a follower acknowledges an update although it lost the connection to
+ * the leader, which may not have got the update. */
 void __real_http_forward_lost(void *user, void *owner);
 void __wrap_http_forward_lost(void *user, void *owner);
 
@@ -71,7 +71,8 @@ void __wrap_http_forward_lost(void *user, void *owner) {
     __real_http_forward_lost(user, owner);
 }
 
-/* "no-fence": whoever sees that a lead is not renewed leads, and the one before may write on. */
+/* Fault "no-fence": a coordinator that finds the lead overdue takes it, but the earlier leader
+ * may still write. */
 fed_status __real_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __wrap_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __real_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
@@ -83,7 +84,7 @@ extern fedserver_engine __wrap_fedserver_pg_engine;
 
 fedserver_engine __wrap_fedserver_pg_engine;
 
-/* Has there been a lead, and is its time over? */
+/* Was there a leader, and has its lead run out? */
 static fed_status is_overdue(void *db, bool *overdue, fed_error *err) {
     fedserver_sql_row row;
     bool found;
@@ -116,7 +117,8 @@ fed_status __wrap_fedserver_sql_count(void *db, int sql, const fedserver_value *
     return __real_fedserver_sql_count(db, sql, values, count, result, err);
 }
 
-/* A handle that writes for no lead is not fenced. */
+/* Write without the leader's term. The store rejects only writes with an old term, so this one
+ * passes. */
 static fed_status write_unfenced(void *db, int sql, const fedserver_value *values, int count,
                                  fedserver_written *written, fed_error *err) {
     fedserver_pg *pg = db;

@@ -1,4 +1,5 @@
-/* The control connection: proof on both sides, and records that nobody can change or repeat. */
+/* The control connection between failure detector and member: both sides prove that they know
+ * the secret, and nobody can change or repeat a record. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,10 +11,10 @@ enum { MOST = 1000 };
 
 static const uint8_t right[FEDDC_SECRET] = {1, 2, 3}, wrong[FEDDC_SECRET] = {1, 2, 4};
 
-/* Two channels with somebody between them, who may change what passes. */
+/* Two channels, and the test in between, which may change the bytes. */
 typedef struct line {
     feddc_channel detector, member;
-    int to_detector, to_member; /* the far ends of their sockets */
+    int to_detector, to_member; /* the test's sockets to the two channels */
 } line;
 
 static void open_line(line *l, const uint8_t *member_secret) {
@@ -34,7 +35,7 @@ static void close_line(line *l) {
     close(l->to_member);
 }
 
-/* Carry what one has sent to the other; returns the bytes. */
+/* Carry the bytes that one side has sent to the other side. Returns how many. */
 static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     ssize_t n = recv(from, copy, cap, MSG_DONTWAIT);
     size_t len = n > 0 ? (size_t)n : 0;
@@ -44,7 +45,7 @@ static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     return len;
 }
 
-/* A line whose ends have proved to each other that they know the secret. */
+/* Connect two channels that have proved to each other that they know the secret. */
 static void open_proven(line *l) {
     uint8_t copy[4096];
     fed_error err = {0};
@@ -59,7 +60,7 @@ static void open_proven(line *l) {
     assert_true(l->member.proven);
 }
 
-/* What this channel takes next is this text; "": nothing. */
+/* Check that the next record that the channel accepts is this text; "": there is none. */
 static void assert_takes(feddc_channel *c, const char *text) {
     fed_error err = {0};
     const uint8_t *body = NULL;
@@ -72,7 +73,7 @@ static void assert_takes(feddc_channel *c, const char *text) {
     }
 }
 
-/* What has arrived at this channel is refused so. */
+/* Check that the channel refuses the received bytes with this status. */
 static void assert_refuses(feddc_channel *c, fed_status wanted) {
     fed_error err = {0};
     const uint8_t *body = NULL;
@@ -126,7 +127,8 @@ FED_TEST(the_detector_refuses_another_secret) {
     (void)carry(l.to_member, l.to_detector, copy, sizeof copy);
     assert_fed_status(feddc_channel_pump(&l.detector, &err), FED_EAUTH);
     assert_false(l.detector.proven);
-    assert_int_equal(carry(l.to_detector, l.to_member, copy, sizeof copy), 0); /* nothing is told */
+    /* No answer is sent. */
+    assert_int_equal(carry(l.to_detector, l.to_member, copy, sizeof copy), 0);
     close_line(&l);
 }
 
@@ -139,7 +141,7 @@ FED_TEST(a_member_refuses_a_detector_without_the_secret) {
     assert_int_equal(hello, 8 + FEDDC_KEY);
     assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
     assert_int_equal(recv(l.to_member, copy, sizeof copy, 0), 2 * FEDDC_KEY);
-    /* who has no secret can send the member's own proof back at most */
+    /* Without the secret, an attacker can only send the member's own proof back to it. */
     assert_int_equal(send(l.to_member, copy + FEDDC_KEY, FEDDC_KEY, 0), FEDDC_KEY);
     assert_fed_status(feddc_channel_pump(&l.member, &err), FED_EAUTH);
     assert_false(l.member.proven);
@@ -171,7 +173,7 @@ FED_TEST(each_changed_bit_is_noticed) {
         assert_int_equal(send(l.to_detector, record, sizeof record, 0), sizeof record);
         assert_fed_ok_err(feddc_channel_pump(&l.detector, &err));
         (void)!feddc_channel_next(&l.detector, &body, &len, &err);
-        assert_null(body); /* refused, or waited for as a longer one */
+        assert_null(body); /* a truncated record is refused, or more bytes are waited for */
         close_line(&l);
     }
 }

@@ -1,5 +1,5 @@
-/* A failure detector and its members over real sockets: members are killed, stopped, give up and
- * finish. */
+/* A failure detector and its members over real sockets. Members are killed or stopped, give up,
+ * or finish. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,8 @@
 
 enum { WORKERS = 4, PATIENCE_S = 60 };
 
-/* How often; more by FED_WORKER_GROUP_RUNS, for docs/results. */
+/* Return how often to run a test: `usual`, or more by FED_WORKER_GROUP_RUNS, for the numbers in
+ * docs/results. */
 static uint32_t runs(uint32_t usual) {
     const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
@@ -40,7 +41,7 @@ FED_TEST(nothing_wrong_gives_no_verdict) {
     }
 }
 
-/* All but `victim` have finished their work. */
+/* Check that all workers except `victim` have finished their work. */
 static void assert_survivors(const group_case *g, uint32_t victim) {
     for (uint32_t i = 0; i < g->size; i++) {
         if (i != victim) {
@@ -100,7 +101,8 @@ FED_TEST(one_is_stopped_and_learns_when_it_wakes) {
         longest = g.verdict_ms[0] - stopped > longest ? g.verdict_ms[0] - stopped : longest;
         group_case_await_steps(&g, 2, 1, victim);
         assert_int_equal(kill(g.pid[victim], SIGCONT), 0);
-        group_case_await_steps(&g, 2, 5, victim); /* it does no harm */
+        group_case_await_steps(&g, 2, 5, victim); /* the continued process must not disturb the
+                                                     others */
         assert_int_equal(group_case_finish(&g), FEDDC_DONE);
         char said[400];
         fed_sleep_ms(50);
@@ -211,14 +213,14 @@ FED_TEST(the_launcher_can_end_it) {
 FED_TEST(a_detector_that_goes_ends_its_members) {
     group_case g = {0};
     group_case_start(&g, 2, 1);
-    feddc_detector_close(g.detector); /* as its process would end */
+    feddc_detector_close(g.detector); /* as if the failure detector's process had ended */
     g.detector = NULL;
     group_case_end(&g);
     assert_int_equal(g.code[0], WORKER_GROUP_ALONE);
     assert_int_equal(g.code[1], WORKER_GROUP_ALONE);
 }
 
-/* --- strangers --- */
+/* --- clients that are no members --- */
 
 static int connect_to(const char *address) {
     struct sockaddr_in at = {.sin_family = AF_INET};
@@ -230,7 +232,7 @@ static int connect_to(const char *address) {
     return fd;
 }
 
-/* Read until the failure detector ends the connection. Returns how many bytes came. */
+/* Read until the failure detector closes the connection. Returns how many bytes came. */
 static size_t read_to_the_end(int fd) {
     const struct timeval limit = {.tv_sec = PATIENCE_S};
     size_t got = 0;
@@ -241,12 +243,13 @@ static size_t read_to_the_end(int fd) {
         n = recv(fd, bytes, sizeof bytes, 0);
         got += n > 0 ? (size_t)n : 0;
     }
-    /* bytes that it had not read make it a reset; anything else is this test's own limit */
+    /* With unread bytes the close becomes a reset. Any other error is the time limit of this
+     * test. */
     assert_true(n == 0 || errno == ECONNRESET);
     return got;
 }
 
-/* There is room for more, so nobody else sends it away. */
+/* There is room for more connections, so this client is closed only because it proves nothing. */
 FED_TEST(one_stranger_that_proves_nothing_is_sent_away) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
@@ -255,7 +258,8 @@ FED_TEST(one_stranger_that_proves_nothing_is_sent_away) {
     assert_fed_ok_err(feddc_detector_open(&options, &detector, &err));
     const int silent = connect_to(feddc_detector_address(detector));
     const int garbage = connect_to(feddc_detector_address(detector));
-    assert_int_equal(send(garbage, "GET", 3, MSG_NOSIGNAL), 3); /* too short to be judged */
+    /* Too few bytes to be recognised as wrong. */
+    assert_int_equal(send(garbage, "GET", 3, MSG_NOSIGNAL), 3);
     assert_true(read_to_the_end(silent) <= 8 + 32);
     assert_true(read_to_the_end(garbage) <= 8 + 32);
     close(silent);
@@ -273,7 +277,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
     int fd[CALLERS];
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
-    for (int k = 0; k < CALLERS; k++) { /* some silent, some with bytes of any kind */
+    for (int k = 0; k < CALLERS; k++) { /* some clients are silent, others send random bytes */
         uint8_t garbage[3000];
         fd[k] = connect_to(g.board->address);
         for (size_t i = 0; i < sizeof garbage; i++) {
@@ -281,7 +285,8 @@ FED_TEST(strangers_learn_and_change_nothing) {
         }
         (void)!send(fd[k], garbage, (size_t)(k % 3) * 1000, MSG_NOSIGNAL);
     }
-    for (int k = 0; k < CALLERS; k++) { /* each gets a greeting at most, and is sent away */
+    for (int k = 0; k < CALLERS; k++) { /* each client gets a greeting at most, and is then
+                                           disconnected */
         assert_true(read_to_the_end(fd[k]) <= 8 + 32);
         close(fd[k]);
     }
@@ -334,7 +339,8 @@ FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     }
     int64_t round = feddc_watch_clock(first, &offset);
     assert_true(round >= 0);
-    assert_true(llabs(offset) <= round); /* both have the same clock */
+    assert_true(llabs(offset) <= round); /* both sides use the same clock, so the real offset is
+                                            0 */
     feddc_watch_close(first, NULL);
     assert_int_equal(feddc_detector_wait(detector, 10000), FEDDC_DONE);
     feddc_detector_close(detector);

@@ -1,5 +1,5 @@
-/* A watch aborts a real exchange when its worker group is over, and tells the failure detector what
- * it waits for. */
+/* The watch of a member: it aborts a real exchange when the worker group's generation is over,
+ * and reports to the failure detector what the exchange waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
@@ -41,7 +41,7 @@ static void use(void *user, size_t offset, const float *sum, size_t n) {
     (void)n;
 }
 
-/* Until the failure detector has heard that worker 0 waits; 10 s at most. */
+/* Wait until worker 0 has reported to the failure detector that it waits, at most 10 s. */
 static void await_waiting(feddc_detector *detector) {
     feddc_member_look look = {.bucket = UINT32_MAX};
     for (int k = 0; k < 10000 && look.bucket == UINT32_MAX; k++) {
@@ -70,7 +70,8 @@ FED_TEST(a_take_that_waits_returns_with_the_detectors_sentence) {
     assert_int_equal(pthread_join(thread, NULL), 0);
     feddc_watch_exchange(watch, first);
     static float grad[VALUES];
-    feddc_exchange_put(first, 0, 0, grad, VALUES, false); /* the other puts nothing in */
+    /* The other worker puts no gradient in, so the exchange waits. */
+    feddc_exchange_put(first, 0, 0, grad, VALUES, false);
     await_waiting(detector);
     assert_false(feddc_watch_over(watch));
     feddc_detector_end(detector, "the operator said so");

@@ -1,4 +1,5 @@
-/* Reports of a worker's main thread: what of a step is compute time, and what is wait. */
+/* The reports of a worker's main thread: which part of a step is compute time, and which is
+ * waiting. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,10 +13,10 @@ FED_TEST(wait_is_part_of_the_step_but_no_compute_time) {
         feddc_report_at(&report, FEDDC_FORWARD, step, now);
         feddc_report_at(&report, FEDDC_BACKWARD, step, now + 1000);
         feddc_report_at(&report, FEDDC_WAITING, step, now + 3000);
-        feddc_report_at(&report, FEDDC_BACKWARD, step, now + 8000); /* a wait inside */
+        feddc_report_at(&report, FEDDC_BACKWARD, step, now + 8000); /* a wait within the step */
         feddc_report_at(&report, FEDDC_UPDATING, step, now + 9000);
         now += 10000;
-        if (step % 10 == 9) { /* an evaluation belongs to no step */
+        if (step % 10 == 9) { /* an evaluation, which belongs to no step */
             feddc_report_at(&report, FEDDC_EVALUATING, step, now);
             now += 1000000;
         }
@@ -39,7 +40,8 @@ FED_TEST(nothing_is_known_before_a_step_is_over) {
     assert_true(heartbeat.step_s == 0);
     feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
     feddc_report_read(&report, &heartbeat);
-    assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F); /* without the start */
+    /* The first step, with the program's start, is left out. */
+    assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F);
 }
 
 FED_TEST(the_mean_follows_a_change) {

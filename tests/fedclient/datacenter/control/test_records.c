@@ -1,4 +1,5 @@
-/* The records between failure detector and member: what is written is read, and nothing else is. */
+/* The records between failure detector and member: what is written can be read again, and wrong
+ * bytes are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -55,7 +56,8 @@ FED_TEST(what_is_written_is_read) {
     assert_true(heartbeat.heartbeat.step_s == 0.5F);
 }
 
-/* A member that computes on its processor says nothing: so do those of an earlier build. */
+/* A member that computes on its processor leaves this field out, and so does one of an earlier
+ * build. */
 FED_TEST(what_a_member_computes_on_may_be_missing) {
     static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
                                        .join = {.host = "b", .computes_on = "cuda:0 H100"}};
@@ -93,7 +95,7 @@ FED_TEST(impossible_values_are_refused) {
     record.heartbeat.step_s = -1;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record = each[8];
-    record.rank = 3; /* of three */
+    record.rank = 3; /* the group has only ranks 0 to 2 */
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record.size = FEDDC_RANKS + 1;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);

@@ -1,4 +1,4 @@
-/* Specs of NICs. */
+/* Parsing the specs of NICs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 

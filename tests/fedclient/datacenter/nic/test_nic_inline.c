@@ -1,4 +1,4 @@
-/* The NIC inside the process, around a link that only notes what it is told. */
+/* The NIC that works inside the process, around a link that only records its calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
@@ -35,7 +35,7 @@ static fed_status note_send(void *self, uint32_t to, const feddc_head *head, con
     return FED_OK;
 }
 
-/* What was sent is free, in the order of the sends; then a message comes. */
+/* Report the sent messages as free again, in the order of the sends, then one received message. */
 static fed_status tell(void *self, int ms, feddc_event *event, fed_error *err) {
     (void)self, (void)err;
     assert_int_equal(ms, 5);

@@ -1,5 +1,5 @@
-/* Workers whose nets are on a GPU: replicas end with the same bits, by each rule. Skipped where no
- * device can be used; FED_TEST_DEVICE names one. */
+/* Workers whose nets are on a GPU: replicas end with the same bits, with each synchronization
+ * rule. The tests are skipped without a usable device; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ static size_t size_of(const worker_case *c) {
     return size;
 }
 
-/* The largest difference of two replicas' parameters. */
+/* Return the largest difference between two replicas' parameters. */
 static double distance(const float *a, const float *b, size_t n) {
     double worst = 0;
     for (size_t i = 0; i < n; i++) {
@@ -43,7 +43,8 @@ static double distance(const float *a, const float *b, size_t n) {
     return worst;
 }
 
-/* Trains on the device, where replicas must be equal, and on the host: to nearly the same. */
+/* Train on the device, where replicas must be equal, and on the host. The results must differ
+ * by at most `most`. */
 static void near_the_host(const worker_case *on_gpu, double most) {
     worker_case host = *on_gpu;
     host.device = NULL;
@@ -53,7 +54,7 @@ static void near_the_host(const worker_case *on_gpu, double most) {
     free(there);
     free(here);
     if (!(far <= most)) {
-        fail_msg("%s %s: the GPU ends %g away from the host", on_gpu->sync,
+        fail_msg("%s %s: the GPU's final values differ by %g from the host's", on_gpu->sync,
                  on_gpu->codec != NULL ? on_gpu->codec : "", far);
     }
 }
@@ -67,7 +68,8 @@ FED_TEST(each_rule_ends_with_equal_replicas) {
     }
     for (size_t k = 0; k < 3; k++) {
         worker_case c = case_of(coded[k], "twobit:t=0.02");
-        near_the_host(&c, 0.1); /* a value near the threshold goes another step earlier or later */
+        near_the_host(&c, 0.1); /* a value near the threshold may be sent one step earlier or
+                                   later */
     }
     const worker_case c = case_of("bitsgd", "bfloat16");
     near_the_host(&c, 1e-3);
@@ -96,7 +98,8 @@ FED_TEST(backup_workers_train_on) {
     free(worker_case_values(&c, NULL, NULL));
 }
 
-/* In two runs, and resumed from a checkpoint, to the bits of one run. */
+/* Train in two runs, the second resumed from a checkpoint. The result must have the same bits
+ * as one run. */
 FED_TEST(a_resumed_worker_group_ends_with_the_same_bits) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];

@@ -1,4 +1,4 @@
-/* Workers find out whether the NICs are there that they were told of. */
+/* Workers find out whether the NICs that their options name really exist. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "nic_link.h"
@@ -56,7 +56,8 @@ FED_TEST(a_worker_group_without_nics_trains_and_says_so) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         (void)digest_of(collectives[k], "packet", NULL, "compresses what rank 0 sends");
     }
-    /* all ranks round what they send, so the values do not depend on NICs */
+    /* With this collective all ranks round what they send, so the values do not depend on the
+     * NICs. */
     const uint64_t gather = digest_of("gather", "packet", NULL, "");
     assert_true(gather == digest_of("gather", "inline", NULL, ""));
 }

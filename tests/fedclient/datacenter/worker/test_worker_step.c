@@ -1,5 +1,5 @@
-/* Workers of a worker group: against one process, against Algorithm 1 of CD-SGD, and against
- * themselves. */
+/* The workers of a worker group, compared with one process, with Algorithm 1 of CD-SGD, and
+ * with other runs of their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -38,7 +38,8 @@ static double furthest(const float *a, const float *b, size_t n) {
 
 /* ---- Against one process ---- */
 
-/* What one process does with the same global batch: fedtrain's own training. */
+/* Return the values that one process gets with the same global batch by fedtrain's own
+ * training. */
 static float *values_of_one(const char *model, const char *optimizer, size_t batch, size_t steps) {
     fed_arch arch;
     fed_error err = {0};
@@ -59,13 +60,15 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
     return values;
 }
 
-/* Float32 sums of four batches of 8 instead of one of 32: 40 steps of momentum end within 1e-4. */
+/* Float32 sums of four batches of 8 are rounded differently from one batch of 32. After 40
+ * steps with momentum the values must agree within 1e-4. */
 FED_TEST(a_worker_group_ends_where_one_process_ends) {
     size_t trained;
     (void)size_of(dense, &trained);
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
     static const char *const optimizers[] = {"momentum:lr=0.05"};
-    for (size_t k = 0; strcmp(feddc_collective_name(k), "nccl") != 0; k++) { /* it needs a GPU */
+    for (size_t k = 0; strcmp(feddc_collective_name(k), "nccl") != 0; k++) {
+        /* Nccl and those after it need a GPU. */
         const worker_case c = {.data = &data,
                                .model = dense,
                                .collective = feddc_collective_name(k),
@@ -77,7 +80,7 @@ FED_TEST(a_worker_group_ends_where_one_process_ends) {
         float *group = worker_case_values(&c, NULL, NULL);
         const double far = furthest(one, group, trained);
         if (far > 1e-4) {
-            fail_msg("%s: %g from one process", c.collective, far);
+            fail_msg("%s: the values differ by %g from those of one process", c.collective, far);
         }
         free(group);
     }
@@ -101,7 +104,7 @@ FED_TEST(a_worker_group_of_one_is_one_process) {
     free(one);
 }
 
-/* ---- Each rule ---- */
+/* ---- Each synchronization rule ---- */
 
 static const char *const rules[][3] = {{"ssgd", NULL, NULL},
                                        {"odsgd", NULL, NULL},
@@ -126,7 +129,7 @@ static worker_case case_of(size_t rule) {
                          .batch = BATCH};
 }
 
-/* A broken rule stays near one in ten, which is what the first weights have. */
+/* With a broken rule the accuracy would stay near one in ten, that of the first weights. */
 FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
@@ -134,15 +137,15 @@ FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
         fedtrain_score score;
         free(worker_case_values(&c, &score, NULL));
         if (score.correct < TEST * 8 / 10) {
-            fail_msg("%s %s: %zu of %d", c.sync, c.codec != NULL ? c.codec : "", score.correct,
-                     TEST);
+            fail_msg("%s %s: only %zu of %d test pictures are right", c.sync,
+                     c.codec != NULL ? c.codec : "", score.correct, TEST);
         }
     }
 }
 
-/* Who is late is chance; what all have in the end is not. */
+/* Chance decides which worker is late. The final values must not depend on it. */
 FED_TEST(backup_workers_are_not_waited_for) {
-    static const size_t with[] = {2, 7}; /* bitsgd and cdsgd */
+    static const size_t with[] = {2, 7}; /* the rules bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
         worker_case c = case_of(with[k]);
         c.collective = "owners:aggregators=1";
@@ -154,7 +157,7 @@ FED_TEST(backup_workers_are_not_waited_for) {
     }
 }
 
-/* Pausing takes all sums early, but nothing that is computed changes. */
+/* A pause takes all sums early, but the values must stay the same. */
 FED_TEST(pauses_change_no_bit) {
     size_t trained;
     (void)size_of(dense, &trained);
@@ -165,8 +168,8 @@ FED_TEST(pauses_change_no_bit) {
         float *a = worker_case_values(&whole, NULL, NULL),
               *b = worker_case_values(&parts, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
-            fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
-                     furthest(a, b, trained));
+            fail_msg("%s %s: the values of the two runs differ by %g", whole.sync,
+                     whole.codec != NULL ? whole.codec : "", furthest(a, b, trained));
         }
         free(a);
         free(b);
@@ -188,7 +191,7 @@ typedef struct algorithm {
     fedtrain_job job;
     fedtrain_batches *batches;
     fedcodec codec;
-    float *global;                   /* W_i */
+    float *global;                   /* W_i of Algorithm 1 */
     float *local[ALGORITHM_WORKERS]; /* W_i^loc */
     float *next[ALGORITHM_WORKERS];  /* W_{i+1}^loc */
     float *residual[ALGORITHM_WORKERS], *gradient[ALGORITHM_WORKERS];
@@ -243,8 +246,8 @@ static void algorithm_close(algorithm *a) {
     fed_arch_free(&a->arch);
 }
 
-/* Lines 24 and 25: what the server gets of a compressed gradient. Tensors of fewer than 16 values
- * are sent as they are. */
+/* Lines 24 and 25: the server gets a compressed gradient. Tensors of fewer than 16 values are
+ * sent uncompressed. */
 static void push_compressed(algorithm *a, int g) {
     for (size_t k = 0; k < a->arch.layout.count; k++) {
         const fed_tensor *tensor = &a->arch.layout.tensors[k];
@@ -264,7 +267,7 @@ static void push_compressed(algorithm *a, int g) {
     }
 }
 
-/* Iteration i = t + 1 of Algorithm 1 at all workers, one after the other. */
+/* Do iteration i = t + 1 of Algorithm 1 at all workers, one after the other. */
 static void iterate(algorithm *a, size_t t) {
     const size_t n = a->arch.trained;
     const bool warm = t < WARMUP, compressed = !warm && (t - WARMUP) % CORRECTION != 0;
@@ -276,7 +279,7 @@ static void iterate(algorithm *a, size_t t) {
         fedtrain_batches_next(a->batches, t * ALGORITHM_WORKERS + (size_t)g, &batch);
         assert_fed_ok_err(
             fedtrain_net_gradient(a->net, warm ? a->global : a->local[g], &batch, x, &loss, &err));
-        for (size_t i = 0; i < n; i++) { /* lines 6 and 22; before them, lines 12 and 32 */
+        for (size_t i = 0; i < n; i++) { /* lines 6 and 22; in the steps before, lines 12 and 32 */
             a->next[g][i] = a->global[i] - LOCAL_RATE * x[i];
         }
         if (compressed) {
@@ -305,7 +308,8 @@ FED_TEST(cdsgd_is_algorithm_1_step_by_step) {
         }
         const worker_case c = {.data = &data,
                                .model = linear,
-                               .collective = "owners:aggregators=1", /* the paper's server */
+                               /* One aggregator, like the paper's server. */
+                               .collective = "owners:aggregators=1",
                                .sync = "cdsgd:n=3,k=3",
                                .codec = "twobit:t=0.01",
                                .optimizer = "sgd:lr=0.1",
@@ -316,7 +320,7 @@ FED_TEST(cdsgd_is_algorithm_1_step_by_step) {
         float *group = worker_case_values(&c, NULL, NULL);
         const double far = furthest(group, a.global, a.arch.trained);
         if (far > 1e-6) {
-            fail_msg("%g from Algorithm 1 after %u steps", far, steps);
+            fail_msg("the values differ by %g from Algorithm 1 after %u steps", far, steps);
         }
         free(group);
     }
@@ -338,7 +342,9 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    float *group = worker_case_values(&c, &score, NULL); /* which are equal, statistics and all */
+    /* Worker_case_values has checked that all replicas are equal, also in their running
+     * statistics. */
+    float *group = worker_case_values(&c, &score, NULL);
     double sum = 0;
     for (size_t i = trained; i < size; i++) {
         sum += fabs((double)group[i]);
@@ -376,8 +382,8 @@ FED_TEST(a_resumed_worker_group_leaves_the_same_bits) {
         free(worker_case_values(&second, NULL, NULL));
         float *b = worker_case_values(&third, NULL, NULL);
         if (memcmp(a, b, trained * sizeof *a) != 0) {
-            fail_msg("%s %s: %g apart", whole.sync, whole.codec != NULL ? whole.codec : "",
-                     furthest(a, b, trained));
+            fail_msg("%s %s: the values of the two runs differ by %g", whole.sync,
+                     whole.codec != NULL ? whole.codec : "", furthest(a, b, trained));
         }
         free(a);
         free(b);
@@ -430,7 +436,7 @@ FED_TEST(a_checkpoint_of_something_else_is_refused) {
     remove_files(path);
 }
 
-/* ---- Sentences ---- */
+/* ---- Texts of errors and remarks ---- */
 
 FED_TEST(an_unfit_optimizer_is_refused) {
     static const char *const wrong[][2] = {{"sgd+clip:norm=1", "clip"},

@@ -1,4 +1,4 @@
-/* The flash store: power fails in each program and each erase, and nothing is lost. */
+/* The store on flash: power fails in each program and each erase, and no value may be lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -7,12 +7,12 @@
 enum {
     KEYS = 4,
     LONGEST = 900,
-    BLOCKS = 19 /* of 512 bytes: as few as hold any four values */
+    BLOCKS = 19 /* blocks of 512 bytes: the fewest that hold any four values */
 };
 
 static const char *const keys[KEYS] = {"identity", "model", "residual", "pending"};
 
-/* What the store must hold: of each key a value that its number makes; 0: none. */
+/* What the store must hold: for each key a number, from which its value is made; 0: no value. */
 typedef struct shadow {
     uint32_t value[KEYS];
 } shadow;
@@ -21,7 +21,7 @@ typedef struct world {
     nor_flash nor;
     fedclient_platform p;
     shadow holds;
-    uint32_t steps; /* so many changes were begun */
+    uint32_t steps; /* number of changes that were begun */
     fed_error err;
 } world;
 
@@ -75,9 +75,10 @@ static void assert_holds(world *w, const shadow *wanted) {
     }
 }
 
-/* -- a history of changes, the same in each run -- */
+/* -- a series of changes, the same in each run -- */
 
-/* Make the next change. False: the flash failed, and the store may hold the old or the new. */
+/* Make the next change. Returns false if the flash failed; the store may then hold the old or
+ * the new value. */
 static bool change(world *w, shadow *after) {
     fed_rng rng;
     const uint32_t value = ++w->steps;
@@ -93,7 +94,8 @@ static bool change(world *w, shadow *after) {
     return status == FED_OK;
 }
 
-/* After a cut: each value is there, that of the cut change as it was or as it was to be. */
+/* After a power cut, check each value. The one that was being changed may be the old or the new
+ * one. */
 static void recover(world *w, const shadow *after) {
     fedclient_platform_flash_close(&w->p);
     nor_flash_power(&w->nor, 0);
@@ -132,11 +134,11 @@ FED_TEST(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there) {
         end(&w);
     }
     assert_true(cuts > 300);
-    assert_true(erases > 3); /* the ring was written more than once */
+    assert_true(erases > 3); /* the store has written over all blocks more than once */
 }
 
-/* Power fails every few calls, for a long time, also while the store makes room: the store neither
- * loses a value nor runs out of room. */
+/* Power fails every few calls for a long time, also while the store makes room. The store must
+ * neither lose a value nor run out of room. */
 FED_TEST(power_that_fails_again_and_again_wastes_no_room) {
     static const uint32_t units[] = {1, 8, 32, 64};
     for (size_t k = 0; k < sizeof units / sizeof units[0]; k++) {
@@ -168,7 +170,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
         w.nor.fail_at = w.nor.calls + 1 + w.steps % 9;
         w.err.text[0] = '\0';
         if (!change(&w, &after)) {
-            assert_holds(&w, &w.holds); /* what failed has changed nothing */
+            assert_holds(&w, &w.holds); /* the failed change had no effect */
             assert_true(w.err.text[0] != '\0');
             failed++;
         }
@@ -178,7 +180,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
     end(&w);
 }
 
-/* -- wear, and the flash's end -- */
+/* -- wear, and the end of the flash's life -- */
 
 FED_TEST(all_blocks_wear_alike) {
     world w;

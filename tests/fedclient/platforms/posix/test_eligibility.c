@@ -1,4 +1,5 @@
-/* Conditions of training, on made-up trees of power supplies and with a made-up busctl. */
+/* Conditions for training, such as mains power, with made-up power supplies and a made-up
+ * busctl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
@@ -35,7 +36,7 @@ static void write_file(const world *w, const char *name, const char *text, unsig
     assert_fed_ok_err(fed_file_replace(path, text, strlen(text), mode, &err));
 }
 
-/** Attributes as "type=Battery status=Charging". */
+/** Add a power supply. attributes: "type=Battery status=Charging". */
 static void add_supply(const world *w, const char *name, const char *attributes) {
     char path[600], copy[200];
     fed_error err = {0};
@@ -53,7 +54,7 @@ static void add_supply(const world *w, const char *name, const char *attributes)
     }
 }
 
-/** text: what is to hold. says: the sentence why it does not; NULL: it does. */
+/** Check a condition. text: the condition; says: why it does not hold; NULL: it holds. */
 static void expect(world *w, const char *text, const char *says) {
     fed_error err = {0};
     fedclient_conditions c = w->conditions;
@@ -103,7 +104,7 @@ FED_TEST_WITH(a_file_that_a_script_makes_decides, world *w) {
     expect(w, text, NULL);
 }
 
-/** What it prints, in place of the system's. */
+/** Make a script that replaces the system's busctl. */
 static void make_busctl(const world *w, const char *script) {
     char path[1000];
     write_file(w, "busctl", script, 0700);

@@ -1,4 +1,5 @@
-/* The POSIX platform: what is its own. Its whole contract is in tests/contract/test_platforms.c. */
+/* What only the POSIX platform does. The tests for all platforms are in
+ * tests/contract/test_platforms.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
 #include <sys/stat.h>
@@ -49,7 +50,8 @@ static void assert_value(world *w, const char *key, const char *text) {
     free(data);
 }
 
-/** A value costs its own size and not a buffer's: a device reads a dozen small ones. */
+/** Reading a value allocates its own size and no large buffer, because a device reads a dozen
+ * small values. */
 FED_TEST_WITH(reading_a_small_value_takes_little_memory, world *w) {
     uint8_t *data = NULL;
     size_t len = 0;

@@ -1,4 +1,5 @@
-/* CIFAR's records: what is taken, and that each lie in a file is named with its place. */
+/* The CIFAR reader: which records it accepts, and that each error in a file is reported with
+ * its position. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,5 @@
-/* Tables: what is taken as one, and that each mistake is named with its line and column. */
+/* The reader of tables: which files it accepts, and that each error is reported with its line
+ * and column. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -34,7 +35,7 @@ static void assert_refused(const char *text, const char *label, const char *word
     assert_refused_bytes(text, strlen(text), label, words);
 }
 
-/* Two samples, (0.5, -2) of class 3 and (1e-3, 40) of class 7. */
+/* Check that the text gives two samples: (0.5, -2) of class 3 and (1e-3, 40) of class 7. */
 static void check_two(const char *text, const char *label) {
     fedtrain_dataset set = parse(text, label);
     const uint32_t index[] = {1, 0};
@@ -146,7 +147,7 @@ FED_TEST(test_classes_may_have_names_in_an_order_that_a_file_gives) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_csv_parse(&in, "last", &classes, &set, &err));
-    assert_int_equal(set.count, 3); /* the first line is no header */
+    assert_int_equal(set.count, 3); /* the first line has numbers, so it is no header */
     assert_int_equal(set.label[0], 2);
     assert_int_equal(set.label[1], 0);
     assert_int_equal(set.label[2], 1);
@@ -212,10 +213,10 @@ FED_TEST(test_a_set_can_be_normalised_by_some_samples_of_another) {
     float x;
     assert_fed_ok(fedtrain_dataset_normalise_by(&test, &train, own, 2));
     fedtrain_dataset_gather(&test, &first, 1, &x, &label);
-    assert_true(x == 3); /* (5 - 2) / 1 */
+    assert_true(x == 3); /* scaled: (5 - 2) / 1 */
     assert_fed_ok(fedtrain_dataset_normalise_by(&test, &test, NULL, 1));
     fedtrain_dataset_gather(&test, &first, 1, &x, &label);
-    assert_true(x == 0); /* measured as it was opened */
+    assert_true(x == 0); /* scaled with the values measured when the table was opened */
     assert_fed_status(fedtrain_dataset_normalise_by(&test, &train, own, 0), FED_EINVAL);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);

@@ -1,4 +1,4 @@
-/* Data by name: which files each name finds, packed or not, and what is said where none fits. */
+/* Data sets by name: which files each name finds, packed or not, and the error if none fits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -16,7 +16,8 @@ static void put_mnist(const char *part, uint8_t label) {
     fed_test_put(fed_test_dir, name, labels, sizeof labels);
 }
 
-/* Two records of `label_bytes` labels, the last of which are l and l + 1; pixels are l too. */
+/* Write two CIFAR records of `label_bytes` labels each. The last label of a record is l or l +
+ * 1, and so are its pixels. */
 static void put_cifar(const char *name, size_t label_bytes, uint8_t l) {
     static uint8_t bytes[2 * (2 + PIXELS)];
     size_t record = label_bytes + PIXELS;

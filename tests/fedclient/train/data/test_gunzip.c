@@ -1,4 +1,5 @@
-/* Unpacking: what gzip wrote comes back, and damaged files are named with the place of it. */
+/* Unpacking of gzip files: they are read correctly, and damaged files are reported with the
+ * position of the damage. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +13,7 @@ static uint8_t plain[LEN], packed[MOST];
 static size_t packed_len;
 static char directory[512];
 
-/* Append plain[from .. to) as a member of its own. */
+/* Append the bytes plain[from .. to) as a separate gzip member. */
 static void pack(size_t from, size_t to) {
     z_stream z = {.next_in = plain + from, .avail_in = (uInt)(to - from)};
     assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);

@@ -1,4 +1,5 @@
-/* The IDX reader: what it accepts, and that each lie in a file is named with its place. */
+/* The IDX reader: which files it accepts, and that each error in a file is reported with its
+ * position. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,7 +7,7 @@
 
 static char images[600], labels[600];
 
-/* Two pictures of 2 x 3 pixels, and their labels. */
+/* A file with two pictures of 2 x 3 pixels, and the file of their labels. */
 static const uint8_t good_images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,   0,  0,
                                       0, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 255, 10, 11};
 static const uint8_t good_labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 9};
@@ -24,13 +25,14 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Loading must fail, with these words in the sentence. */
+/* Check that loading fails with this status, and that the error names the file and contains
+ * these words. */
 static void assert_refused(fed_status wanted, const char *file, const char *words) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
     assert_fed_status(fedtrain_dataset_load_idx(images, labels, &set, &err), wanted);
     if (strstr(err.text, file) == NULL || strstr(err.text, words) == NULL) {
-        fail_msg("wanted \"%s\" and \"%s\" in: %s", file, words, err.text);
+        fail_msg("\"%s\" or \"%s\" is missing in the error: %s", file, words, err.text);
     }
     assert_int_equal(set.block_count, 0);
     assert_null(set.label);

@@ -21,7 +21,7 @@ static const char *directory_of(const char *variable, const char *otherwise) {
     return directory != NULL ? directory : otherwise;
 }
 
-/* False where the data isn't here; anything else that is wrong fails the test. */
+/* Open a data set. Returns false if its files are not there. Any other error fails the test. */
 static bool open_set(const char *name, const char *directory, const char *part,
                      fedtrain_dataset *set) {
     fed_error err = {0};
@@ -89,7 +89,8 @@ FED_TEST(test_fashion_mnist_is_read_packed) {
     fedtrain_dataset_free(&test);
 }
 
-/* Pixels that went through JPEG differ a little; means and deviations hardly. */
+/* The pixels went through JPEG and differ a little from CIFAR's, so only means and deviations
+ * are compared. */
 FED_TEST(test_cifar_10) {
     const char *directory = directory_of("FED_CIFAR10_DIR", FED_SOURCE_DIR "/build/data/cifar10");
     const float mean[] = {0.4914F, 0.4822F, 0.4465F}, deviation[] = {0.2470F, 0.2435F, 0.2616F};
@@ -118,7 +119,7 @@ static bool open_text(const char *name, const char *part, fedtrain_text *text) {
     return true;
 }
 
-/* The counts of tokens that everybody reports who counts <eos>. */
+/* The published counts of tokens, where <eos> counts as a token. */
 FED_TEST(test_penn_treebank) {
     fedtrain_text valid, test;
     if (!open_text("ptb", "valid", &valid)) {

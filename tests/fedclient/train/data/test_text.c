@@ -1,4 +1,4 @@
-/* Texts: tokens, units, speakers, parts, and the vocabulary that numbers the tokens. */
+/* Text data: tokens, units, speakers, parts, and the vocabulary that numbers the tokens. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -34,7 +34,7 @@ static void put(const char *name, const char *text) {
     fed_test_put(fed_test_dir, name, text, strlen(text));
 }
 
-/* The tokens of a stretch of text as words, with a bar behind each. */
+/* Check the tokens of a part of a text. wanted: the words, each followed by a vertical bar. */
 static void assert_tokens(const fedtrain_text *text, const uint32_t *token, size_t n,
                           const char *wanted) {
     char got[2000] = "";
@@ -69,7 +69,7 @@ FED_TEST(test_rare_words_make_place_for_unk) {
     assert_int_equal(text.token[5], 2);
     fedtrain_text_free(&text);
     text = open_text("words:vocabulary=9", "t", NULL);
-    assert_int_equal(fedtrain_vocabulary_size(text.words), 5); /* <unk> too */
+    assert_int_equal(fedtrain_vocabulary_size(text.words), 5); /* with <unk> */
     fedtrain_text_free(&text);
 }
 
@@ -135,7 +135,8 @@ FED_TEST(test_a_client_joins_its_units) {
     fedtrain_text_free(&text);
 }
 
-/* Nine of these ten speeches begin in the first nine tenths. */
+/* The text is cut after nine tenths of its bytes. Nine of these ten speeches begin before the
+ * cut. */
 FED_TEST(test_shakespeare_is_cut_after_nine_tenths) {
     char text[300] = "";
     for (size_t i = 0; i < 10; i++) {
@@ -182,7 +183,7 @@ FED_TEST(test_an_empty_text_is_refused) {
     assert_refused("words", "blank", FED_EFORMAT, "there is no text");
 }
 
-/* More than fit the first table, some of them the beginnings of others. */
+/* More words than the first hash table holds, some of them prefixes of others. */
 FED_TEST(test_thousands_of_words_keep_apart) {
     enum { WORDS = 5000 };
     char *text = malloc(WORDS * 8);

@@ -1,4 +1,4 @@
-/* tanh and the logistic function of every kernel set, against libm's in double. */
+/* tanh and the logistic function of every kernel set, compared with libm's in double precision. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -8,7 +8,8 @@
 
 enum { HALF = 20000, VALUES = 2 * HALF + 1, ROOM = VALUES + FEDTRAIN_SLACK };
 
-/* From -20 to 20 in steps of a thousandth, then what is near 0 and far out. */
+/* Fill x with values from -20 to 20 in steps of a thousandth, then values near 0 and very large
+ * ones. */
 static void make_values(float *x) {
     for (int i = 0; i < VALUES; i++) {
         x[i] = (float)(i - HALF) * 0.001F;
@@ -17,7 +18,7 @@ static void make_values(float *x) {
     memcpy(x, special, sizeof special);
 }
 
-/* In units of the last place of what is right. */
+/* Return the error in units of the last place. */
 static double error_of(float got, double right) {
     return fabs((double)got - right) / (ldexp(1, ilogb(right) - 23) + 1e-44);
 }
@@ -35,7 +36,7 @@ static void check(const char *isa, void (*kernel)(const float *, float *, size_t
     for (size_t i = 0; i < VALUES; i++) {
         double wanted = right(x[i]);
         if (fabs(wanted) > 1e-37 && error_of(y[i], wanted) > 4) {
-            fail_msg("%s: of %g it gives %.9g, right is %.9g", isa, (double)x[i], (double)y[i],
+            fail_msg("%s: the function of %g is %.9g, not %.9g", isa, (double)x[i], (double)y[i],
                      wanted);
         }
         assert_true(fabs((double)y[i] - wanted) < 3e-7);

@@ -1,4 +1,4 @@
-/* Products of matrices, of float32 and of bfloat16, of every kernel set: against plain loops. */
+/* Matrix products in float32 and bfloat16 in every kernel set, compared with simple loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -7,7 +7,7 @@
 #include "fed/rng.h"
 #include "fedclient/train/kernels.h"
 
-/* Sizes around the tiles' of 1 to 8 rows and the panels' of 12, 24 and 48 columns. */
+/* Sizes around those of the tiles (1 to 8 rows) and of the panels (12, 24 and 48 columns). */
 static const size_t rows[] = {1, 2, 3, 4, 7, 8, 9, 21};
 static const size_t columns[] = {1, 3, 4, 12, 13, 16, 17, 24, 31, 48, 49, 64, 97, 112};
 static const size_t depths[] = {1, 5, 40};
@@ -20,7 +20,7 @@ typedef struct matrices {
     float a[PLACE], b[PLACE], c[PLACE], pairs[PLACE], packed[PLACE], bias[MOST];
 } matrices;
 
-/* The k-th set of kernels; NULL past the last. */
+/* Return the k-th set of kernels; NULL after the last. */
 static const fedtrain_kernels *kernels_get(size_t k) {
     size_t float32 = 0;
     while (fedtrain_kernels_get(float32) != NULL) {
@@ -29,7 +29,7 @@ static const fedtrain_kernels *kernels_get(size_t k) {
     return k < float32 ? fedtrain_kernels_get(k) : fedtrain_kernels_bfloat16(k - float32);
 }
 
-/* From -1 to 1, without what bfloat16 would round off. */
+/* Return a value from -1 to 1 that bfloat16 holds exactly. */
 static float draw(fed_rng *rng) {
     enum { STEPS = 128 };
     return (float)fed_rng_below(rng, 2 * STEPS + 1) / STEPS - 1;
@@ -48,7 +48,7 @@ static matrices *make(void) {
     return x;
 }
 
-/* Both ways to read a and b: as they are, and transposed. */
+/* Check products with a and b as they are or transposed. */
 static void check(const fedtrain_kernels *kernels, matrices *x, fedtrain_gemm g, int transposed) {
     size_t row = transposed ? 1 : g.n, column = transposed ? g.k : 1;
     g.a_row = transposed ? 1 : g.k + 2;
@@ -109,7 +109,7 @@ FED_TEST(test_a_product_is_added_to_what_it_starts_from) {
     free(x);
 }
 
-/* What is packed is no longer than kernels.h says. */
+/* Packed matrices must not be longer than kernels.h promises. */
 FED_TEST(test_packing_keeps_to_its_place) {
     matrices *x = make();
     const fedtrain_kernels *kernels;

@@ -1,4 +1,5 @@
-/* An LSTM's cell of every kernel set: against its formula, and its gradient against differences. */
+/* The LSTM cell of every kernel set, compared with its formula; its gradient, with finite
+ * differences. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -26,7 +27,7 @@ static double logistic(double x) {
     return 1 / (1 + exp(-x));
 }
 
-/* The cell and the output of unit j. */
+/* Compute the cell state and the output of unit j by the formula. */
 static void formula(const cell *x, size_t j, double *c, double *h) {
     *c = logistic(x->gates[SIZE + j]) * x->before[j] +
          logistic(x->gates[j]) * tanh(x->gates[2 * SIZE + j]);
@@ -50,7 +51,7 @@ FED_TEST(test_a_step_is_the_formula) {
     }
 }
 
-/* dh . h + dc . c, of which the kernel gives the gradient. */
+/* Return dh * h + dc * c, whose gradient the kernel computes. */
 static double watched(const cell *x, size_t j) {
     double c, h;
     formula(x, j, &c, &h);

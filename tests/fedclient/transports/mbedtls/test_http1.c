@@ -1,4 +1,4 @@
-/* Answers in HTTP/1.1, whole and byte by byte. */
+/* Parsing answers in HTTP/1.1, as a whole and byte by byte. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -25,7 +25,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Feed the text, so many bytes at a time. */
+/* Give the text to the parser, `step` bytes at a time. */
 static fed_status feed(world *w, const char *text, size_t len, size_t step) {
     w->answer.len = w->used = 0;
     fedclient_http1_begin(&w->h, &w->answer, 100);
@@ -40,7 +40,7 @@ static fed_status feed(world *w, const char *text, size_t len, size_t step) {
     return FED_OK;
 }
 
-/* At once and byte by byte must be the same. */
+/* Parse the text at once and byte by byte, which must give the same result. */
 static fed_status read_text(world *w, const char *text) {
     const size_t len = strlen(text);
     const fed_status slow = feed(w, text, len, 1);
@@ -218,7 +218,7 @@ FED_TEST_WITH(what_could_be_read_in_two_ways_is_refused, world *w) {
                  {OK "Transfer-Encoding: chunked\r\n\r\n0\r\n folded\r\n", "name: value"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         if (read_text(w, cases[k].text) != FED_EFORMAT) {
-            fail_msg("not refused: %s", cases[k].text);
+            fail_msg("a wrong answer was not refused: %s", cases[k].text);
         }
         if (strstr(w->h.problem, cases[k].problem) == NULL) {
             fail_msg("%s: %s", cases[k].text, w->h.problem);
@@ -233,7 +233,8 @@ FED_TEST_WITH(a_byte_that_is_none_of_a_text_is_refused, world *w) {
     assert_fed_status(feed(w, status, sizeof status - 1, 64), FED_EFORMAT);
 }
 
-/* Lines "A: xxx", `line` bytes each, so many in all; then an end. */
+/* Parse a head of lines "A: xxx" with `line` bytes each and `total` bytes together, followed by
+ * `last`. */
 static fed_status read_head(world *w, size_t line, size_t total, const char *last) {
     fed_writer text;
     fed_writer_growing(&text);

@@ -1,4 +1,4 @@
-/* Addresses in their parts. */
+/* Splitting URLs into their parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -47,7 +47,7 @@ FED_TEST(what_is_no_address_is_refused) {
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         fedclient_url url;
         if (fedclient_url_split(texts[k], &url)) {
-            fail_msg("taken: %s", texts[k]);
+            fail_msg("a wrong URL was accepted: %s", texts[k]);
         }
     }
     char text[400] = "https://";

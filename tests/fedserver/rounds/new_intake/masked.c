@@ -1,5 +1,5 @@
-/* A form of updates that the coordinator cannot read: it counts them, and adds 0 for each. Secure
- * aggregation begins like this. */
+/* A form of updates that the coordinator cannot read. It counts such an update and adds 0.
+ * Secure aggregation would start from this. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

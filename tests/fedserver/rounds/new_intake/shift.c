@@ -1,5 +1,5 @@
-/* An addition that moves each trained value of what a round's updates were combined into: the place
- * where noise would be added. */
+/* An addition to the rounds that shifts each trained value of a round's combined update. Noise
+ * could be added at the same place. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/strategy.h"
 

@@ -1,5 +1,6 @@
-/* A new form of updates is a file and a line of intakes.def, and a new addition one of
- * additions.def. Both stand in a copy of those tables; the rest of the coordinator is as ever. */
+/* Adding a form of updates takes a file and a line of intakes.def; an addition to the rounds
+ * takes a line of additions.def. This test uses copies of both tables, with the rest of the
+ * coordinator unchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -14,7 +15,7 @@ static void values_of(coordinator *c, const test_device *d, const fed_task *task
     assert_int_equal(device_download(c, d, task, -1, version, values, NULL), 200);
 }
 
-/* The answer's status to an update with so many bytes that nobody can read. */
+/* Send an update of that many unreadable bytes. Returns the answer's HTTP status. */
 static int send_masked(coordinator *c, const test_device *d, const fed_assignment *work,
                        size_t bytes) {
     static const uint8_t sealed[8] = {0xfe, 0xdc, 0xba, 0x98};

@@ -1,6 +1,6 @@
-/* A backup by PostgreSQL's own means, as docs/operate.md describes it: pg_dump while the
- * coordinator serves, pg_restore into a new database, `fedserver check`. Then the coordinator goes
- * on from it. */
+/* A backup with PostgreSQL's own tools, as docs/operate.md describes it: pg_dump while the
+ * coordinator serves, pg_restore into a new database, and `fedserver check`. Then a coordinator
+ * continues with the new database. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -18,7 +18,7 @@ static void run_tool(const char *name, const char *arguments) {
     assert_int_equal(system(command), 0);
 }
 
-/* The coordinator's directory with another database in its file `store`. */
+/* Let the file `store` in the coordinator's directory name another database. */
 static void move_to(const coordinator *c, const char *where) {
     fedserver_store_choice choice;
     fed_error err = {0};
@@ -63,17 +63,18 @@ static void a_restored_dump_is_sound_and_the_coordinator_goes_on(void **state) {
     char *name = strstr(restored, "dbname=postgres");
     assert_non_null(name);
     strcpy(name, "dbname=restored");
-    dump_and_restore(c, restored); /* the coordinator serves meanwhile */
+    dump_and_restore(c, restored); /* the coordinator is serving meanwhile */
     fedserver_close(c->server);
     c->server = NULL;
-    fed_postgres_clear(fed_postgres_shared()); /* the database is lost */
+    fed_postgres_clear(fed_postgres_shared()); /* the old database is lost */
     move_to(c, restored);
     snprintf(arguments, sizeof arguments, "check --dir '%s'", c->directory);
     assert_int_equal(fed_test_run(c->directory, "fedserver", arguments, said, sizeof said), 0);
     assert_non_null(strstr(said, "1 bodies of updates"));
 
     coordinator_crash(c);
-    assert_int_equal(device_upload(c, &first, &work, ones, 1, NULL), 200); /* it is counted */
+    /* The update was counted before the backup. */
+    assert_int_equal(device_upload(c, &first, &work, ones, 1, NULL), 200);
     const fed_assignment other = device_ask_work(c, &second);
     assert_int_equal(device_upload(c, &second, &other, threes, 1, NULL), 200);
     coordinator_commit(c);

@@ -1,5 +1,5 @@
-/* The store on PostgreSQL: what is its own. The whole contract is in tests/contract/test_stores.c.
- * */
+/* What only the store on PostgreSQL does. The tests for all stores are in
+ * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -18,7 +18,7 @@
 #include "fedserver/stores/store.h"
 #include "store_fixture.h"
 
-/* Each test gets an empty store on the shared server. */
+/* Each test begins with an empty store on the shared server. */
 static int begin(void **state) {
     fedserver_store_choice choice;
     fed_error err = {0};
@@ -51,7 +51,7 @@ static uint32_t count_updates(fixture *f, uint64_t task) {
     return count;
 }
 
-/* -- where it lies -- */
+/* -- where the database is -- */
 
 static void a_url_or_a_name_tells_the_store(void **state) {
     const fixture *f = *state;
@@ -73,7 +73,7 @@ static void a_url_or_a_name_tells_the_store(void **state) {
     }
 }
 
-/* The directory's file may hold a password. */
+/* The file `store` in the directory may hold a password. */
 static void no_error_repeats_a_password_and_the_file_is_private(void **state) {
     const fixture *f = *state;
     static const char *const strings[] = {"postgres:host=/nowhere password=geheim",
@@ -135,7 +135,8 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
     return FED_OK;
 }
 
-/* PostgreSQL refuses such text, and a device's User-Agent must not fail a batch. */
+/* PostgreSQL refuses invalid UTF-8. A device may send it as User-Agent, which must not fail the
+ * batch. */
 static void text_that_is_not_utf8_is_stored_readably(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -155,7 +156,7 @@ static void text_that_is_not_utf8_is_stored_readably(void **state) {
 
 /* -- failures -- */
 
-/* Let every INSERT into `updates` do this first. */
+/* Let each INSERT into `updates` do this first. */
 static void trap_updates(const fixture *f, const char *deed) {
     char text[700];
     snprintf(text, sizeof text,
@@ -171,7 +172,7 @@ static void end_trap(const fixture *f) {
     sql(f, "DROP FUNCTION fedserver.trap CASCADE");
 }
 
-/* A failure in the middle of a pipeline is the batch's, and the next batch is not touched by it. */
+/* A failed statement within a pipeline fails its own batch, but not the next one. */
 static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **state) {
     fixture *f = *state;
     static const struct {
@@ -202,7 +203,7 @@ static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **s
     }
 }
 
-/* Outside a transaction, and while the statement is prepared. */
+/* The read fails outside a transaction, while the statement is being prepared. */
 static void a_read_that_fails_works_again_afterwards(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -214,7 +215,8 @@ static void a_read_that_fails_works_again_afterwards(void **state) {
     assert_fed_status(f->store->pass_find(f->db, hash, &pass, &err), FED_ENOTFOUND);
 }
 
-/* The server writes megabytes of warnings while this end writes megabytes of updates. */
+/* The server sends megabytes of warnings while the coordinator sends megabytes of updates. If
+ * both only wrote, both would wait for ever. */
 static void neither_end_waits_for_the_other_forever(void **state) {
     fixture *f = *state;
     enum { UPDATES = 48, SIZE = 400000 };
@@ -249,8 +251,8 @@ static void who_holds_the_database_for_too_long_is_not_waited_for(void **state) 
     f->store->close(other);
 }
 
-/* The answer to COMMIT is lost. Whether the batch is stored is not known; the next start reads it.
- * */
+/* The answer to COMMIT is lost, so it is not known whether the batch is stored. Only the next
+ * start reads that from the database. */
 static void a_commit_without_an_answer_ends_the_handle(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -263,7 +265,8 @@ static void a_commit_without_an_answer_ends_the_handle(void **state) {
     assert_fed_status(f->store->commit(f->db, &err), FED_EIO);
     assert_fed_says(err, "it is unknown whether");
     bool changed;
-    assert_fed_status(f->store->changed(f->db, &changed, &err), FED_EIO); /* it stays lost */
+    /* The handle does not recover. */
+    assert_fed_status(f->store->changed(f->db, &changed, &err), FED_EIO);
     f->store->rollback(f->db);
     sql(f, "DROP FUNCTION fedserver.cut CASCADE");
     reopen(f);
@@ -308,7 +311,8 @@ static void what_was_committed_survives_a_server_that_is_killed_in_a_batch(void 
 
 /* -- the lock -- */
 
-/* The server frees a dead process's lock a moment later; the next start waits for that moment. */
+/* The server frees the lock of a dead process only a moment later. The next start must wait for
+ * it. */
 static void the_lock_of_a_process_that_was_killed_is_free(void **state) {
     fixture *f = *state;
     for (int k = 0; k < 5; k++) {
@@ -360,7 +364,7 @@ static fed_status look(const fixture *f, bool *changed) {
     return f->store->changed(f->db, changed, &err);
 }
 
-/* Look until a change is seen. False: it never is. */
+/* Ask repeatedly until a change is reported. Returns false if none is. */
 static bool sees_a_change(const fixture *f) {
     bool changed = false;
     for (int k = 0; k < 1000 && !changed; k++) {
@@ -384,12 +388,13 @@ static void a_change_is_noticed_with_a_notification_and_without_one(void **state
     assert_true(sees_a_change(f));
     assert_fed_ok(look(f, &changed));
     assert_false(changed);
-    sql(f, "UPDATE fedserver.revision SET number = number + 1"); /* as if it went deaf */
+    /* As if the notification was lost. */
+    sql(f, "UPDATE fedserver.revision SET number = number + 1");
     assert_true(sees_a_change(f));
     f->store->close(other);
 }
 
-/* -- the lead -- */
+/* -- the leader -- */
 
 static fedserver_lead lead(const fixture *f, void *db) {
     fed_error err = {0};
@@ -398,7 +403,7 @@ static fedserver_lead lead(const fixture *f, void *db) {
     return seen;
 }
 
-/* Without the fence the batch would be stored: nothing ends this connection. */
+/* The term alone must stop this batch, because the connection still works. */
 static void a_batch_of_an_older_term_is_not_stored(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -411,7 +416,7 @@ static void a_batch_of_an_older_term_is_not_stored(void **state) {
     assert_fed_status(f->store->commit(f->db, &err), FED_ESTATE);
     assert_fed_says(err, "another coordinator leads");
     assert_int_equal(count_updates(f, row.task), 1);
-    const uint8_t hash[FED_SHA256_SIZE] = {1}; /* a write that waits for its answer */
+    const uint8_t hash[FED_SHA256_SIZE] = {1}; /* a write whose answer the store waits for */
     assert_fed_status(f->store->token_use(f->db, hash, 1, &err), FED_ESTATE);
 }
 
@@ -421,8 +426,8 @@ static void *change_term_slowly(void *where) {
     return NULL;
 }
 
-/* The row of the revision is locked while the lead changes: the old leader's batch waits for it,
- * and then finds the new term. */
+/* The row of the revision is locked while the leader changes. The old leader's batch waits for
+ * the row and then finds the new term. */
 static void a_batch_that_waits_while_the_lead_changes_is_not_stored(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -448,7 +453,8 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     fed_error err = {0};
     fedserver_lead seen = lead(f, f->db);
     assert_true(seen.mine);
-    sql(f, "UPDATE fedserver.leader SET term = term + 1"); /* the pulse finds no row of its term */
+    /* Now the periodic renewal finds no row with its term. */
+    sql(f, "UPDATE fedserver.leader SET term = term + 1");
     for (int k = 0; k < 1000 && seen.mine; k++) {
         fed_sleep_ms(10);
         seen = lead(f, f->db);
@@ -469,11 +475,11 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     assert_fed_says(err, "another coordinator leads now");
 }
 
-/* The tag of a lead: an advisory lock (0x46656454, term), which all its connections share. */
+/* An advisory lock (0x46656454, term) of PostgreSQL that all connections of a leader share. */
 #define TAG "1181049940"
 
-/* As of a thread that closes a round. What it writes is fenced; but rows that it holds would make
- * the next leader wait. */
+/* The second connection is like that of a thread that closes a round. Its writes would be
+ * rejected, but the rows that it has locked would make the next leader wait. */
 static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -500,13 +506,13 @@ static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state)
                      "SELECT count(*) > 0 FROM pg_locks l, fedserver.leader WHERE"
                      " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint = leader.term",
                      left, sizeof left);
-    assert_string_equal(left, "t"); /* its own stay */
+    assert_string_equal(left, "t"); /* the new leader's own connections remain */
     f->store->close(thread);
     f->store->close(other);
 }
 
-/* The row of a lead that is over stands for 2 s more, here for an hour. Its address is nobody's: a
- * request that goes there waits for nothing. */
+/* The row of an old leader is normally valid for 2 s more, here for an hour. Without its
+ * connections nobody is at its address, so a follower must not be told that address. */
 static void a_lead_without_connections_is_not_told(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -522,13 +528,14 @@ static void a_lead_without_connections_is_not_told(void **state) {
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
-    /* its short patience was for the question only */
+    /* the shorter time limit applied to that question only */
     assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
     f->store->close(follower);
     f->store->close(alone);
 }
 
-/* Nor is one whose time is over; it loses its connections, and with them the lock. */
+/* A follower is not told of a leader whose time is over. Such a leader loses its connections
+ * and thereby the lock. */
 static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -536,7 +543,7 @@ static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void
     char left[24] = "";
     assert_fed_ok_err(f->store->open(f->directory, f->where, &follower, &err));
     const fedserver_lead first = lead(f, f->db);
-    /* its pulse renews nothing any more */
+    /* the old leader's renewals have no effect */
     sql(f, "CREATE FUNCTION fedserver.no_pulse() RETURNS trigger LANGUAGE plpgsql AS"
            " 'BEGIN NEW.until := OLD.until; RETURN NEW; END';"
            " UPDATE fedserver.leader SET until = clock_timestamp() - interval '1 s';"
@@ -545,7 +552,7 @@ static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void
     const fedserver_lead seen = lead(f, follower);
     assert_true(seen.mine || seen.address[0] == '\0');
     fedserver_lead next = seen;
-    for (int k = 0; k < 3000 && !next.mine; k++) { /* until the server has ended them */
+    for (int k = 0; k < 3000 && !next.mine; k++) { /* until the server has ended the connections */
         fed_sleep_ms(10);
         next = lead(f, follower);
     }
@@ -558,7 +565,7 @@ static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void
     f->store->close(follower);
 }
 
-/* Holds the tag of term 1 back until somebody waits for it, then another one takes the lead. */
+/* Hold the lock TAG of term 1 until somebody waits for it. Then change the leader. */
 static void *change_lead_behind_the_tag(void *where) {
     fed_postgres_sql(
         where,
@@ -571,8 +578,8 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* The new leader ends the connections that have a tag. Who gets one later must find the new term:
- * that is read behind the tag. */
+/* A new leader ends all connections that hold the old term's lock. A connection that gets the
+ * lock later must notice the new term, so it reads the term after it has the lock. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -594,7 +601,8 @@ static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     assert_fed_says(err, "another coordinator leads");
 }
 
-/* Its devices wait meanwhile, and might be served by another coordinator. */
+/* While a follower waits for the store, its devices wait, too, although another coordinator
+ * might serve them. */
 static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fixture *f = *state;
     fed_postgres server;
@@ -618,7 +626,7 @@ static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fed_postgres_close(&server);
 }
 
-/* -- D1: what an acknowledgement is worth -- */
+/* -- D1 in docs/durability.md: an acknowledged update is on the disk -- */
 
 static void asynchronous_commits_are_made_synchronous(void **state) {
     fixture *f = *state;
@@ -634,7 +642,8 @@ static void asynchronous_commits_are_made_synchronous(void **state) {
     end_trap(f);
     fed_postgres_sql(f->where, "SHOW synchronous_commit", setting, sizeof setting);
     sql(f, "ALTER DATABASE postgres RESET synchronous_commit");
-    assert_string_equal(setting, "off"); /* the default was off, so the store has changed it */
+    assert_string_equal(setting, "off"); /* the database's default is off, so the store has
+                                            changed the setting */
 }
 
 static void set_and_reload(const fixture *f, const char *setting, const char *name) {
@@ -643,7 +652,7 @@ static void set_and_reload(const fixture *f, const char *setting, const char *na
     sql(f, setting);
     fed_postgres_sql(f->where, "SELECT pg_reload_conf()", shown, sizeof shown);
     snprintf(text, sizeof text, "SHOW %s", name);
-    fed_sleep_ms(300); /* the server reads its file in its own time: waited for below, too */
+    fed_sleep_ms(300); /* the server may take longer to read its file; a loop below waits for it */
     fed_postgres_sql(f->where, text, shown, sizeof shown);
 }
 
@@ -658,12 +667,13 @@ static void a_server_that_does_not_sync_is_refused(void **state) {
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
     assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
-    assert_fed_ok_err(f->store->lock(other, &err)); /* who was refused has not kept the lock */
+    assert_fed_ok_err(f->store->lock(other, &err)); /* the refused coordinator does not hold the
+                                                       lock */
     f->store->close(other);
 }
 
-/* Who names several servers means to fail over, and without a synchronous standby that loses
- * acknowledged updates. */
+/* A connection string with several servers means failover. Without a synchronous standby, a
+ * failover loses acknowledged updates. */
 static void several_servers_without_a_synchronous_standby_are_refused(void **state) {
     fixture *f = *state;
     fed_error err = {0};

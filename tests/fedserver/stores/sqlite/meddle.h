@@ -1,4 +1,4 @@
-/* What another program may do to the SQLite store's database. */
+/* Changes to the SQLite store's database by another program. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEDDLE_H
 #define MEDDLE_H
@@ -7,7 +7,7 @@
 
 #include "store_fixture.h"
 
-/* Run SQL on a connection of its own, as another process would. */
+/* Run SQL on a separate connection, as another process would. */
 static inline void meddle(const fixture *f, const char *sql) {
     sqlite3 *other;
     char path[300];

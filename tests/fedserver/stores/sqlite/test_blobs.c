@@ -1,5 +1,5 @@
-/* Files of models (S9): a damaged one is named and not handed out, what a crash has left goes, and
- * nobody else's file is touched. */
+/* Model values in files (S9 in docs/durability.md): a damaged file is reported and not used,
+ * files that a crash has left are deleted, and files of others stay. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -24,7 +24,7 @@ static const char *blob_of(const fixture *f, uint64_t task, uint64_t digest) {
     return in_directory(f, name);
 }
 
-/* A model whose values are in a file. Returns the file's path. */
+/* Store a model whose values are in a file. Returns the path of the file. */
 static const char *store_model(fixture *f, uint64_t *task) {
     fed_error err = {0};
     float copy[3];
@@ -109,7 +109,7 @@ static void what_a_crash_has_left_goes_and_nothing_else(void **state) {
     assert_int_equal(access(blob_of(f, task, fed_digest(values, 3)), F_OK), 0);
 }
 
-/* What a check says, one line after the other. */
+/* Collect what a check reports, one finding in each line. */
 static void note(void *user, fedserver_check_kind kind, const char *text) {
     char *said = user;
     if (kind != FEDSERVER_CHECKED) {

@@ -1,4 +1,5 @@
-/* The SQLite store: what is its own. The whole contract is in tests/contract/test_stores.c. */
+/* What only the SQLite store does. The tests for all stores are in
+ * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -23,7 +24,7 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     assert_fed_ok_err(f->store->commit(f->db, &err));
     sqlite3 *handle = ((fedserver_database *)f->db)->handle;
     assert_int_equal(sqlite3_exec(handle, "PRAGMA max_page_count = 1", NULL, NULL, NULL),
-                     SQLITE_OK); /* SQLite raises it to what the file has */
+                     SQLITE_OK); /* SQLite raises the limit to the present size of the file */
     uint8_t *large = calloc(1, 65536);
     const fedserver_update_row row = {.task = 1, .device = device.id, .lease = 1};
     assert_fed_status(f->store->update_add(f->db, &row, large, 65536, &err), FED_ENOSPC);
@@ -37,7 +38,7 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     assert_int_equal(read.id, device.id);
 }
 
-/* As the first release left it. */
+/* Begin with a database of the first release. */
 static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -72,7 +73,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_int_equal(seen.bytes, 3);
 }
 
-/* As the release before layout 8 left it, with an update in the open round. */
+/* Begin with a database of the release before layout 8, which has an update in the open round. */
 static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -92,7 +93,7 @@ static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(v
     assert_true(read.counted_digest == (uint64_t)-77);
 }
 
-/* A task that says everything, and one that says as little as it can. */
+/* Add a task with a value for every key, and a task with as few keys as possible. */
 static void add_two_tasks(fixture *f) {
     fed_error err = {0};
     fedserver_task task = {.wire = {.model = "input 2 | dense 2",
@@ -109,7 +110,8 @@ static void add_two_tasks(fixture *f) {
                            .strategy = "fedadam:lr=0.01",
                            .selection = FEDSERVER_SELECT_ROUND_ROBIN,
                            .tag = "lab",
-                           .priority = 5, /* the columns had none, and become this one */
+                           .priority = 5, /* older layouts had no priority; the new column gets
+                                             this value */
                            .device_share = 0.25,
                            .rules = {.rounds = 40,
                                      .cohort = 8,
@@ -150,7 +152,7 @@ static void the_columns_of_a_task_become_its_text(void **state) {
     assert_string_equal(after[0], before[0]);
     assert_string_equal(after[1], before[1]);
     meddle(f, FED_LAYOUT_8);
-    meddle(f, FED_LAYOUT_7); /* which knew no device_share: tasks of that time have no limit */
+    meddle(f, FED_LAYOUT_7); /* layout 7 had no device_share, so its tasks have no such limit */
     reopen(f);
     read_text(f, 1, layout_7);
     char *share = strstr(before[0], "\"device_share\":0.25");

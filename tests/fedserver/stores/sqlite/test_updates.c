@@ -1,5 +1,5 @@
-/* The open round's updates (S9): what was committed comes back bit for bit or is named; what a
- * crash has left goes. */
+/* The open round's updates (S9 in docs/durability.md): a committed update comes back bit for
+ * bit or is reported as damaged, and what a crash has left is deleted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -35,13 +35,13 @@ static const char *in_directory(const fixture *f, const char *name) {
     return path;
 }
 
-/* The size of the segment of round 7, -1: there is none. */
+/* Return the size of round 7's segment file; -1: there is none. */
 static long segment_size(const fixture *f) {
     struct stat info;
     return stat(in_directory(f, "updates-1-7.seg"), &info) == 0 ? (long)info.st_size : -1;
 }
 
-/* The lease's update: LARGE bytes, all of them the lease. */
+/* Add an update for the lease: LARGE bytes, each equal to the lease's number. */
 static fed_status add_large(fixture *f, fedserver_update_row *row, uint8_t lease, fed_error *err) {
     uint8_t *body = malloc(LARGE);
     assert_non_null(body);
@@ -62,7 +62,7 @@ static void commit(fixture *f) {
     assert_fed_ok_err(f->store->commit(f->db, &err));
 }
 
-/* Committed updates of the leases 1 to `count`. */
+/* Add and commit the updates of leases 1 to `count`. */
 static fedserver_update_row large_updates(fixture *f, uint8_t count) {
     fedserver_update_row row = a_lease(f);
     for (uint8_t k = 1; k <= count; k++) {
@@ -72,7 +72,7 @@ static fedserver_update_row large_updates(fixture *f, uint8_t count) {
     return row;
 }
 
-/* Power fails; then a coordinator starts to serve. */
+/* Simulate a loss of power and the next start of a coordinator. */
 static void restart(fixture *f) {
     fed_error err = {0};
     reopen(f);
@@ -86,7 +86,8 @@ static void put_file(const fixture *f, const char *name, const char *text, int f
     close(fd);
 }
 
-/* The stored updates are those of these leases. */
+/* Check that there are `count` stored updates. sum: the sum of their leases' numbers, because each
+ * byte of an update is the number of its lease. */
 static void expect_leases(fixture *f, int count, uint64_t sum) {
     fed_error err = {0};
     sums seen = {0};
@@ -214,7 +215,7 @@ static void expect_damage_is_named(fixture *f) {
     assert_non_null(strstr(err.text, "fedserver restore"));
 }
 
-/* Lease 1 small, lease 2 large. */
+/* Add a small update for lease 1 and a large one for lease 2. */
 static void one_of_each(fixture *f) {
     fed_error err = {0};
     fedserver_update_row row = a_lease(f);
@@ -240,7 +241,7 @@ static void a_file_that_is_cut_short_is_named(void **state) {
 static void a_damaged_byte_is_named(void **state) {
     fixture *f = *state;
     one_of_each(f);
-    put_file(f, "updates-1-7.seg", "?", 0); /* over the first byte */
+    put_file(f, "updates-1-7.seg", "?", 0); /* overwrites the first byte */
     expect_damage_is_named(f);
 }
 

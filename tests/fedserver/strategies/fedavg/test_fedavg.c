@@ -1,4 +1,5 @@
-/* FedAvg: the mean, weighted by samples; and clipping, which goes with any. */
+/* FedAvg: the mean weighted by samples. Also clipping of updates, which works with any
+ * strategy. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -15,7 +16,7 @@ FED_TEST(it_is_the_mean_weighted_by_samples) {
     strategy_case_follows("fedavg", mean);
 }
 
-/* Statistics are not clipped, and no part of the norm. */
+/* Running statistics are not clipped, and are not part of the norm. */
 static void clipped(const strategy_round *round, double *memory, double *change) {
     (void)memory;
     strategy_round scaled = *round;

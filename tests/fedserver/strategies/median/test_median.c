@@ -1,4 +1,4 @@
-/* The coordinate-wise median, against sorting each value by itself. */
+/* The coordinate-wise median, compared with sorting the values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "strategy_case.h"

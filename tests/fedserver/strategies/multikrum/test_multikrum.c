@@ -3,7 +3,7 @@
 #include "fed_cases.h"
 #include "strategy_case.h"
 
-/* Mean of the m best: those with fewer than m better ones. */
+/* Compute the mean of the m best updates: those for which fewer than m are better. */
 static void mean_of_best(const strategy_round *round, int f, int m, double *change) {
     memset(change, 0, CASE_VALUES * sizeof *change);
     for (int d = 0; d < CASE_DEVICES; d++) {

@@ -1,4 +1,4 @@
-/* The coordinate-wise trimmed mean, against sorting each value by itself. */
+/* The coordinate-wise trimmed mean, compared with sorting the values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "strategy_case.h"

@@ -1,5 +1,6 @@
-/* Two keys that new_key.py has added: `patience`, of fed_task and of phases, and `mercy`, of the
- * coordinator's own. Nothing in the tree knows them but their lines in the tables. */
+/* Tests two keys that new_key.py has added to a copy of the tree: `patience`, which devices are
+ * told and phases may change, and `mercy`, which only the coordinator uses. Only lines in the
+ * tables define them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -52,7 +53,7 @@ static void assert_status_has(coordinator *c, const char *words) {
     answer_free(&a);
 }
 
-/* What a device hears that says it can do so much. */
+/* Check in as a device with these capabilities. */
 static fed_assignment check_in(coordinator *c, const test_device *d, uint32_t capabilities) {
     const fed_checkin m = {.role = FED_ROLE_TRAIN, .capabilities = capabilities};
     fed_assignment work = {.action = FED_ACTION_WAIT};
@@ -81,7 +82,8 @@ FED_TEST(the_keys_are_kept_shown_and_sent) {
     assert_status_has(&c, "\"patience\":7");
     assert_status_has(&c, "\"mercy\":0.1");
     assert_int_equal(check_in(&c, &d, FED_CAN_BE_PATIENT).task.patience, 7);
-    assert_int_equal(check_in(&c, &d, FED_CAN_PATCH).task.patience, 0); /* an older device */
+    /* A device of an older release. */
+    assert_int_equal(check_in(&c, &d, FED_CAN_PATCH).task.patience, 0);
     coordinator_teardown(&c);
 }
 

@@ -1,10 +1,10 @@
-"""What a new key of a task costs: this adds two keys to a copy of the tree, counts the product files that this takes,
+"""How much work a new key of a task is. Adds two keys to a copy of the tree, counts the product files changed,
 builds the coordinator of the copy and runs new_key.c, which shows that the keys work.
 
     new_key.py ROOT BUILD FOLDER CMAKE COMPILER LIBRARIES     works in FOLDER
 
-BUILD: where the tree is built; its generated files are used. LIBRARIES: archives of that build, joined by '|', with what
-does not depend on the keys.
+BUILD: the tree's build folder, whose generated files are used. LIBRARIES: archives of that build, joined by '|', with code that
+does not depend on the keys of a task.
 """
 # SPDX-License-Identifier: Apache-2.0
 import filecmp
@@ -16,7 +16,7 @@ import sys
 MOST_FILES = 3
 COPIED = ["common", "codecs", "fedclient", "fedserver", "deploy/sim", "tests/support"]
 
-# The dearest kind: devices are told the key, and phases may change it.
+# The kind of key that needs most changes: devices are told its value, and phases may change it.
 TOLD = [
     ("common/include/fed/wire.h", "    FED_RENEW = 8,", "    FED_CAN_BE_PATIENT = 1024,\n    FED_RENEW = 8,"),
     ("common/include/fed/wire.h", "} fed_task;\n", "    uint32_t patience;\n} fed_task;\n"),
@@ -26,7 +26,7 @@ TOLD = [
      'FEDSERVER_TASK_KEY(PATIENCE, patience, BOTH, INTEGER, task.wire.patience, 0, 1, 50, "5", NULL, "how long")\n'
      "#undef FEDSERVER_TASK_KEY\n"),
 ]
-# One of the coordinator's own.
+# A key that only the coordinator uses.
 OWN = [
     ("fedserver/task/task.h", "    fedserver_round_rules rules;\n", "    fedserver_round_rules rules;\n    double mercy;\n"),
     ("fedserver/include/fedserver/task_keys.def", "#undef FEDSERVER_TASK_KEY\n",
@@ -47,7 +47,7 @@ def files_of(folder):
 
 
 def different(root, folder):
-    """The files of the copy that are not those of the tree."""
+    """Return the files of the copy that differ from those of the tree."""
     return sorted(name for name in files_of(folder)
                   if not os.path.exists(os.path.join(root, name))
                   or not filecmp.cmp(os.path.join(root, name), os.path.join(folder, name), shallow=False))
@@ -59,7 +59,7 @@ def change(folder, changes):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if text.count(old) != 1:
-            sys.exit(f"{name} has {text.count(old)} times what a new key stands beside: {old.strip()}")
+            sys.exit(f"{name} must have this text once, to add a key beside it, but has it {text.count(old)} times: {old.strip()}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
 
@@ -68,7 +68,7 @@ def add(root, folder, what, changes, before):
     change(folder, changes)
     touched = {name for name, _, _ in changes}
     if set(different(root, folder)) != before | touched:
-        sys.exit(f"{what}: other files changed than those that were meant")
+        sys.exit(f"{what}: other files were changed than the expected ones")
     print(f"{what}: {len(touched)} product files: {', '.join(sorted(touched))}")
     if len(touched) > MOST_FILES:
         sys.exit(f"a new key must cost at most {MOST_FILES} files")

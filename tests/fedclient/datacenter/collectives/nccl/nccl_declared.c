@@ -1,4 +1,5 @@
-/* Our declarations of NCCL's functions against nccl.h: it compiles where they agree. */
+/* Compares this project's declarations of NCCL's functions with nccl.h: this file compiles only
+ * if they agree. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <nccl.h>
 

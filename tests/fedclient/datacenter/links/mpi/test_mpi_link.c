@@ -1,4 +1,5 @@
-/* Link "mpi": this program runs itself under mpirun, and plays there what every link must keep. */
+/* The link "mpi": this program runs itself under mpirun, and there passes the cases for every
+ * link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,7 +13,7 @@
 
 enum { SKIPPED = 77 };
 
-/* -- What a rank does; mpirun ends all of them if one returns false -- */
+/* -- The parts of a rank. If one returns false, mpirun ends all ranks. -- */
 
 static const feddc_link_vtable *mpi;
 
@@ -25,17 +26,17 @@ static bool open_link(feddc_place *place, void **self, fed_error *err) {
     place->listener = -1;
     place->patience_ms = 20000;
     return (mpi->find(place, err) == FED_OK && mpi->open(place, self, err) == FED_OK) ||
-           complain("open", err);
+           complain("can't open the link", err);
 }
 
-/* All cases one after the other: the link is opened again for each. */
+/* Run all cases. The link is opened again for each. */
 static bool play_cases(void) {
     const link_case *one;
     for (size_t k = 0; (one = link_case_at(k)) != NULL; k++) {
         link_entry entry = {.link = mpi, .place = {.patience_ms = 20000}};
         fed_error err = {0};
         if (mpi->find(&entry.place, &err) != FED_OK) {
-            return complain("find", &err);
+            return complain("the link does not find this rank", &err);
         }
         if (one->abrupt && entry.place.size < 2) {
             continue;
@@ -51,7 +52,7 @@ static bool play_cases(void) {
     return true;
 }
 
-/* The program's own MPI stays the program's. */
+/* The program has initialised MPI itself, so the link must not end MPI. */
 static bool use_the_programs_mpi(void) {
     feddc_place place = {0};
     void *self = NULL, *second = NULL;
@@ -62,7 +63,7 @@ static bool use_the_programs_mpi(void) {
         return false;
     }
     if (mpi->open(&place, &second, &err) != FED_ESTATE) {
-        return complain("a second link at the same time", &err);
+        return complain("a second link at the same time was not refused", &err);
     }
     mpi->close(self, true);
     MPI_Finalized(&ended);
@@ -71,7 +72,7 @@ static bool use_the_programs_mpi(void) {
     }
     MPI_Finalize();
     if (mpi->find(&place, &err) != FED_ESTATE || strstr(err.text, "MPI_Finalize") == NULL) {
-        return complain("after MPI_Finalize", &err);
+        return complain("a link after MPI_Finalize was not refused", &err);
     }
     printf("used\n");
     return true;
@@ -87,7 +88,7 @@ static bool refuse_mpi_for_one_thread(void) {
                   strstr(err.text, "MPI_THREAD_SERIALIZED") != NULL);
     MPI_Finalize();
     printf("refused\n");
-    return right || complain("one thread", &err);
+    return right || complain("MPI for one thread was not refused", &err);
 }
 
 static bool refuse_what_does_not_fit(void) {
@@ -101,29 +102,30 @@ static bool refuse_what_does_not_fit(void) {
     uint32_t peer = (place.rank + 1) % place.size;
     if (mpi->send(self, peer, &head, self, (size_t)1 << 31, 1, &err) != FED_EINVAL ||
         strstr(err.text, "2 GiB") == NULL) {
-        return complain("a message of 2 GiB", &err);
+        return complain("a message of 2 GiB was not refused", &err);
     }
     if (mpi->send(self, place.rank, &head, NULL, 0, 1, &err) != FED_EINVAL ||
         mpi->send(self, place.size, &head, NULL, 0, 1, &err) != FED_EINVAL) {
-        return complain("a message to nobody", &err);
+        return complain("a message to a rank that does not exist was not refused", &err);
     }
     mpi->close(self, true);
     other = place;
     other.rank = peer;
     if (mpi->open(&other, &no, &err) != FED_EINVAL || strstr(err.text, "mpirun -n 2") == NULL) {
-        return complain("the place of another rank", &err);
+        return complain("a link at the place of another rank was not refused", &err);
     }
     printf("fits\n");
     return true;
 }
 
-/* Rank 1 does not open its link. The others' MPI cannot end after that, so mpirun ends the job. */
+/* Rank 1 does not open its link. After that the other ranks can't end MPI, so mpirun ends the
+ * job. */
 static bool miss_a_rank(void) {
     feddc_place place = {0};
     void *self = NULL;
     fed_error err = {0};
     if (mpi->find(&place, &err) != FED_OK) {
-        return complain("find", &err);
+        return complain("the link does not find this rank", &err);
     }
     if (place.rank == 1) {
         fed_sleep_ms(20000);
@@ -136,7 +138,7 @@ static bool miss_a_rank(void) {
     return false;
 }
 
-/* Rank 1 is killed, while the others wait for a message of it. */
+/* Rank 1 is killed while the other ranks wait for a message from it. */
 static bool lose_a_rank(void) {
     feddc_place place = {0};
     feddc_event event = {0};
@@ -183,7 +185,7 @@ static int run(const char *role, unsigned ranks) {
     return mpi_job_run(self, role, ranks, said, sizeof said);
 }
 
-/* All ranks end with 0, and each has said this word. */
+/* Run the job: all ranks must exit with 0, and each must print this word. */
 static void check(const char *role, unsigned ranks, const char *word) {
     unsigned count = 0;
     int status = run(role, ranks);
@@ -191,7 +193,8 @@ static void check(const char *role, unsigned ranks, const char *word) {
         count++;
     }
     if (status != 0 || count != ranks) {
-        fail_msg("%s with %u ranks ends with %d: %s", role, ranks, status, said);
+        fail_msg("the job \"%s\" with %u ranks ended with status %d: %s", role, ranks, status,
+                 said);
     }
 }
 

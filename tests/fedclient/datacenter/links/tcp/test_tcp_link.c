@@ -1,4 +1,4 @@
-/* Link "tcp" among strangers, impostors, peers that break off, and readers that are slow. */
+/* The link "tcp" with foreign clients, impostors, peers that break off, and slow readers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -22,7 +22,7 @@ enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000, MOST_MS = 30000 };
 extern const feddc_link_vtable feddc_link_tcp;
 static const feddc_link_vtable *const tcp = &feddc_link_tcp;
 
-/* -- A rank in a thread, and one by hand -- */
+/* -- One rank in a thread, the other played by the test -- */
 
 typedef struct opener {
     feddc_place place;
@@ -50,11 +50,11 @@ static void finish(opener *o) {
 static void assert_opened(opener *o) {
     finish(o);
     if (o->status != FED_OK) {
-        fail_msg("rank %u: %s", o->place.rank, o->err.text);
+        fail_msg("rank %u could not open its link: %s", o->place.rank, o->err.text);
     }
 }
 
-/* Both ranks of a worker group: zero waits already, and one comes. */
+/* Open both ranks of a worker group. Rank 0 is waiting already when rank 1 comes. */
 static void meet(const link_group *group, opener *zero, opener *one) {
     start(one, &group->place[1]);
     assert_opened(zero);
@@ -86,8 +86,7 @@ static void hear(int fd, void *dst, size_t len) {
     assert_int_equal(recv(fd, dst, len, MSG_WAITALL), (ssize_t)len);
 }
 
-/* A worker group of rank 0, which is the link, and rank 1, which is the test and made of two
- * sockets. */
+/* A worker group of two: rank 0 is the link, and the test plays rank 1 with two sockets. */
 typedef struct half_worker_group {
     link_group group;
     opener zero;
@@ -159,7 +158,7 @@ static void assert_gone(opener *o, uint32_t peer, bool orderly) {
     assert_int_equal(event.orderly, orderly);
 }
 
-/* A message goes from a to b. */
+/* Send a message from a to b and check it. */
 static void assert_talk(opener *a, opener *b) {
     const feddc_head head = {.kind = 3};
     fed_error err = {0};
@@ -175,7 +174,8 @@ static void assert_talk(opener *a, opener *b) {
 
 /* -- Impostors -- */
 
-/* Open both. On a busy machine they may miss each other; then they get twice the time. */
+/* Open both ranks. On a busy machine they may miss each other; they are then tried again with
+ * twice the time. */
 static void open_refused(link_group *group, opener *zero, opener *one) {
     const int zero_listener = group->place[0].listener, one_listener = group->place[1].listener;
     uint32_t patience_ms = SOON_MS;
@@ -193,7 +193,8 @@ static void open_refused(link_group *group, opener *zero, opener *one) {
     close(one_listener);
 }
 
-/* Rank 1's place differs in something: neither opens, and both say why. */
+/* One setting of rank 1's place differs from rank 0's. Check that neither opens, and that both
+ * give the reason. */
 static void assert_refused(link_group *group, const char *words) {
     opener zero, one;
     open_refused(group, &zero, &one);
@@ -229,7 +230,8 @@ FED_TEST(another_size_does_not_meet) {
     assert_refused(&group, "another size");
 }
 
-/* Its own address is taken: it listens on none. On a busy machine it gets more time. */
+/* Open a rank whose own address is in use, so that it can't listen there. On a busy machine try
+ * again with more time. */
 static void come_again(opener *again, feddc_place place) {
     for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
         place.listener = dial(place.address[0]);
@@ -248,7 +250,7 @@ FED_TEST(a_second_process_of_one_rank_stays_outside) {
     start(&rank[0], &group.place[0]);
     start(&rank[1], &group.place[1]);
     while (link_group_connections(group.address[0]) <
-           2) { /* it dials the second one from its place */
+           2) { /* the rank connects to the second one from its place */
         fed_sleep_ms(1);
     }
     come_again(&again, group.place[1]);
@@ -283,34 +285,34 @@ FED_TEST(a_stranger_at_a_ranks_address_is_not_taken_for_it) {
     link_group_close(&group);
 }
 
-/* -- Strangers -- */
+/* -- Clients that are not ranks of the group -- */
 
 enum { STRANGERS = 240 };
 
-/* What the k-th stranger says; its socket. */
+/* Connect as the k-th foreign client, and send what it sends. Returns the socket. */
 static int stranger(const char *address, size_t k) {
     uint8_t bytes[TCP_TICKET];
     float value = 16;
     int fd = dial(address);
     memset(bytes, (int)k, sizeof bytes);
     switch (k % 6) {
-    case 0: /* silence */
+    case 0: /* it sends nothing */
         break;
-    case 1: /* garbage */
+    case 1: /* it sends wrong bytes */
         say(fd, bytes, sizeof bytes);
         break;
-    case 2: /* half a knock */
+    case 2: /* it sends half of the first bytes of a rank */
         say(fd, feddc_tcp_knock, TCP_KNOCK / 2);
         break;
-    case 3: /* a hello without the secret, at once */
+    case 3: /* it sends a hello without knowing the secret, before the challenge */
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO);
         break;
-    case 4: /* half a hello */
+    case 4: /* it sends half a hello */
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
-    default: /* a ticket that nobody gave */
+    default: /* it sends a ticket that no rank has given it */
         for (size_t i = 0; i < sizeof bytes; i += sizeof value) {
             memcpy(bytes + i, &value, sizeof value);
         }
@@ -319,7 +321,7 @@ static int stranger(const char *address, size_t k) {
     return fd;
 }
 
-/* The link must have sent no more than a challenge. */
+/* Check that the link has sent nothing but its challenge. */
 static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
     uint8_t got[1000];
     const ssize_t n = recv(fd, got, sizeof got, 0);
@@ -365,7 +367,8 @@ FED_TEST(two_challenges_differ) {
     close_both(&group, &zero, &one);
 }
 
-/* A rank's process dies while the others still meet, and is started again. */
+/* The process of a rank dies while the other ranks still wait for each other. It is started
+ * again. */
 FED_TEST(a_rank_may_come_again_while_others_wait) {
     half_worker_group g;
     opener one;
@@ -377,7 +380,7 @@ FED_TEST(a_rank_may_come_again_while_others_wait) {
     close_both(&g.group, &g.zero, &one);
 }
 
-/* -- Peers that break off, or talk nonsense -- */
+/* -- Peers that break off, or send wrong bytes -- */
 
 FED_TEST(only_who_says_goodbye_leaves_orderly) {
     for (int goodbye = 0; goodbye < 2; goodbye++) {
@@ -465,7 +468,8 @@ FED_TEST(floats_have_a_connection_of_their_own) {
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_FLOATS);
-    hear(g.floats, got, sizeof got); /* from the first byte on */
+    hear(g.floats, got, sizeof got); /* the connection for floats carries records from its first
+                                        byte on */
     assert_memory_equal(values, got, sizeof got);
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
@@ -533,7 +537,8 @@ static void *pour(void *arg) {
     return NULL;
 }
 
-/* Both send all before they read. small: bytes of the kernel's buffers; 0: as they are. */
+/* Both ranks send everything before they read. small: size of the kernel's socket buffers in
+ * bytes; 0: the default. */
 static void assert_floods_pass(int small) {
     link_group group;
     opener zero, one;
@@ -544,7 +549,7 @@ static void assert_floods_pass(int small) {
         data[i] = (uint8_t)(i * 31 + (i >> 9));
     }
     link_group_open(&group, tcp, 2);
-    if (small != 0) { /* accepted sockets inherit them */
+    if (small != 0) { /* accepted sockets inherit the buffer size */
         const int fd = group.place[0].listener;
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
@@ -570,7 +575,7 @@ FED_TEST(floods_pass_through_tiny_buffers) {
     assert_floods_pass(2048);
 }
 
-/* Buffers are used again: the same ones hold the messages of the second round. */
+/* Buffers are used again: the messages of the second round are in the memory of the first ones. */
 FED_TEST(rooms_for_messages_are_used_again) {
     half_worker_group g;
     static uint8_t data[20000];
@@ -590,7 +595,7 @@ FED_TEST(rooms_for_messages_are_used_again) {
 
 /* -- Marks for NICs -- */
 
-/* The type of service of what a rank sends to its peer. */
+/* Return the type of service of what a rank sends to its peer. */
 static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
     const tcp_link *link = o->self;
     int service = -1;
@@ -623,7 +628,7 @@ FED_TEST(only_floats_of_a_worker_group_with_nics_are_marked) {
     assert_marks(false);
 }
 
-/* The whole socket of an IPv6 worker group is marked: it may carry IPv4. */
+/* A socket of an IPv6 group is marked for both protocols, because it may carry IPv4. */
 FED_TEST(sockets_of_ipv6_are_marked) {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), service = -1;
     socklen_t len = sizeof service;
@@ -647,7 +652,8 @@ static uint8_t next_record_type(int heads) {
     return record[0];
 }
 
-/* With NICs each FEDDC_FLOATS message goes apart, however small; nothing else does. */
+/* With NICs, each FEDDC_FLOATS message uses the connection for floats, however small it is. No
+ * other message does. */
 FED_TEST(with_nics_all_floats_go_apart) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
@@ -672,7 +678,7 @@ FED_TEST(with_nics_all_floats_go_apart) {
     close_half(&g);
 }
 
-/* -- Places that cannot be -- */
+/* -- Invalid places -- */
 
 static void assert_no_place(feddc_place place, fed_status wanted, const char *words) {
     fed_error err = {0};
@@ -719,6 +725,6 @@ FED_TEST(a_message_has_a_limit_and_a_receiver) {
 }
 
 int main(void) {
-    alarm(300); /* a link that hangs ends here */
+    alarm(300); /* ends a link that hangs */
     return fed_cases_run(NULL, NULL);
 }

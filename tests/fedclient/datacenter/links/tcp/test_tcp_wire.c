@@ -1,5 +1,5 @@
-/* The handshake of link "tcp" lets in who knows the secret, and records are read as they were
- * written. */
+/* The handshake of the link "tcp" accepts only who knows the secret, and records are read as
+ * they were written. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/links/tcp/tcp_wire.h"
@@ -66,7 +66,7 @@ FED_TEST(whoever_does_not_belong_here_is_told_why) {
     assert_verdict(hello, TCP_OTHER_BYTE_ORDER);
     assert_verdict(who(3, 2), TCP_WRONG_RANK);
     assert_verdict(who(1, 1), TCP_WRONG_RANK);
-    assert_verdict(who(0, 1), TCP_WRONG_RANK); /* a lower rank does not call */
+    assert_verdict(who(0, 1), TCP_WRONG_RANK); /* a lower rank never connects to a higher one */
     assert_verdict(who(4, 1), TCP_WRONG_RANK);
     assert_verdict(who(UINT32_MAX, 1), TCP_WRONG_RANK);
     assert_non_null(feddc_tcp_verdict_text(UINT32_MAX));
@@ -124,6 +124,6 @@ FED_TEST(what_no_rank_writes_is_no_record) {
     assert_no_record(TCP_FLOATS, 6, 0, 0);
     assert_no_record(TCP_GOODBYE, 1, 0, 0);
     assert_no_record(TCP_READY, 4, 0, 0);
-    assert_no_record(TCP_INLINE, 4, 3, 1); /* bytes that are 0 */
+    assert_no_record(TCP_INLINE, 4, 3, 1); /* reserved bytes must be 0 */
     assert_no_record(TCP_INLINE, 4, 7, 1);
 }

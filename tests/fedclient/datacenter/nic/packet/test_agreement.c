@@ -1,4 +1,5 @@
-/* How two NICs agree: which SYNs get the option, and which connections are agreed then. */
+/* How two NICs agree on a connection: which SYNs get the TCP option, and which connections
+ * count as agreed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/agreement.h"
@@ -35,7 +36,7 @@ static bool host_sends(nic_shape shape, size_t len) {
     return fednic_agree_host(flows, memory, &s, MTU, 0);
 }
 
-/* backwards: the peer's addresses come first. */
+/* Let a frame of the peer arrive from the wire, with the NIC's option or without. */
 static void wire_brings(nic_shape shape, bool option) {
     shape.backwards = true;
     if (option) {
@@ -76,7 +77,7 @@ FED_TEST(the_peer_opens) {
     assert_false(agreed());
     assert_true(host_sends(syn_ack, 0));
     assert_true(agreed());
-    assert_true(host_sends(syn_ack, 0)); /* once more */
+    assert_true(host_sends(syn_ack, 0)); /* the same frame once more */
 }
 
 FED_TEST(both_open) {
@@ -94,7 +95,7 @@ FED_TEST(without_the_option_nothing_is_agreed) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, false);
     assert_false(agreed());
-    nic_shape other = peer_syn_ack; /* the answer to another SYN */
+    nic_shape other = peer_syn_ack; /* an answer to another SYN */
     other.ack = ISN;
     wire_brings(other, true);
     assert_false(agreed());
@@ -110,14 +111,14 @@ FED_TEST(a_syn_that_may_not_be_changed_stays) {
     shape.options = md5;
     shape.option_words = 5;
     assert_false(host_sends(shape, 0));
-    shape.options = nic_option; /* another NIC is nearer */
+    shape.options = nic_option; /* the option is already there, from a NIC nearer to the host */
     shape.option_words = 1;
     assert_false(host_sends(shape, 0));
     shape.options = broken;
     assert_false(host_sends(shape, 0));
     assert_null(flow_now());
     shape.options = nops;
-    shape.option_words = 10; /* no room */
+    shape.option_words = 10; /* there is no room for the option */
     assert_false(host_sends(shape, 0));
     shape.option_words = 0;
     assert_false(host_sends(shape, MTU - 43));
@@ -128,7 +129,7 @@ FED_TEST(the_fourth_syn_goes_without) {
     for (int k = 0; k < 5; k++) {
         assert_int_equal(host_sends(syn, 0), k < 3);
     }
-    wire_brings(peer_syn_ack, true); /* to one of the first */
+    wire_brings(peer_syn_ack, true); /* an answer to one of the first connections */
     assert_true(agreed());
 }
 
@@ -144,20 +145,20 @@ FED_TEST(the_same_ports_may_have_a_new_connection) {
     assert_false(flow_now()->agreed);
     wire_brings(peer_syn_ack, true);
     assert_true(agreed());
-    shape.seq = ISN + 500; /* and an unmarked one */
+    shape.seq = ISN + 500; /* the new connection may also be unmarked */
     shape.tos = 0;
     assert_false(host_sends(shape, 0));
     assert_null(flow_now());
     wire_brings(peer_syn, true);
     assert_true(host_sends(syn_ack, 0));
-    shape = syn_ack; /* an answer to a SYN that had no option */
+    shape = syn_ack; /* an answer to a SYN without the option */
     shape.seq = ISN + 900;
     shape.ack = PEER_ISN + 100000;
     assert_false(host_sends(shape, 0));
     assert_null(flow_now());
 }
 
-/* A SYN from anybody must not end what two NICs have agreed. */
+/* A SYN with a forged address must not end what two NICs have agreed. */
 FED_TEST(a_spoofed_syn_changes_nothing) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);

@@ -1,4 +1,4 @@
-/* Sums of 16-bit words, beside a plain loop, and updates of a checksum. */
+/* Sums of 16-bit words, compared with a simple loop, and updates of a checksum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fed_cases.h"

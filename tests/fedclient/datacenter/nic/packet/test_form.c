@@ -1,4 +1,4 @@
-/* The payload of a compressed segment: written, cut short, malformed, rounded. */
+/* The payload of a compressed segment: written, truncated, malformed, rounded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fed_cases.h"
@@ -36,7 +36,7 @@ FED_TEST(what_is_written_is_read_rounded) {
             size_t bytes = fednic_form_write(E, plain, len, lead, len + 5, coded, &taken);
             bool changed = fednic_form_round(E, plain, len, lead, floats, rounded);
             assert_int_equal(changed, memcmp(plain, rounded, len) != 0);
-            if (bytes >= taken) { /* the NIC does not send that, and takes it from nobody */
+            if (bytes >= taken) { /* the NIC neither sends nor accepts a form that saves no bytes */
                 assert_int_equal(fednic_form_read(coded, bytes, got), 0);
                 continue;
             }
@@ -61,13 +61,14 @@ FED_TEST(what_does_not_fit_is_left_at_the_border_of_a_float) {
     }
 }
 
-/* All fields of the head, and every length. */
+/* Try all values of the head's fields, and every length. */
 FED_TEST(what_is_malformed_is_refused) {
     size_t taken = 0;
     const size_t bytes = fednic_form_write(E, plain, 300, 1, 299, coded, &taken);
     assert_int_equal(fednic_form_read(coded, bytes, got), 300);
     for (size_t len = 0; len < bytes; len++) {
-        uint8_t *copy = malloc(len + 1); /* so that a sanitizer sees a byte too many */
+        uint8_t *copy = malloc(len + 1); /* exact size, so that a sanitizer sees a read past the
+                                            end */
         memcpy(copy, coded, len);
         assert_int_equal(fednic_form_read(copy, len, got), 0);
         free(copy);

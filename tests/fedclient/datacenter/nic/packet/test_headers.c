@@ -1,4 +1,5 @@
-/* Where headers lie: found in whole frames, refused in others; changed with their checksums. */
+/* Where the headers of a frame are: found in correct frames, refused in others, changed
+ * together with their checksums. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
@@ -29,7 +30,8 @@ FED_TEST(a_segment_is_found_in_whole_frames_only) {
         assert_true(s.tos == 0xa7 && s.seq == shape.seq && s.ack == shape.ack);
         assert_int_equal(s.flags, shape.flags);
         for (size_t len = 0; len < frame.len - shape.padding; len++) {
-            uint8_t *copy = malloc(len + 1); /* so that a sanitizer sees a byte too many */
+            uint8_t *copy = malloc(len + 1); /* exact size, so that a sanitizer sees a read past
+                                                the end */
             memcpy(copy, frame.data, len);
             assert_false(fednic_segment_find(copy, len, &s));
             free(copy);
@@ -37,7 +39,7 @@ FED_TEST(a_segment_is_found_in_whole_frames_only) {
     }
 }
 
-/* A byte of a frame is another one. */
+/* Change one byte of a frame. Are its headers still found? */
 static bool found_with(const nic_shape *shape, size_t at, uint8_t value) {
     fednic_segment s;
     fednic_frame frame = nic_frame(shape, payload, PAYLOAD, memory);
@@ -59,7 +61,7 @@ FED_TEST(what_the_nic_does_not_understand_is_refused) {
         assert_false(found_with(&six, wrong6[k][0], wrong6[k][1]));
     }
     assert_true(found_with(&tags, 12, 0x88));
-    assert_false(found_with(&tags, 20, 0x81)); /* a third tag */
+    assert_false(found_with(&tags, 20, 0x81)); /* a third VLAN tag */
 }
 
 FED_TEST(changed_headers_have_right_checksums) {

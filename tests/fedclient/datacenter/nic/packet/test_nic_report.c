@@ -9,7 +9,7 @@ static void forget(void *user, const fednic_frame *frame) {
     (void)frame;
 }
 
-/* A marked SYN of the first host, from its k-th port. */
+/* Let the NIC take a marked SYN of the first host, from its k-th port. */
 static void take_syn(fednic_nic *nic, unsigned k, int64_t now_ms) {
     uint8_t memory[FRAME_ROOM];
     const nic_shape shape = {
@@ -72,7 +72,7 @@ FED_TEST(prometheus) {
     fednic_nic_free(nic);
 }
 
-/* Of many connections the report has those that were used last. */
+/* With many connections, the report lists the most recently used ones. */
 FED_TEST(many) {
     fed_writer text;
     fednic_nic *nic = nic_of(FEDNIC_SHOWN + 50);

@@ -1,5 +1,6 @@
-/* A stream of floats through two NICs and a bad line: TCP cuts it anywhere, sends parts again with
- * other cuts; the line loses, doubles, reorders and damages frames, routers change DSCP and ECN. */
+/* A stream of floats through two NICs and a bad line. TCP cuts the stream anywhere, and cuts
+ * repeated parts differently. The line loses, doubles, reorders and damages frames, and routers
+ * change DSCP and ECN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fed_cases.h"
@@ -13,13 +14,15 @@ enum { PEER_ISN = 77, ROUNDS = 100000, HELD = 16 };
 typedef struct stream {
     fed_rng rng;
     fednic_nic *near, *far;
-    nic_shape shape; /* of its frames */
+    nic_shape shape; /* the headers of the stream's frames */
     uint32_t isn;
     uint8_t plain[BYTES], rounded[BYTES], got[BYTES];
-    bool cut[N], has[BYTES]; /* which floats a border has cut; which bytes have arrived */
-    size_t acked;            /* bytes that have arrived without a gap */
-    nic_heap *wire;          /* what the near NIC sends */
-    size_t held;             /* frames of the line that others overtake */
+    bool cut[N], has[BYTES]; /* cut: floats that a segment's border has cut; has: bytes that have
+                                arrived */
+    size_t acked;            /* number of bytes that have arrived without a gap */
+    nic_heap *wire;          /* frames that the near NIC sends */
+    size_t held;             /* number of frames that the line holds back, so that others
+                                overtake them */
     fednic_frame late[HELD];
     uint8_t late_memory[HELD][FRAME_ROOM];
     uint8_t memory[FRAME_ROOM], damaged[FRAME_ROOM];
@@ -30,7 +33,7 @@ static bool one_in(stream *s, uint32_t n) {
     return fed_rng_below(&s->rng, n) == 0;
 }
 
-/* Gradients, with stretches that don't compress, and others of zeros. */
+/* Make gradients, with parts that can't be compressed and parts of zeros. */
 static void make_values(stream *s) {
     static float x[N], y[N];
     float scale = 0.01f;
@@ -46,13 +49,13 @@ static void make_values(stream *s) {
     memcpy(s->rounded, y, BYTES);
 }
 
-/* receiver */
+/* -- receiver -- */
 
 static void arrives(void *user, const fednic_frame *frame) {
     stream *s = user;
     nic_parts p;
     if (!nic_frame_read(frame, 6, &p)) {
-        s->dropped++; /* as a host would */
+        s->dropped++; /* as a host drops a frame with a wrong checksum */
         return;
     }
     if (p.payload_len == 0) {
@@ -64,7 +67,7 @@ static void arrives(void *user, const fednic_frame *frame) {
         uint8_t byte = frame->data[p.payload + i];
         bool raw = s->cut[(at + i) / 4] && byte == s->plain[at + i];
         if (byte != s->rounded[at + i] && !raw) {
-            fail_msg("byte %zu of the stream: %02x", at + i, byte);
+            fail_msg("byte %zu of the stream arrived with the wrong value %02x", at + i, byte);
         }
     }
     memcpy(s->got + at, frame->data + p.payload, p.payload_len);
@@ -74,9 +77,10 @@ static void arrives(void *user, const fednic_frame *frame) {
     }
 }
 
-/* line */
+/* -- line -- */
 
-/* A router writes another DSCP, or congestion into ECN. Where IPv4's ToS is a word's lower byte. */
+/* Change the type of service as a router does: another DSCP, or congestion in ECN. In IPv4 the
+ * field is the lower byte of a 16-bit word of the checksum. */
 static void change_tos(uint8_t *ip, uint8_t family, uint8_t tos) {
     if (family == 6) {
         ip[0] = (uint8_t)((ip[0] & 0xf0) | tos >> 4);
@@ -95,7 +99,7 @@ static void delivers(stream *s, const fednic_frame *frame) {
     fednic_nic_take(s->far, FEDNIC_WIRE, frame, 0, arrives, s);
 }
 
-/* One frame that the near NIC has sent, and what becomes of it. */
+/* Let a frame of the near NIC pass the line, which may lose or change it. */
 static void passes(stream *s, const fednic_frame *sent) {
     nic_parts p;
     uint8_t protocol = 6;
@@ -110,14 +114,15 @@ static void passes(stream *s, const fednic_frame *sent) {
         return;
     }
     fednic_frame frame = nic_frame_completed(sent, s->damaged);
-    if (sent->offload.gso_type != 0 || one_in(s, 2)) { /* or it stays as it was, as on veth */
+    if (sent->offload.gso_type != 0 || one_in(s, 2)) {
+        /* Otherwise the frame keeps its partial checksum, as on a veth device. */
         frame.offload = sent->offload;
         memcpy(s->damaged, sent->data, sent->len);
     }
     if (one_in(s, 4)) {
         change_tos(s->damaged + p.ip, p.family, (uint8_t)fed_rng_below(&s->rng, 256));
     }
-    if (frame.offload.flags == 0 && one_in(s, 20)) { /* in the part that TCP's checksum is over */
+    if (frame.offload.flags == 0 && one_in(s, 20)) { /* damage bytes that TCP's checksum covers */
         s->damaged[p.tcp + fed_rng_below(&s->rng, (uint32_t)(frame.len - p.tcp))] ^= 4;
     }
     if (s->held < HELD && one_in(s, 5)) {
@@ -136,7 +141,7 @@ static void passes(stream *s, const fednic_frame *sent) {
     }
 }
 
-/* sender */
+/* -- sender -- */
 
 static void sends(stream *s, size_t at, size_t len, uint16_t gso_size) {
     nic_shape shape = s->shape;
@@ -155,7 +160,7 @@ static void sends(stream *s, size_t at, size_t len, uint16_t gso_size) {
     }
 }
 
-/* Mostly new bytes; now and then from where the receiver waits, or from anywhere before. */
+/* Send mostly new bytes. Now and then begin where the receiver waits, or anywhere before. */
 static void sends_all(stream *s) {
     size_t next = 0;
     for (int round = 0; s->acked < BYTES; round++) {
@@ -168,7 +173,7 @@ static void sends_all(stream *s) {
         const uint16_t units[] = {1448, 1447, 536, 8948};
         const uint32_t mosts[] = {1448, 12000, 4000, 40};
         size_t len = 1 + fed_rng_below(&s->rng, mosts[fed_rng_below(&s->rng, 4)]);
-        if (!one_in(s, 4) && len > 4) { /* whole floats, as in practice */
+        if (!one_in(s, 4) && len > 4) { /* usually whole floats, as in practice */
             len -= (at + len) % 4;
         }
         len = len < BYTES - at ? len : BYTES - at;
@@ -196,7 +201,8 @@ static void agrees(stream *s) {
     }
 }
 
-/* Adds how many of its frames were compressed, and how many were damaged. */
+/* Run a stream. Adds the number of compressed frames to *coded, and that of damaged ones to
+ * *bad. */
 static void run(const nic_shape *shape, uint32_t isn, uint32_t seed, size_t *coded, size_t *bad) {
     stream *s = calloc(1, sizeof *s);
     assert_non_null(s);

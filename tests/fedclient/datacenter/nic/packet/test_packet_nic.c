@@ -1,4 +1,4 @@
-/* The NIC's frames, one at a time: what it changes, what it leaves, what it counts. */
+/* Single frames through the NIC: what it changes, what it leaves alone, and what it counts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fed_cases.h"
@@ -11,7 +11,8 @@ enum { ISN = 1000, PEER_ISN = 77 };
 /* Two hosts with a NIC each, and what the last frame became. */
 typedef struct world {
     fednic_nic *near, *far;
-    nic_heap *wire, *host; /* what the near NIC sends, what the far one makes of it */
+    nic_heap *wire, *host; /* wire: frames that the near NIC sends; host: what the far NIC makes
+                              of them */
     uint8_t memory[FRAME_ROOM];
     float x[N], rounded[N];
 } world;
@@ -44,7 +45,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A frame of the near host passes both NICs; or with `backwards` one of the far host. */
+/* Send a frame from the near host through both NICs. With shape.backwards it is from the far
+ * host. */
 static void pass(world *w, const nic_shape *shape, const void *payload, size_t len) {
     fednic_frame frame = nic_frame(shape, payload, len, w->memory);
     w->wire->count = w->host->count = 0;
@@ -61,7 +63,7 @@ static void assert_same_frame(const fednic_frame *got, const uint8_t *data, size
     assert_memory_equal(got->data, data, len);
 }
 
-/* SYN, answer, acknowledgement. */
+/* Exchange SYN, SYN-ACK and ACK. */
 static void connect_hosts(world *w, nic_shape shape) {
     shape.gso_size = 0;
     shape.flags = SEG_SYN;
@@ -165,7 +167,7 @@ FED_TEST_WITH(what_cannot_be_coded_stays_as_it_is, world *w) {
     shape.flags = SEG_ACK | SEG_RST;
     assert_untouched(w, &shape, w->x, 1448);
     shape.flags = SEG_ACK;
-    shape.tos = COMPRESSED; /* a stranger's */
+    shape.tos = COMPRESSED; /* a compressed frame of a connection that the NIC does not know */
     assert_untouched(w, &shape, w->x, 1448);
     fednic_counts counts;
     fednic_nic_count(w->far, FEDNIC_WIRE, &counts);
@@ -209,7 +211,7 @@ FED_TEST_WITH(a_wrong_checksum_stays_wrong, world *w) {
     assert_int_equal(counts.coded_frames, 0);
 }
 
-/* A segment of zeros that would not fit into IP's length. */
+/* A segment of zeros that would be longer than IP's length field allows. */
 FED_TEST_WITH(what_would_be_too_long_is_not_restored, world *w) {
     static uint8_t zeros[8192];
     nic_shape shape = {.family = 4, .tos = COMPRESSED, .protocol = TWIST, .flags = SEG_ACK};
@@ -259,7 +261,7 @@ FED_TEST_WITH(if_segments_come_again_and_again_they_keep_their_length, world *w)
     shape.seq = ISN + 1;
     shape.flags = SEG_ACK;
     nic_parts parts;
-    for (int k = 0; k < 5; k++) { /* once, and four times again */
+    for (int k = 0; k < 5; k++) { /* the segment is sent once and repeated four times */
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], k < 4 ? TWIST : 6, &parts));
     }
@@ -271,7 +273,7 @@ FED_TEST_WITH(if_segments_come_again_and_again_they_keep_their_length, world *w)
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], 6, &parts));
     }
-    for (int k = 0; k < 8; k++) { /* acknowledged, so it is patient */
+    for (int k = 0; k < 8; k++) { /* after an acknowledgement the NIC tolerates more repetitions */
         shape.seq += k == 1 ? 1448 : 0;
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], TWIST, &parts));
@@ -298,7 +300,7 @@ FED_TEST_WITH(counts_and_reports_add_up, world *w) {
     shape.flags = SEG_ACK;
     pass(w, &shape, w->x, 1446);
     const size_t coded = w->wire->frame[0].len - 54;
-    shape.tos = 0; /* not counted for the connection */
+    shape.tos = 0; /* unmarked, so not counted for the connection */
     shape.seq += 1446;
     pass(w, &shape, w->x, 100);
     fednic_counts sent, received;
@@ -307,7 +309,7 @@ FED_TEST_WITH(counts_and_reports_add_up, world *w) {
     assert_int_equal(sent.frames, 4);
     assert_int_equal(sent.bytes, 4 * 54 + 1446 + 100);
     assert_int_equal(received.frames, 4);
-    assert_int_equal(received.bytes, 4 * 54 + 4 + coded + 100); /* with the option */
+    assert_int_equal(received.bytes, 4 * 54 + 4 + coded + 100); /* the 4 bytes are the TCP option */
     const fednic_counts *both[] = {&sent, &received};
     for (int k = 0; k < 2; k++) {
         assert_int_equal(both[k]->coded_frames, 1);
@@ -327,7 +329,7 @@ FED_TEST_WITH(counts_and_reports_add_up, world *w) {
 
 FED_TEST_WITH(a_connection_that_was_driven_out_stays_as_it_is, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED};
-    for (uint16_t port = 0; port < 9; port++) { /* one more than there is room for */
+    for (uint16_t port = 0; port < 9; port++) { /* one more connection than there is room for */
         shape.port = port;
         connect_hosts(w, shape);
     }
@@ -346,7 +348,7 @@ FED_TEST_WITH(a_connection_that_ended_goes_first, world *w) {
         shape.port = port;
         connect_hosts(w, shape);
     }
-    for (uint16_t port = 5; port <= 6; port++) { /* each end may be the first */
+    for (uint16_t port = 5; port <= 6; port++) { /* either end may have opened the connection */
         nic_shape end = {.family = 4, .port = port, .flags = SEG_ACK | SEG_FIN};
         end.backwards = port == 6;
         pass(w, &end, NULL, 0);

@@ -1,4 +1,5 @@
-/* Who asks a NIC for its report gets it; who only holds the line is put off. */
+/* The socket for a NIC's report. A client that asks gets the report, and a client that stays
+ * silent is disconnected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,10 +21,10 @@ typedef struct desk {
     pthread_t thread;
     atomic_bool stop;
     atomic_int asked;
-    int64_t ahead_ms; /* the clock of the server, ahead of the real one */
+    int64_t ahead_ms; /* how far the server's clock is ahead of the real one */
 } desk;
 
-/* More than a socket's buffer holds. */
+/* A report longer than a socket's buffer. */
 static void long_report(void *user, fednic_format format, fed_writer *text) {
     desk *d = user;
     d->asked++;
@@ -96,7 +97,7 @@ FED_TEST(a_long_answer) {
     close_desk(&d);
 }
 
-/* Five that say nothing, one that never reads: all are gone after two seconds. */
+/* Five clients send nothing and one never reads. All are disconnected after two seconds. */
 FED_TEST(silent_clients) {
     desk d;
     char byte = 0;
@@ -106,15 +107,15 @@ FED_TEST(silent_clients) {
         fds[k] = call(&d);
         serve_once(&d, 1000);
     }
-    assert_int_equal(read(fds[FEDNIC_CLIENTS], &byte, 1), 0); /* one too many */
-    assert_int_equal(read(fds[0], &byte, 1), -1);             /* still served */
+    assert_int_equal(read(fds[FEDNIC_CLIENTS], &byte, 1), 0); /* one client too many */
+    assert_int_equal(read(fds[0], &byte, 1), -1);             /* this client is still connected */
     assert_int_equal(write(fds[0], "table\n", 6), 6);
     serve_once(&d, 1500);
     assert_int_equal(d.asked, 1);
-    serve_once(&d, 2900); /* its buffer is full */
+    serve_once(&d, 2900); /* the client's buffer is full */
     serve_once(&d, 3100);
     struct pollfd polls[FEDNIC_REPORT_POLLS];
-    assert_int_equal(fednic_reports_poll(d.reports, polls), -1); /* nobody is left */
+    assert_int_equal(fednic_reports_poll(d.reports, polls), -1); /* no client is left */
     for (int k = 0; k <= FEDNIC_CLIENTS; k++) {
         close(fds[k]);
     }
@@ -146,7 +147,7 @@ FED_TEST(what_is_left_and_what_lives) {
     assert_null(second);
     close_desk(&d);
 
-    /* a socket whose owner was killed */
+    /* A socket left by a process that was killed. */
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     fed_test_tmpdir(d.folder, sizeof d.folder);
     (void)snprintf(at.sun_path, sizeof at.sun_path, "%.90s/s", d.folder);

@@ -1,4 +1,4 @@
-/* The NIC behind virtual lines, which leave checksums to the host, and with TCP Fast Open. */
+/* The NIC behind virtual network devices, which leave checksums to the host; and TCP Fast Open. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedcodec/bursts.h"
@@ -59,7 +59,8 @@ static void receive(world *w, const nic_shape *shape) {
     assert_int_equal(w->host->count, 1);
 }
 
-/* SYN with `data` bytes, and its answer. *shape: the next segment of the first host. */
+/* Exchange a SYN with `data` bytes and its answer. *shape becomes that of the first host's next
+ * segment. */
 static void connect_hosts(world *w, size_t data, nic_shape *shape) {
     *shape = (nic_shape){.family = 4, .partial = true, .tos = MARKED, .flags = SEG_SYN};
     shape->seq = ISN;
@@ -89,7 +90,8 @@ FED_TEST_WITH(the_answer_to_a_syn_with_data_agrees_too, world *w) {
     assert_true(nic_frame_read(&w->wire->frame[0], TWIST, &parts));
 }
 
-/* As a NIC would send it that left the checksum to the line: this one does not. */
+/* Return a compressed frame whose checksum is left to the line. This NIC never sends such a
+ * frame. */
 static fednic_frame *compressed(world *w, nic_shape *shape) {
     nic_parts parts;
     connect_hosts(w, 0, shape);
@@ -104,10 +106,10 @@ static fednic_frame *compressed(world *w, nic_shape *shape) {
     return &w->wire->frame[0];
 }
 
-/* A router turns the DSCP off, IPv4's checksum follows. */
+/* Set the DSCP to 0 as a router may, and update IPv4's checksum. */
 static void bleach(fednic_frame *frame, const nic_parts *parts) {
     uint8_t *ip = (uint8_t *)frame->data + parts->ip;
-    uint32_t sum = (uint32_t)(ip[10] << 8 | ip[11]) + ip[1]; /* RFC 1624 */
+    uint32_t sum = (uint32_t)(ip[10] << 8 | ip[11]) + ip[1]; /* incremental update of RFC 1624 */
     sum = (sum & 0xffff) + (sum >> 16);
     ip[10] = (uint8_t)(sum >> 8);
     ip[11] = (uint8_t)sum;
@@ -132,13 +134,14 @@ FED_TEST_WITH(a_new_nic_knows_a_bleached_segment_by_its_partial_checksum, world 
     assert_memory_equal(w->host->frame[0].data + parts.payload, rounded, 4 * N);
 }
 
-/* The host would take the bytes for right, without a look at the checksum. */
+/* The line promises that the checksum is right, so the host would accept wrong bytes. The NIC
+ * must make the host see an error. */
 FED_TEST_WITH(the_host_can_refuse_what_the_nic_cannot_read, world *w) {
     nic_shape shape;
     nic_parts parts;
     fednic_frame *frame = compressed(w, &shape);
     assert_true(nic_frame_read(frame, TWIST, &parts));
-    ((uint8_t *)frame->data)[parts.payload + 2] = 7; /* the lead */
+    ((uint8_t *)frame->data)[parts.payload + 2] = 7; /* the lead byte of the compressed payload */
     receive(w, &shape);
     const fednic_frame *got = &w->host->frame[0];
     assert_int_equal(got->offload.flags, 0);

@@ -1,4 +1,5 @@
-/* The header before a frame survives both ways, and a VLAN's tag comes back into its frame. */
+/* The offload header before a frame is read and written correctly, and a VLAN tag is put back
+ * into its frame. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
@@ -56,5 +57,5 @@ FED_TEST(a_plain_frame_and_a_short_one) {
     assert_int_equal(frame.offload.csum_start, 0);
     frame = (fednic_frame){.data = room + 4, .len = 11};
     fednic_vnet_tag(&frame, 0x8100, 7);
-    assert_int_equal(frame.len, 11); /* no frame of Ethernet: as it was */
+    assert_int_equal(frame.len, 11); /* too short for Ethernet, so it is unchanged */
 }

@@ -1,11 +1,12 @@
-// The alignment unit loses, doubles and reorders nothing: yosys-smtbmc proves it by induction.
+// Proof that the alignment unit loses, doubles and reorders no byte, by induction (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
 // Bytes are counted over all packets, modulo 256. The solver chooses the strings' lengths, the
-// packets' ends, idle cycles, backpressure, and two places. The byte at `marked` is 1, all others
-// are 0: the unit never looks at data, so any bytes would go the same way. At the output the byte
-// there must be 1, all others 0. At `border` a packet must end if and only if one ended there at
-// the input. The unit is narrow here, 4 bytes a beat; its text is the same for 32.
+// packets' ends, idle cycles, backpressure, and the places `marked` and `border`. The byte at
+// `marked` is 1, all others are 0: the unit never looks at data, so any bytes would go the same
+// way. At the output the byte at `marked` must be 1, all others 0. At `border` a packet must end
+// if and only if one ended there at the input. Here a beat has 4 bytes; the same module is used
+// with 32.
 module nic_align_proof #(
     parameter BEAT = 4,
     parameter MOST = 6

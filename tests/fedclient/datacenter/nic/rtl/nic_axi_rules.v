@@ -1,8 +1,9 @@
-// AXI-stream's rules for one side: assumed of an input, asserted of an output.
+// The rules of AXI-stream for one side: assumed for an input, asserted for an output.
 // SPDX-License-Identifier: Apache-2.0
 
-// A beat that is offered stays as it is until it is taken. tkeep names the lowest units of UNIT
-// bytes; a beat is full unless it ends the packet, and not empty unless MAY_BE_EMPTY.
+// A beat that is offered does not change until it is taken. tkeep marks the valid units of UNIT
+// bytes, from the lowest on. A beat is full unless it ends the packet, and is not empty unless
+// MAY_BE_EMPTY is set.
 module nic_axi_rules #(
     parameter BYTES = 32,
     parameter UNIT = 1,

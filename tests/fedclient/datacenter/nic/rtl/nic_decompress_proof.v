@@ -1,10 +1,11 @@
-// The decompressor ends each packet, whatever comes in: what yosys-smtbmc proves about it.
+// Proof that the decompressor ends each packet, whatever its input is (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// The solver chooses all bytes, lengths, counts, idle cycles and backpressure. AXI-stream's rules
-// hold at the output. There is one packet out for each packet in, none before its first beat; one
-// without an error has s_count floats. After enough quiet cycles all packets are out: malformed
-// input does not make it hang. 64 bit wide here. Which bytes come where the simulation tests.
+// The solver chooses all bytes, lengths, counts, idle cycles and backpressure. The output must
+// keep AXI-stream's rules. There must be one output packet for each input packet, and none before
+// the input packet's first beat. A packet without an error must have s_count floats. After enough
+// quiet cycles all packets must have left: malformed input must not block the unit. The unit is 64
+// bits wide here. The simulation, not this proof, checks the values of the bytes.
 module nic_decompress_proof #(
     parameter WIDTH = 64
 ) (

@@ -1,9 +1,9 @@
-// The aligner loses, doubles and reorders nothing: what yosys-smtbmc proves about nic_shift.
+// Proof that the aligner nic_shift loses, doubles and reorders no byte (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// The solver chooses packets, idle cycles, backpressure, and byte `which` of what must leave of
-// packet `chosen`, counted among those that leave anything. It must come at its place, and the
-// packet must end where it shall. Four bytes a beat keep the proof small.
+// The solver chooses packets, idle cycles, backpressure, a packet `chosen` among those that give
+// any output, and the number `which` of one of its output bytes. That byte must come at its place,
+// and the packet must end at the right byte. Beats of four bytes keep the proof small.
 module nic_shift_proof (
     input wire         clk,
     input wire [1:0]   skip,
@@ -23,7 +23,7 @@ module nic_shift_proof (
         .s_valid(s_valid), .s_ready(s_ready), .s_data(s_data), .s_last(s_last),
         .m_valid(m_valid), .m_ready(m_ready), .m_data(m_data), .m_first(m_first), .m_last(m_last)
     );
-    // AXI-stream: what is offered stays as it is until it is taken.
+    // AXI-stream's rule: a beat that is offered does not change until it is taken.
     reg waits_in = 0, waits_out = 0;
     reg [47:0] was_in;
     reg [33:0] was_out;
@@ -47,7 +47,7 @@ module nic_shift_proof (
     wire in = s_valid && s_ready && !rst;
     wire out = m_valid && m_ready && !rst;
 
-    // What goes in. The parameters count at a packet's first beat.
+    // The input. The parameters are read with a packet's first beat.
     reg [2:0] index = 0;
     reg [1:0] kept_skip;
     reg [1:0] kept_drop;
@@ -101,7 +101,7 @@ module nic_shift_proof (
         end
     end
 
-    // Nothing stays inside.
+    // After some quiet cycles nothing may be left inside.
     reg [2:0] calm = 0;
     always @(posedge clk)
         calm <= s_valid || !m_ready || rst ? 3'd0 : calm + {2'd0, calm != 3'd7};

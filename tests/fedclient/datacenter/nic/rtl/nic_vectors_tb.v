@@ -1,8 +1,9 @@
-// Sends the golden vectors through both engines in a plain Verilog simulator.
+// Test bench that sends the golden vectors through both engines, in any Verilog simulator.
 // SPDX-License-Identifier: Apache-2.0
 
-// Arguments: +values=FILE +bursts=FILE +decoded=FILE of tests/vectors/bursts; without +values only
-// the decompressor is tested. With idle cycles and backpressure. Ends with PASSED or FAILED.
+// Arguments: +values=FILE +bursts=FILE +decoded=FILE of tests/vectors/bursts. Without +values only
+// the decompressor is tested. There are idle cycles and backpressure. The last output line is
+// PASSED or FAILED.
 `timescale 1ns / 1ns
 module nic_vectors_tb #(
     parameter E = 10
@@ -55,7 +56,7 @@ module nic_vectors_tb #(
         #20 rst = 1'b0;
     end
 
-    // Inputs change at the falling edge; a beat moves at the rising one.
+    // Inputs change at the falling edge of the clock; a beat is taken at the rising edge.
     always @(negedge clk) if (!rst) begin
         c_take = $random;
         d_take = $random;

@@ -1,4 +1,4 @@
-"""The aligner loses, doubles and reorders no byte: proved by yosys-smtbmc and z3 for all short runs; mutants must be refused."""
+"""Prove by yosys-smtbmc and z3, for all short runs, that the aligner loses, doubles and reorders no byte. The proof must fail for mutants."""
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys
@@ -21,13 +21,13 @@ def proved(source, folder):
               f"opt -full; clean; dffunmap; clean; write_smt2 -wires {model}")
     output, status = rtl_tools.run(["yosys", "-q", "-p", script], 120)
     if status:
-        sys.exit(f"{output}\npacket_prove: yosys gave no model")
+        sys.exit(f"{output}\npacket_prove: yosys could not make a model of nic_shift_proof.v")
     output, status = rtl_tools.run(["yosys-smtbmc", "-s", "z3", "--noprogress", "-t", DEPTH, model], 400)
     if "Status: PASSED" in output:
         return True
     if "Status: FAILED" in output:
         return False
-    sys.exit(f"{output}\npacket_prove: z3 gave no answer")
+    sys.exit(f"{output}\npacket_prove: z3 gave no answer within the time limit")
 
 
 def main():
@@ -42,7 +42,7 @@ def main():
         for old, new in MUTANTS:
             text = source.read_text()
             if text.count(old) != 1:
-                sys.exit(f"packet_prove: nic_shift.v does not have once: {old}")
+                sys.exit(f"packet_prove: nic_shift.v must have this text exactly once: {old}")
             mutant = folder / "mutant.v"
             mutant.write_text(text.replace(old, new))
             if proved(mutant, folder):

@@ -1,9 +1,9 @@
-"""The packet level in verilator against golden frames and the NIC in C: each frame that leaves is compared; beats a cycle.
+"""Simulate the NIC's packet level in verilator, and compare each frame with golden frames and the NIC in C. Measure beats per cycle.
 
     packet_simulate.py FOLDER [--frames N] [--seed N] [--include=FOLDER]... [--library=PATH]...
 
-FOLDER is where verilator compiles; the libraries are what the NIC in C consists of. The second build has FIFOs for two short frames,
-which are full at all times, and a table of four connections. Exit status 1: something differs, and the last line says what; 77: a
+FOLDER is where verilator compiles. The libraries contain the NIC in C. The second build has FIFOs for two short frames,
+which are always full, and a table of four connections. Exit status 1: something differs, and the last line says what; 77: a
 tool is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -17,7 +17,7 @@ BUILDS = [(10, 6, 10, 288, 1.0), (6, 2, 7, 50, 1.0)]
 
 
 def build(arguments, e, table, fifo, most):
-    """Compile the harness with both directions."""
+    """Compile the harness with the NIC's sender and receiver. Return the program."""
     fifos = [f"-GA={fifo}", f"-GB={fifo}", f"-GMOST={most}"]
     folder = arguments.folder / f"packets_{e}_{most}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The codec's laws, proved by yosys' sat for all 2^32 values and every bound; and mutants that the proof must refuse."""
+"""Prove the codec's laws (nic_laws.v) by yosys' sat, for all 2^32 values and every bound. The proof must fail for mutants."""
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import sys
@@ -22,7 +22,7 @@ def proved(sources, e):
         return True
     if "proof did fail" in output:
         return False
-    sys.exit(f"{output}\nrtl_laws: yosys gave no answer")
+    sys.exit(f"{output}\nrtl_laws: yosys gave no answer about nic_laws.v")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Every module of the NIC passes verilator's lint with all warnings, in each width that it offers."""
+"""Check every module of the NIC with verilator's lint and all its warnings, in each width that the module offers."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
 

@@ -1,6 +1,6 @@
-"""What yosys-smtbmc and z3 prove about the engines; and mutants that the proofs must refuse.
+"""Run the proofs about the engines (yosys-smtbmc and z3). The proofs must fail for mutants.
 
-The proofs stand in nic_*_proof.v. An induction holds for streams of any length; its base, and the mutants, are checked from
+The proofs are in nic_*_proof.v. An induction holds for streams of any length; its base, and the mutants, are checked from
 the reset on.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -11,7 +11,8 @@ import tempfile
 import rtl_tools
 
 RULES = rtl_tools.HERE / "nic_axi_rules.v"
-# Proof, the engine's files, steps of the induction (0: none), steps from the reset on, mutants: file, text, its replacement.
+# For each proof: its module, the engine's files, steps of the induction (0: none), steps from the reset on, mutants
+# (file, text, replacement).
 PROOFS = [
     ("nic_align_proof", ["nic_align.v"], 2, 4, [
         ("nic_align.v", "wire               out_free = m_tready || !m_tvalid;", "wire               out_free = 1'b1;"),
@@ -41,7 +42,7 @@ def holds(path, steps, induction):
         return True
     if "Status: FAILED" in output and "Assert failed" in output:
         return False
-    sys.exit(f"{output[-2000:]}\nrtl_proofs: no answer on {path.stem}")
+    sys.exit(f"{output[-2000:]}\nrtl_proofs: the solver gave no answer for {path.stem}")
 
 
 def main():

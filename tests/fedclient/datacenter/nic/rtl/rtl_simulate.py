@@ -1,8 +1,8 @@
-"""Both engines in verilator against the C codec, bit for bit; bursts a cycle.
+"""Simulate both engines in verilator and compare them with the C codec, bit for bit. Measure bursts per cycle.
 
     rtl_simulate.py FOLDER [--bursts N] [--seed N] [--include=FOLDER]... [--library=PATH]...
 
-FOLDER is where verilator compiles; the libraries are what the C codec consists of. Each build has another bound 2^-e, and another
+FOLDER is where verilator compiles. The libraries contain the C codec. Each build has another bound 2^-e, and another
 width of the decompressor. Exit status 1: something differs, and the last line says what; 77: a tool is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -11,7 +11,7 @@ import sys
 
 import rtl_tools
 
-# e, bits of the decompressor, share of the bursts
+# e, width of the decompressor in bits, share of the bursts
 BUILDS = [(10, 256, 1.0), (8, 128, 0.1), (15, 64, 0.1), (6, 256, 0.1)]
 
 

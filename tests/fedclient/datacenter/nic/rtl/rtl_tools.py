@@ -1,4 +1,4 @@
-"""What the checks of the Verilog share: where it lies, which tools are here, and running them under a deadline."""
+"""Shared by the checks of the Verilog: where its files are, which tools are installed, and how to run them with a time limit."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
@@ -10,11 +10,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[4]
 RTL = ROOT / "fedclient/datacenter/nic/rtl"
 SKIP = 77
-SECONDS = 580  # of a compiler or a simulation
+SECONDS = 580  # time limit for a compiler or a simulation
 
 
 def need(*tools):
-    """End the check as skipped, with a sentence, where a tool is missing."""
+    """If a tool is missing, print which and end the check as skipped."""
     missing = [tool for tool in tools if not shutil.which(tool)]
     if missing:
         print(f"skipped: not installed: {', '.join(missing)}; deploy/setup.sh --rtl installs them")
@@ -22,7 +22,7 @@ def need(*tools):
 
 
 def run(command, seconds, **options):
-    """Run a tool; its output and exit status. One that takes longer is killed, and fails."""
+    """Run a tool. Return its output and exit status. A tool that takes too long is killed, and counts as failed."""
     command = [str(part) for part in command]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
                           **options) as process:
@@ -36,7 +36,7 @@ def run(command, seconds, **options):
 
 
 def options(parser):
-    """The options that both simulations have."""
+    """Add the options that both simulations have."""
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--include", action="append", default=[])
@@ -44,14 +44,14 @@ def options(parser):
 
 
 def verilate(folder, module, parameters):
-    """Compile a module with verilator; the folder of its model."""
+    """Compile a module with verilator. Return the folder of the compiled model."""
     output, status = run(["verilator", "--cc", "--build", "-O3", "-CFLAGS", "-O2", "-Mdir", folder, "-y", RTL, "--top-module", module,
                           *parameters, RTL / f"{module}.v"], SECONDS)
     return folder if status == 0 else sys.exit(f"{output}\nrtl: verilator could not compile {module}")
 
 
 def harness(arguments, program, source, models, defines):
-    """Compile a harness with its models and the libraries of the C side; the program."""
+    """Compile a harness with its models and the C libraries. Return the program."""
     root = pathlib.Path(run(["verilator", "--getenv", "VERILATOR_ROOT"], 10)[0].strip()) / "include"
     output, status = run(
         ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", *(f"-D{define}" for define in defines), "-isystem", root,
@@ -62,9 +62,9 @@ def harness(arguments, program, source, models, defines):
 
 
 def mutated(sources, name, old, new, folder):
-    """The same sources, but for one place in the file of that name, which is changed in a copy."""
+    """Return the sources with a copy in place of the file of that name, in which one text is changed."""
     text = next(path for path in sources if path.name == name).read_text(encoding="utf-8")
     if text.count(old) != 1:
-        sys.exit(f"{name}: {old!r} stands there {text.count(old)} times, not once")
+        sys.exit(f"{name}: the text {old!r} must occur once, but occurs {text.count(old)} times")
     (folder / name).write_text(text.replace(old, new), encoding="utf-8")
     return [folder / name if path.name == name else path for path in sources]
