@@ -156,7 +156,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     char rounds[24];
     snprintf(rounds, sizeof rounds, "%.0f", fmax(1, floor(iterations / fmax(1, local_steps))));
     if (is_given(s, SIM_ROUNDS) && strcmp(s->value[SIM_ROUNDS], rounds) != 0) {
-        char why[120];
+        char why[160];
         snprintf(why, sizeof why,
                  "is \"%.20s\", but iterations and local_steps make %s rounds: leave rounds or "
                  "iterations out",
