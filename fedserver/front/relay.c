@@ -98,7 +98,9 @@ fed_status fedserver_relay_open(const char *directory, fedserver_part part, feds
     made->packet = malloc(PACKET);
     made->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     fed_status status = FED_OK;
-    if (made->packet == NULL || made->directory < 0) {
+    if (made->packet == NULL) {
+        status = fed_fail(err, FED_ENOMEM, "out of memory for requests between front and rounds");
+    } else if (made->directory < 0) {
         status = fed_fail(err, FED_EIO, "%s: the directory can't be opened", directory);
     } else if (part == FEDSERVER_ROUNDS) {
         status = start_listening(made, err);

@@ -23,8 +23,11 @@ static fed_status read_whole(const char *path, fed_writer *w, fed_error *err) {
     uint8_t *room = fed_writer_reserve(w, size);
     const bool whole = room != NULL && fread(room, 1, size, file) == size;
     fclose(file);
+    if (room == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a model of %zu bytes", size);
+    }
     if (!whole) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a model");
+        return fed_fail(err, FED_EIO, "can't read all %zu bytes of %s", size, path);
     }
     fed_writer_advance(w, size);
     return FED_OK;

@@ -41,7 +41,7 @@ static fed_status parse_class(const char *text, sim_link *link, fed_error *err) 
     char numbers[520];
     double value[3];
     snprintf(numbers, sizeof numbers, ":%s", text);
-    FED_TRY(fed_params_read("line", "class", own, numbers, value, err));
+    FED_TRY(fed_params_read("link", "class", own, numbers, value, err));
     *link = (sim_link){.up_bps = value[0], .down_bps = value[1], .latency_s = value[2]};
     return FED_OK;
 }

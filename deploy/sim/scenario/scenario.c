@@ -209,6 +209,7 @@ void sim_scenario_write(const sim_scenario *s, fed_writer *w) {
 
 fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to, fed_error *err) {
     *to = (sim_scenario){.file = from->file != NULL ? strdup(from->file) : NULL};
+    FED_REQUIRE(from->file == NULL || to->file != NULL, FED_ENOMEM);
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         if (from->value[id] != NULL) {
             FED_TRY(sim_scenario_set(to, id, from->value[id], from->origin[id], err));

@@ -1,6 +1,7 @@
 /* The table of tasks, and the deletion of a cancelled task's data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "fedserver/stores/sql/sql_calls.h"
@@ -49,7 +50,9 @@ fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t 
     bool found;
     FED_TRY(FIRST(TASK_FIND, &row, &found, INT(pick), INT(id)));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "there is no such task in the store");
+        return pick == FEDSERVER_PICK_ID
+                   ? fed_fail(err, FED_ENOTFOUND, "the store has no task %" PRIu64, id)
+                   : fed_fail(err, FED_ENOTFOUND, "the store has no task in that state");
     }
     fed_status status = task_read(&row, task, err);
     fedserver_sql_row_end(&row);
