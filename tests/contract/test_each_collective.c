@@ -277,8 +277,8 @@ FED_TEST(what_does_not_fit_is_refused_with_the_reason) {
     assert_refused("ring", "stoch3", NULL, NULL, "cannot be used with the collective ring");
     assert_refused("tree:group=2", "3lc", NULL, NULL, "cannot be used with the collective tree");
     assert_refused("gather", "int8", "int8", NULL, "sends no sums");
-    assert_refused("owners", "int8", NULL, "inline", "here int8 does");
-    assert_refused("owners", NULL, "3lc", "inline", "here 3lc does");
+    assert_refused("owners", "int8", NULL, "inline", "the codec int8 has compressed");
+    assert_refused("owners", NULL, "3lc", "inline", "the codec 3lc has compressed");
     assert_refused("ring", NULL, NULL, "packet", "take link tcp, or the nic inline");
     assert_refused("ring", NULL, NULL, "inline:e=16", "nic inline");
 }

@@ -590,7 +590,7 @@ static void a_stop_ends_the_wait(void **state) {
     world *w = *state;
     play(w, SCRIPT(HEAR, WAIT(20000)), SCRIPT(HEAR, OK_HELLO));
     w->stop_at_ms = fed_clock_monotonic_ms() + 200;
-    assert_fails(w, get(w), FED_ECANCELED, "stopped");
+    assert_fails(w, get(w), FED_ECANCELED, "asked to stop");
     fed_tls_close(&w->server);
     play(w, SCRIPT(HEAR, OK_HELLO));
     w->stop_at_ms = 0;

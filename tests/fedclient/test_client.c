@@ -134,7 +134,7 @@ static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **sta
     fed_device *device = *state;
     fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_LOST_ANSWER, 2);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
-    assert_true(strstr(device->err.text, "line broke") != NULL);
+    assert_true(strstr(device->err.text, "connection broke") != NULL);
     fed_device_restart(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
@@ -272,7 +272,7 @@ static void values_that_are_not_numbers_are_never_stored(void **state) {
     for (unsigned k = 0; k < 2; k++) {
         device->poison = k == 0 ? NAN : INFINITY;
         assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
-        assert_true(strstr(device->err.text, "dense1.weight at 5") != NULL);
+        assert_true(strstr(device->err.text, "dense1.weight at value 5") != NULL);
         device->fake.declined.reason[0] = '\0';
     }
     device->poison = 0;

@@ -115,7 +115,7 @@ class Programs(unittest.TestCase):
             program.chmod(0o755)
             with mock.patch.dict(os.environ, {"FED_BIN": folder}):
                 self.assertEqual(_programs.find("fedserver"), str(program))
-                with self.assertRaisesRegex(fed.Error, "no program fedsim; set FED_BIN"):
+                with self.assertRaisesRegex(fed.Error, "no program fedsim in it; set FED_BIN"):
                     _programs.find("fedsim")
             with mock.patch.dict(os.environ, {"FED_BIN": "", "PATH": folder}):
                 with mock.patch.object(_programs, "BESIDE", pathlib.Path(folder, "nowhere")):

@@ -57,7 +57,7 @@ static void unknown_devices_are_refused(void) {
     assert_fed_status(fed_gpu_open("opencl:63", NULL, &none, &err), FED_ENOTFOUND);
     assert_fed_says(err, "opencl"); /* also in a build without OpenCL */
     assert_fed_status(fed_gpu_open_native("gpu", NULL, NULL, &none, &err), FED_EINVAL);
-    assert_fed_says(err, "say opencl or cuda");
+    assert_fed_says(err, "use opencl or cuda");
     assert_null(none);
     fed_gpu_info info;
     assert_fed_status(fed_gpu_list(10000, &info), FED_ENOTFOUND);

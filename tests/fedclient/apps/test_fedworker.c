@@ -267,13 +267,13 @@ FED_TEST(a_trace_shows_all_ranks) {
 
 FED_TEST(a_mistake_is_told_in_a_sentence) {
     static const char *const mistakes[][2] = {
-        {"--codec 3lc", "take bitsgd"},
-        {"--sync odsgd --codec 3lc", "take cdsgd"},
+        {"--codec 3lc", "take the rule bitsgd"},
+        {"--sync odsgd --codec 3lc", "take the rule cdsgd"},
         {"--sync easgd", "\"easgd\""},
         {"--link pigeon", "\"pigeon\""},
         {"--collective gossip", "\"gossip\""},
         {"--sync bitsgd --codec nothing", "\"nothing\""},
-        {"--nic inline", "take bitsgd"},
+        {"--nic inline", "take the rule bitsgd"},
         {"--sync bitsgd --nic packet", "take link tcp"},
         {"--sync bitsgd --nic inline --codec int8", "leave out the codec or the nic"},
         {"--sync bitsgd --nic ethernet", "\"ethernet\""},

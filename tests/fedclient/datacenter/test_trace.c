@@ -255,7 +255,7 @@ FED_TEST_WITH(a_rank_without_a_part_is_named, const world *w) {
 FED_TEST_WITH(nothing_to_merge_is_an_error_and_makes_no_file, const world *w) {
     fed_error err = {0};
     assert_fed_status(feddc_trace_merge(w->path, 3, &err), FED_ENOTFOUND);
-    assert_fed_says(err, "run.json.0");
+    assert_fed_says(err, "run.json.RANK");
     assert_int_not_equal(access(w->path, F_OK), 0);
 }
 

@@ -222,7 +222,7 @@ FED_TEST(test_bad_batches_and_labels_are_refused) {
     assert_fed_status(fedtrain_net_forward(net, c.params, &batch, score, &err), FED_EINVAL);
     batch.size = 2;
     c.label[1] = 3;
-    assert_refused(net, &c, &batch, FED_ERANGE, "label 1 is 3");
+    assert_refused(net, &c, &batch, FED_ERANGE, "label 1 of the batch is 3");
     batch.label = NULL;
     assert_refused(net, &c, &batch, FED_EINVAL, "no labels");
     fedtrain_net_free(net);

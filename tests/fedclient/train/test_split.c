@@ -262,7 +262,8 @@ FED_TEST(test_impossible_shares_are_refused) {
     assert_refused(FEDTRAIN_SPLIT_IID, SAMPLES + 1, "1004 clients can't share 1003 samples");
     assert_refused(by_mix, SAMPLES + 1, "each needs 1 at least");
     assert_refused(FEDTRAIN_SPLIT_TWO_CLASS, SAMPLES / 2 + 1, "each needs 2 at least");
-    assert_refused((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 11}, 2, "has 10 classes");
+    assert_refused((fedtrain_split){.kind = FEDTRAIN_BY_CLASSES, .k = 11}, 2,
+                   "the data's 10 classes");
     assert_refused(by_group, 2, "names no groups");
     assert_fed_status(fedtrain_shard_take(&set, FEDTRAIN_SPLIT_IID, 5, 5, 1, &shard, &err),
                       FED_EINVAL);

@@ -112,14 +112,14 @@ FED_TEST_WITH(a_coordinator_is_made_used_and_not_made_again, shop *s) {
     expect(s, "export --dir c --task 1 m.safetensors", 0, "");
 }
 
-FED_TEST_WITH(a_backup_of_a_edge_says_what_it_lacks, shop *s) {
+FED_TEST_WITH(a_backup_of_an_edge_says_what_it_lacks, shop *s) {
     char path[300];
     expect(s, "init --dir c", 0, "");
     expect(s, "backup --dir c one", 0, "");
     assert_null(strstr(s->out, "upstream"));
     snprintf(path, sizeof path, "%s/c/upstream", s->directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    expect(s, "backup --dir c two", 0, "c/upstream is not in it");
+    expect(s, "backup --dir c two", 0, "c/upstream is not in the backup");
     assert_non_null(strstr(s->out, "needs a new token"));
     snprintf(path, sizeof path, "%s/two/upstream", s->directory);
     assert_int_equal(access(path, F_OK), -1);

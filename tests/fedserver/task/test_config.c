@@ -172,7 +172,8 @@ FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
                  cases[k].first, cases[k].later);
         assert_fed_status(parse(text, &config, &err), cases[k].good ? FED_OK : FED_EINVAL);
         if (!cases[k].good) {
-            assert_fed_says(err, "conf/t.json:2: key \"phases[1].optimizer\": devices go on with");
+            assert_fed_says(
+                err, "conf/t.json:2: key \"phases[1].optimizer\": devices keep the state of");
         }
     }
 }
@@ -274,7 +275,7 @@ static const struct {
      {":2: key \"optimizer\"", "sgd has no momentum"}},
     {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
      "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
-     {":2: key \"phases[0].codec_up\": median combines each value separately"}},
+     {":2: key \"phases[0].codec_up\": strategy median combines each value separately"}},
 };
 
 FED_TEST(mistakes_are_named_with_file_line_and_key) {

@@ -51,7 +51,7 @@ FED_TEST(who_cannot_join_is_told_why) {
     join.requested = FEDDC_NOBODY;
     assert_fed_ok_err(feddc_membership_join(&group, &join, 0, &slot, &err));
     assert_fed_status(feddc_membership_join(&group, &join, 0, &slot, &err), FED_ESTATE);
-    assert_fed_says(err, "has its 2 members");
+    assert_fed_says(err, "its 2 members have joined");
     feddc_membership_gone(&group, 0, 0); /* before the group begins, a place becomes free again */
     assert_fed_ok_err(feddc_membership_join(&group, &join, 0, &slot, &err));
     assert_int_equal(slot, 0);

@@ -41,9 +41,9 @@ FED_TEST(test_files_that_end_inside_a_record_are_refused) {
 
 FED_TEST(test_labels_out_of_range_are_named_with_their_offset) {
     bytes[(size_t)2 * RECORD] = 10;
-    assert_refused((size_t)3 * RECORD, 1, 10, "byte offset 6146: label 10 of record 2");
+    assert_refused((size_t)3 * RECORD, 1, 10, "byte offset 6146: label 10 in record 2");
     bytes[RECORD + 2] = 100;
-    assert_refused((size_t)2 * (RECORD + 1), 2, 100, "byte offset 3075: label 100 of record 1");
+    assert_refused((size_t)2 * (RECORD + 1), 2, 100, "byte offset 3075: label 100 in record 1");
 }
 
 FED_TEST(test_files_are_appended_to_each_other) {

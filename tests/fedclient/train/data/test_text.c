@@ -171,7 +171,7 @@ FED_TEST(test_unknown_names_parts_and_options_are_refused) {
     assert_refused("words:vocabulary=1", "play", FED_EINVAL, "from 2 to");
     assert_refused("words:vocabulary=3x", "play", FED_EINVAL, ":vocabulary=N");
     assert_refused("shakespeare", "valid", FED_EINVAL, "write train or test");
-    assert_refused("words", "../play", FED_EINVAL, "no part");
+    assert_refused("words", "../play", FED_EINVAL, "can't be a part");
     assert_refused("words", "none", FED_ENOTFOUND, "none.txt");
 }
 
