@@ -123,11 +123,17 @@ def look_empty(b):
     expect_alarms(b)
 
 
+def is_since(seconds, text):
+    """Return whether the text says "N s ago", with N as given or, on a busy machine, up to a minute later."""
+    said = re.search(r"\b(\d+) s ago", text)
+    return said is not None and seconds <= int(said[1]) <= 60
+
+
 def look_running(b):
     check(b.text("#headline") == "Round 31 of 50: 8 of 12 updates are in, 3 devices are training.", b.text("#headline"))
     check(b.text("#eta").startswith("about "), b.text("#eta"))
-    check(b.text("#commit") == "8 s ago", b.text("#commit"))
-    check(re.fullmatch(r".*\d\d:\d\d, in 1\d s", b.text("#deadline")), b.text("#deadline"))
+    check(is_since(8, b.text("#commit")), b.text("#commit"))
+    check(re.fullmatch(r".*\d\d:\d\d, in 1?\d s", b.text("#deadline")), b.text("#deadline"))
     check(b.text("#out") == "3 devices", b.text("#out"))
     check(first_device(b) == "branch-00012", "the first device is", first_device(b))
     expect_alarms(b)
@@ -180,7 +186,7 @@ def look_clusters(b):
                  "[...g.querySelectorAll('.gang tbody tr')].map(r => r.innerText)])")
     check(len(rows) == 2, "worker groups:", rows)
     (west, west_text, west_workers), (east, east_text, east_workers) = rows
-    check("west" in west and "Heard 14 s ago." in west_text and "died at step 1203" in west_text, west, west_text)
+    check("west" in west and is_since(14, west_text) and "died at step 1203" in west_text, west, west_text)
     check(len(west_workers) == 3 and "dead" in west_workers[1] and "worker 1" in west_workers[0], west_workers)
     check("east" in east and "4 workers, tcp, owners, ssgd, 3lc:s=1.75; workers wait 7 % of the time for the exchange" in east_text, east, east_text)
     check(len(east_workers) == 4 and "node-3" in east_workers[3] and "1,203" in east_workers[3], east_workers)

@@ -79,7 +79,7 @@ class ClientTest(CoordinatorTest):
         with self.client() as client:
             with self.assertRaisesRegex(ZeroDivisionError, "by zero"):
                 client.run(lambda params, told: 1 / 0)
-            with self.assertRaisesRegex(ValueError, "differ: layer.bias"):
+            with self.assertRaisesRegex(ValueError, "missing or unknown: layer.bias"):
                 client.run(lambda params, told: ({"layer.weight": params["layer.weight"]}, 1, {}))
             with self.assertRaisesRegex(ValueError, r"the shape \(5,\), the model has \(3, 4\)"):
                 client.run(lambda params, told: (dict(params, **{"layer.weight": np.zeros(5)}), 1, {}))

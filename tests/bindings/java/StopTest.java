@@ -13,7 +13,7 @@ final class StopTest {
                 Thread.sleep(200); // by now the coordinator most likely holds the answer back; the test passes at any time
                 client.stop();
             });
-            FedException stopped = Check.fails(FedException.class, "told to stop", () -> client.step(ClientTest.adder(1, 1)));
+            FedException stopped = Check.fails(FedException.class, "asked this client to stop", () -> client.step(ClientTest.adder(1, 1)));
             Check.equal(stopped.status(), FedException.ECANCELED);
         }
     }
@@ -44,7 +44,7 @@ final class StopTest {
                     while (round.wanted()) {
                         Thread.sleep(1);
                     }
-                    Check.says(round.reason(), "told to stop");
+                    Check.says(round.reason(), "asked this client to stop");
                     return new TrainResult(1, 0);
                 }), () -> {
                     training.await();
