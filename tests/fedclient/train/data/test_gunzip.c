@@ -99,7 +99,7 @@ FED_TEST(test_what_follows_the_last_member_is_refused) {
 FED_TEST(test_more_than_the_limit_is_refused) {
     pack(0, LEN);
     assert_refused(packed_len, LEN - 1, FED_ERANGE, "more than the limit of 599999 bytes");
-    assert_refused(packed_len, 10, FED_ERANGE, "more than the 10 bytes");
+    assert_refused(packed_len, 10, FED_ERANGE, "more than the limit of 10 bytes");
 }
 
 FED_TEST(test_a_packed_file_is_found_and_unpacked_whatever_its_name) {
