@@ -11,10 +11,9 @@
 
 typedef struct feddc_buffer {
     struct feddc_buffer *next;  /* the next buffer in the list of idle buffers */
-    struct feddc_buffer *other; /* the next buffer in the list of all buffers */
+    struct feddc_buffer *other; /* the next buffer in the list of all */
     size_t len;                 /* bytes of the message in data */
-    /* sends that still read data, and other uses; the caller sets it */
-    uint32_t uses;
+    uint32_t uses;              /* sends that still read data, and other uses; set by the caller */
     _Alignas(64) uint8_t data[];
 } feddc_buffer;
 
@@ -30,11 +29,11 @@ feddc_buffer *feddc_buffers_get(feddc_buffers *buffers);
 /** Take one use away. A buffer without uses goes back to the idle list. */
 void feddc_buffers_put(feddc_buffers *buffers, feddc_buffer *buffer);
 
-/** Free all buffers, the ones in use too. */
+/** Free all buffers, also those in use. */
 void feddc_buffers_free(feddc_buffers *buffers);
 
 /* A send's token says what to release when the data has left: nothing, a buffer, or (lowest bit 1)
- * the shard whose sum was sent from where it lies. */
+ * the shard whose sum was sent without a copy. */
 
 enum { FEDDC_TOKEN_NOTHING = 0, FEDDC_TOKEN_IS_SHARD = 1 };
 

@@ -7,8 +7,7 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* With a codec without a residual, one encode in 16 is decoded again, to count the values that
- * became 0. */
+/* One encode in 16 is decoded again, to count the values that became 0. Not with a residual. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
@@ -16,9 +15,8 @@ struct feddc_coder {
     bool identity; /* the codec is float32 */
     const feddc_plan *plan;
     const feddc_values *values;
-    /* NULL: the members below code on the host, or all messages are raw */
-    feddc_gpu_coder *on_gpu;
-    float *residual; /* float32[plan->n]; NULL for a codec without one */
+    feddc_gpu_coder *on_gpu; /* NULL: code on the host, or all messages are raw */
+    float *residual;         /* float32[plan->n]; NULL for a codec without one */
     void *work;
     float *back; /* float32 of the largest slice, for decoding what was just encoded; or NULL */
     uint64_t encodes;
@@ -31,14 +29,12 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
         return fed_fail(err, FED_EINVAL, "%s: an exchange takes no second stage; leave out \"+%s\"",
                         spec, fedcodec_stage_name(codec->stage));
     }
-    /* the codec need not leave x unchanged on failure: a gradient that is not finite ends the
-     * exchange */
+    /* on failure the exchange ends, so the codec need not leave x unchanged */
     codec->unguarded = true;
     return FED_OK;
 }
 
-/* Return the number of values of the largest coded slice. *work becomes the largest work memory
- * that a slice needs. */
+/* Values of the largest coded slice. *work becomes the largest work memory of a slice. */
 static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
     size_t most = 0;
     for (size_t k = 0; k < plan->slices; k++) {
@@ -163,7 +159,6 @@ size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
     return c->values->gpu != NULL && bytes < values ? values : bytes;
 }
 
-/* Count the values of x that were not 0 and decode to 0. For codecs without a residual. */
 static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const uint8_t *src,
                               size_t len) {
     uint64_t zeroed = 0;
@@ -174,8 +169,8 @@ static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const ui
     return FED_OK;
 }
 
-/* Write x as float32 values, and add the residual that a push left which the owner did not
- * count. */
+/* Write x plus the residual as float32 values. The residual may hold a push that the owner left
+ * out. */
 static void send_plain(float *residual, const float *x, size_t n, uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         float sum = residual != NULL ? residual[i] + x[i] : x[i];
@@ -202,7 +197,6 @@ static fed_status encode_slice(feddc_coder *c, const feddc_slice *slice, const f
     return FED_OK;
 }
 
-/* Write each slice's message, and its length before it. */
 static fed_status encode_slices(feddc_coder *c, const feddc_shard *shard, const float *x,
                                 uint8_t *dst, size_t *len, size_t *bad) {
     size_t at = 0;
@@ -255,7 +249,6 @@ fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, bool pla
                     fed_status_text(status));
 }
 
-/* What to do with the values of a message: y = values, or y += values. */
 typedef enum use { USE_SET, USE_ADD } use;
 
 static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, const uint8_t *src,

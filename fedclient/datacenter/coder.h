@@ -12,22 +12,19 @@
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
 
-/*
- * The message of a shard: if all of its slices are float32, the message is their values in host
- * byte order. All ranks have the same byte order: the link's handshake checks it. Otherwise the
- * message has each slice as a u32 length and the codec's bytes; a plain slice has its float32
- * values instead. Sender and receiver know from plan, codec and `plain` which of the two forms a
- * message has.
- *
- * Invariant: each value is encoded at most once a step, so one residual for each value is enough.
- */
+/* If all slices of a shard are float32, its message is their values in host byte order, which is
+ * the same for all ranks: the link's handshake checks it. Otherwise the message has each slice as a
+ * u32 length and the codec's bytes; a plain slice has its float32 values instead. Sender and
+ * receiver know from plan, codec and `plain` which of the two forms a message has.
+ * Invariant: each value is encoded at most once a step, so one residual for each value is
+ * enough. */
 typedef struct feddc_coder feddc_coder;
 
 /** Messages of this shard are float32 values, which no codec changes. */
 bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** The shard's messages are raw and lie in host memory: a send reads the gradient itself, and a
- * receiver reads the sum from the link's buffer, without a copy. */
+/** The shard's messages are raw and in host memory: a send reads the gradient, and a receiver reads
+ * the sum in the link's buffer, without a copy. */
 bool feddc_coder_lends(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
 /** plan and values must outlive the coder. x, y and the residual lie in the memory of `values`
@@ -37,12 +34,11 @@ fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc
                            feddc_coder **coder, fed_error *err) FED_CHECKED;
 void feddc_coder_free(feddc_coder *coder);
 
-/** The codec is float32. */
 bool feddc_coder_is_exact(const feddc_coder *coder);
 
 const fedcodec *feddc_coder_codec(const feddc_coder *coder);
 
-/** The most bytes that a message of this shard can have, if it is encoded into a buffer. */
+/** The most bytes of an encoded message of this shard. */
 size_t feddc_coder_bound(const feddc_coder *coder, const feddc_shard *shard);
 
 /** Encode x, float32[shard->n], with the residual of these values. A raw message is a copy of x.
@@ -71,8 +67,8 @@ fed_status feddc_coder_save(const feddc_coder *coder, float *residual, fed_error
 fed_status feddc_coder_restore(feddc_coder *coder, const float *residual,
                                fed_error *err) FED_CHECKED;
 
-/** For a codec without a residual: of `coded` values, `zeroed` were not 0 and became 0. Only some
- * of the messages are counted. */
+/** For a codec without a residual: of `coded` values, `zeroed` became 0. Only some messages
+ * count. */
 typedef struct feddc_coder_counts {
     uint64_t zeroed, coded;
 } feddc_coder_counts;

@@ -6,8 +6,6 @@
 
 enum { MOST_WORKERS = 1024, BUCKET = 1 << 20, MOST_BUCKETS = 1024 };
 
-/* ---- An exchange ---- */
-
 static const char *const way_names[] = {"star", "ring", "owners", "central", "gather"};
 static const unsigned ways = sizeof way_names / sizeof way_names[0];
 
@@ -15,8 +13,7 @@ const char *feddc_cost_way_name(feddc_cost_way way) {
     return (unsigned)way < ways ? way_names[way] : "?";
 }
 
-/* What the busiest machine of p workers sends, sums and codes in one exchange, in units of the
- * gradient's n bytes. */
+/* What the busiest of p workers does in one exchange; bytes in units of the gradient's size n. */
 typedef struct amounts {
     double hops;       /* messages that must follow one another */
     double messages;   /* messages of a bucket at the busiest rank */
@@ -43,8 +40,8 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     }
 }
 
-/* Seconds on the line for one byte of float32, compressed by `ratio`. beta: seconds per byte of
- * the line; nic: seconds per byte of a compressing NIC, which may be the slower of both. */
+/* Seconds on the line for a byte of float32, compressed by `ratio`. beta: seconds per byte of the
+ * line; nic: seconds per byte of a compressing NIC, if that is slower. */
 static double byte_time(double beta, double ratio, double nic) {
     return ratio > 0 && ratio != 1 ? fmax(beta / ratio, nic) : beta;
 }
@@ -88,8 +85,6 @@ feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cos
 double feddc_cost_communication(const feddc_cost *cost) {
     return cost->latency + cost->wire + cost->sum;
 }
-
-/* ---- A step ---- */
 
 double feddc_cost_ssgd(const feddc_cost_step *s) {
     return s->tau + s->phi;
@@ -164,9 +159,7 @@ double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_
     return steps > 0 ? all / steps : 0;
 }
 
-/* ---- Tables ---- */
-
-/* Number of workers in the table's line after that of p; 0: the table ends. */
+/* Number of workers in the table's line after p's; 0: the table ends. */
 static uint32_t next_workers(const feddc_cost_inputs *in, uint32_t p) {
     if (p < in->high) {
         return p + 1;
@@ -220,7 +213,6 @@ static void write_exchange(const feddc_cost_inputs *in, uint32_t p, fed_writer *
     }
 }
 
-/* The parts of a step of p workers with the collective owners. */
 static feddc_cost_step step_of(const feddc_cost_inputs *in, uint32_t p) {
     const double n = 4 * in->values;
     const feddc_cost_line line = line_of(in);

@@ -13,7 +13,7 @@ enum {
     POLL_NS = 20000,   /* between two polls of work whose end is no event of the link */
     GROWTH = 64,
     COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
-    UNDER_WAY = 8,              /* buckets under way at once; more begin only */
+    UNDER_WAY = 8,              /* buckets under way at once; further ones begin only */
     UNDER_WAY_VALUES = 1 << 16, /* if those together have fewer values than this */
 };
 static const size_t NONE = (size_t)-1;
@@ -34,8 +34,6 @@ void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
     }
     pthread_cond_broadcast(&e->changed);
 }
-
-/* -- What a collective calls -- */
 
 static fed_status new_sending(feddc_engine *e, size_t *index) {
     if (e->free_sending == NONE) {
@@ -90,8 +88,7 @@ void feddc_engine_release(feddc_engine *e, const feddc_event *event) {
     e->link->release(e->link_self, event);
 }
 
-/* With the lock held: return whether all sums of a bucket are complete and no send reads the
- * gradient any longer. */
+/* With the lock held: return whether all sums are complete and no send reads the gradient. */
 static bool is_complete(const feddc_cell *cell) {
     return cell->left == 0 && cell->lent == 0;
 }
@@ -166,7 +163,6 @@ void feddc_engine_spent(feddc_engine *e, feddc_what what, uint32_t step, uint32_
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Record a message in the trace, in its peer's row. */
 static void trace_message(feddc_engine *e, feddc_what what, uint32_t peer, uint32_t step,
                           uint32_t bucket, size_t bytes, uint64_t begin) {
     feddc_trace_add(e->trace, FEDDC_ROW_PEER + peer,
@@ -177,8 +173,6 @@ static void trace_message(feddc_engine *e, feddc_what what, uint32_t peer, uint3
                                   .bucket = bucket,
                                   .what = what});
 }
-
-/* -- The thread -- */
 
 static bool take_order(feddc_engine *e, feddc_order *order) {
     pthread_mutex_lock(&e->lock);
@@ -192,8 +186,8 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
-/* Refuse a gradient that is not finite. A collective may add its own rank's values without
- * encoding them, so the codec does not check them all. */
+/* Refuse a gradient that is not finite. The codec does not check all values: a collective may add
+ * its own rank's values without encoding them. */
 static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                                  bool plain, fed_error *err) {
     const feddc_bucket *where = &e->plan.bucket[bucket];
@@ -208,7 +202,7 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                              e->rank, step, where->offset, where->offset + where->n - 1);
 }
 
-/* Count, in some buckets, the values that a compressing NIC rounds to 0. They are lost. */
+/* In some buckets, count the values that a compressing NIC rounds to 0. */
 static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                         bool plain) {
     if (e->nic.kind == FEDDC_NIC_NONE || plain || (step + bucket) % COUNT_EVERY != 0) {
@@ -230,10 +224,10 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
     pthread_mutex_unlock(&e->lock);
 }
 
-/* With the lock held: return whether enough buckets before this one are under way, so that this
- * bucket must wait. Otherwise sums of the first buckets would queue behind gradients of the last
- * ones, and all would wait for the connection that is furthest behind. Later buckets do not count:
- * so ranks that put buckets in different orders do not wait for each other. */
+/* With the lock held: return whether this bucket must wait, because enough earlier ones are under
+ * way. Otherwise sums of the first buckets would queue behind gradients of the last, and all would
+ * wait for the slowest connection. Later buckets do not count, so that ranks with different orders
+ * of buckets do not wait for each other. */
 static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     uint32_t under_way = 0;
     size_t values = 0;
@@ -250,7 +244,7 @@ static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return false;
 }
 
-/* On a GPU: make the engine's stream wait for the work that was in the caller's stream when the
+/* On a GPU: make the engine's stream wait for the work that the caller's stream held when the
  * caller put this bucket in or took it out. */
 static fed_status come_after(feddc_engine *e, uint32_t bucket, fed_error *err) {
     fed_status status = FED_OK;
@@ -275,8 +269,8 @@ static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t buc
     return FED_OK;
 }
 
-/* Begin a bucket of a step if it may begin: all its values were put in, its sum of the step before
- * was taken, and not too many buckets are under way. */
+/* Begin a bucket if all its values were put in, its sum of the last step was taken, and not too
+ * many buckets are under way. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
@@ -303,7 +297,7 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
-/* Some buckets have become complete: begin the buckets that were held back. */
+/* Buckets have become complete: begin those that were held back. */
 static fed_status begin_held(feddc_engine *e, fed_error *err) {
     bool held = false;
     e->retry = false;
@@ -387,8 +381,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        /* A worker counts the bytes for the message's step, which may not have begun here. So all
-         * ranks count the same messages. */
+        /* A worker counts bytes for the message's step, begun here or not, so all ranks count the
+         * same messages. */
         uint64_t *received = e->rank < e->workers
                                  ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
                                  : &e->counts.received_bytes;
@@ -411,8 +405,7 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     return FED_OK;
 }
 
-/* Ask the collective which rank each bucket waits for. Fail if that rank has left: it has made
- * fewer steps than this one. */
+/* Fail if a bucket waits for a rank that has left: that rank has made fewer steps. */
 static fed_status look_around(feddc_engine *e, fed_error *err) {
     for (uint32_t b = 0; b < e->plan.buckets; b++) {
         uint32_t r = e->collective->waits_for(e->collective_self, b);
@@ -439,8 +432,7 @@ static bool is_closing(feddc_engine *e) {
     return closing;
 }
 
-/* Do the work that needs no event: begin held buckets, and poll the collective. *under_way: work
- * is running whose end is no event. */
+/* Begin held buckets and poll the collective. *under_way: work runs that ends without an event. */
 static fed_status go_on(feddc_engine *e, bool *under_way, fed_error *err) {
     *under_way = false;
     do {
@@ -487,7 +479,7 @@ void *feddc_engine_run(void *engine) {
         feddc_engine_fail(e, &err);
     }
     bool orderly = e->orderly && e->failure.status == FED_OK;
-    e->stopped = true; /* from now on the caller's thread does not wake the link */
+    e->stopped = true; /* the caller's thread no longer wakes the link */
     while (e->using > 0) {
         pthread_cond_wait(&e->changed, &e->lock);
     }

@@ -1,4 +1,4 @@
-/* The engine: a rank's thread that encodes, sends and sums, and the data that it shares with the
+/* The engine: a rank's thread that encodes, sends and sums, and the data it shares with the
  * caller. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_ENGINE_H
@@ -13,10 +13,9 @@
 
 enum { FEDDC_ARRIVALS = 4 }; /* steps whose received bytes are counted separately */
 enum { FEDDC_AHEAD = 2 };    /* most steps that may be put in before their sums are taken */
-/* GPU streams that mark points in the caller's stream, for the engine to wait for */
-enum { FEDDC_GATES = 16 };
+enum { FEDDC_GATES = 16 };   /* GPU streams that wait for the caller's stream */
 
-/** One bucket of one of the steps under way. A step has the cells of slot step % FEDDC_AHEAD. */
+/** A bucket of a step under way. A step has the cells of slot step % FEDDC_AHEAD. */
 typedef struct feddc_cell {
     uint32_t step;
     bool begun;         /* some of its values were put in */
@@ -31,7 +30,6 @@ typedef struct feddc_cell {
     bool started;       /* the collective's `begin` was called */
 } feddc_cell;
 
-/** An order from the caller to the engine. */
 typedef struct feddc_order {
     uint32_t bucket, step;
     bool begin; /* true: the gradient is ready; false: the sum was taken */
@@ -79,22 +77,19 @@ struct feddc_engine {
     feddc_order *order;   /* a ring buffer of `orders` entries */
     size_t orders, order_first, order_count;
     bool closing, orderly, workers_gone;
-    bool stopped; /* the link is closed or is being closed */
-    /* number of takes that read sums now; the link stays open until they return */
-    uint32_t using;
+    bool stopped;      /* the link is closed or is being closed */
+    uint32_t using;    /* takes that read sums now; the link stays open until they return */
     fed_error failure; /* status FED_OK: no failure */
     bool heard;        /* at least one message has arrived */
     uint32_t newest;   /* the highest step of a message that arrived */
-    /* received bytes of incomplete steps, at step % FEDDC_ARRIVALS */
-    uint64_t arrived_bytes[FEDDC_ARRIVALS];
+    uint64_t arrived_bytes[FEDDC_ARRIVALS]; /* of incomplete steps, at step % FEDDC_ARRIVALS */
     feddc_exchange_counts counts;
-    /* when the step's first values were put in, in ns; 0: none were */
-    uint64_t first_put[FEDDC_AHEAD];
-    uint64_t last_sum;              /* when the last step was complete, in ns; 0: none was */
-    uint32_t complete[FEDDC_AHEAD]; /* number of the step's complete buckets */
+    uint64_t first_put[FEDDC_AHEAD]; /* time of the step's first put, in ns; 0: none */
+    uint64_t last_sum;               /* when the last step was complete, in ns; 0: none */
+    uint32_t complete[FEDDC_AHEAD];  /* number of the step's complete buckets */
 
-    /* With a GPU, under the lock. When a bucket is put in or taken out, stream gate[bucket %
-     * FEDDC_GATES] is made to wait for the work in the caller's stream. */
+    /* For a GPU, under the lock: a put or take of a bucket makes stream gate[bucket % FEDDC_GATES]
+     * wait for the work in the caller's stream. */
     fed_gpu_stream *caller, *gate[FEDDC_GATES];
 
     pthread_t thread;
@@ -103,11 +98,10 @@ struct feddc_engine {
 
 feddc_cell *feddc_engine_cell(feddc_engine *engine, uint32_t step, uint32_t bucket);
 
-/** The thread's main function: runs until `closing` or a failure, then closes the link. */
+/** The thread's function: runs until `closing` or a failure, then closes the link. */
 void *feddc_engine_run(void *engine);
 
-/** With the lock held: record a failure, which every take returns from now on. The first failure
- * counts. */
+/** With the lock held: record the first failure, which every take returns from now on. */
 void feddc_engine_fail(feddc_engine *engine, const fed_error *err);
 
 #endif

@@ -1,5 +1,4 @@
-/* The exchange's public functions, which run in the caller's thread: open, put gradients in, take
- * sums out, close. */
+/* The exchange's public functions, called in the caller's thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/exchange.h"
 
@@ -13,8 +12,6 @@
 struct feddc_exchange {
     feddc_engine engine;
 };
-
-/* -- Open and close -- */
 
 bool feddc_codec_expands(const char *name) {
     return strcmp(name, "3lc") == 0 || strcmp(name, "stoch3") == 0;
@@ -127,12 +124,12 @@ static bool is_float32(const char *spec) {
 }
 
 enum { GATHERS = 8 }; /* most ranks for which the collective gather is the default on a device */
-/* bounds of a bucket's bytes when few ranks sum for all */
+/* bytes of a bucket when few ranks sum for all */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
 
-/* Bytes of a bucket. Where aggregators sum for all, a sum leaves only after all workers have sent
- * their gradients. Small buckets then let sums leave while gradients still arrive. With a codec
- * the size stays, because codecs lose more on small slices than small buckets save. */
+/* Bytes of a bucket. An aggregator sends a sum only after all workers' gradients came, so small
+ * buckets let sums leave while gradients still arrive. With a codec the size stays: codecs lose
+ * more on small slices than this saves. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
     if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
@@ -145,7 +142,6 @@ static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o
     return larger(STAR_LEAST, smaller(part, STAR_MOST));
 }
 
-/* Bytes of the largest message. */
 static size_t largest_message(const feddc_plan *plan) {
     size_t n = 0;
     for (size_t k = 0; k < (size_t)plan->buckets * plan->shards; k++) {
@@ -333,9 +329,7 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
     free_all(x);
 }
 
-/* -- Put and take -- */
-
-/* With the lock held: return the cell of a bucket, cleared if the step begins with it. */
+/* With the lock held: the cell of a bucket, cleared if the step begins with it. */
 static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     if (!cell->begun || cell->step != step) {
@@ -350,7 +344,7 @@ static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, b
     return cell;
 }
 
-/* With the lock held: give the engine an order, and wake it. With a GPU, its work on this bucket
+/* With the lock held: give the engine an order, and wake it. On a GPU, its work on this bucket
  * begins after the work that is in the caller's stream now. */
 static void give_order(feddc_engine *e, feddc_order order) {
     fed_error err;
@@ -397,7 +391,6 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
     pthread_mutex_unlock(&e->lock);
 }
 
-/* With the lock held: wait for a bucket's sums. */
 static fed_status wait_for(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     const feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     uint64_t begin = feddc_engine_ns();
@@ -470,7 +463,6 @@ bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
     return late;
 }
 
-/* Where an all-reduce copies the sum to. */
 typedef struct target {
     fed_gpu_stream *stream; /* NULL: sum lies in host memory */
     float *sum;
@@ -533,8 +525,6 @@ void feddc_exchange_abort(feddc_exchange *x, const char *why) {
     pthread_mutex_unlock(&x->engine.lock);
 }
 
-/* -- What is known of it -- */
-
 uint32_t feddc_exchange_workers(const feddc_exchange *x) {
     return x->engine.workers;
 }
@@ -566,7 +556,7 @@ void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* -- Residuals: the pushes', then the pulls' -- */
+/* A state has the residuals of the pushes, then those of the pulls. */
 
 size_t feddc_exchange_state_size(const feddc_exchange *x) {
     const feddc_engine *e = &x->engine;

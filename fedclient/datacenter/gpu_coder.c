@@ -7,7 +7,7 @@
 
 #include "fedcodec/gpu_codecs.h"
 
-/* bytes: alignment of slices in this file's memory, and the alignment that codecs need */
+/* alignment in bytes: of slices in this file's memory, and as codecs need it */
 enum { ALIGN = 128, VECTOR = 16 };
 
 struct feddc_gpu_coder {
@@ -41,9 +41,6 @@ static bool fits_codec(const float *x) {
     return (uintptr_t)x % VECTOR == 0;
 }
 
-/* ---- New ---- */
-
-/* Sizes of the memory that all shards share. */
 typedef struct sizes {
     size_t residual; /* values */
     size_t area, work, heads;
@@ -116,7 +113,7 @@ void feddc_gpu_coder_free(feddc_gpu_coder *c) {
         return;
     }
     fed_gpu *gpu = c->values->gpu;
-    /* after this, no work on the GPU uses the memory */
+    /* wait until no work on the GPU uses the memory */
     const fed_status done = feddc_values_wait(c->values);
     (void)done;
     void *const memory[] = {c->residual, c->slice, c->area, c->work, c->head};
@@ -129,14 +126,12 @@ void feddc_gpu_coder_free(feddc_gpu_coder *c) {
     free(c);
 }
 
-/* ---- Encode ---- */
-
 static float *residual_of(const feddc_gpu_coder *c, const feddc_shard *shard, size_t k) {
     return c->at != NULL ? c->residual + c->at[shard->first + k] : NULL;
 }
 
-/* Write x as float32 values, and add the residual that a push left which the owner did not
- * count. */
+/* Write x plus the residual as float32 values. The residual may hold a push that the owner left
+ * out. */
 static fed_status send_plain(const feddc_gpu_coder *c, float *residual, const float *x, size_t n,
                              float *y) {
     if (residual == NULL) {
@@ -164,8 +159,7 @@ static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, siz
                                c->area + at, bound_of(c, slice), &c->head[k]);
 }
 
-/* After the heads were read: check that every slice was encoded, into a message of at most its
- * bound. */
+/* After the heads were read: check that each slice was encoded into at most its bound. */
 static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size_t *bad) {
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
@@ -179,7 +173,6 @@ static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size
     return FED_OK;
 }
 
-/* Copy the slices' messages to the host, one behind the other. */
 static fed_status collect(feddc_gpu_coder *c, const feddc_shard *shard, uint8_t *dst, size_t *len) {
     size_t at = 0, to = 0;
     for (size_t k = 0; k < shard->count; k++) {
@@ -227,8 +220,6 @@ fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, 
     return feddc_values_zeroed(c->values, x + (slice->offset - shard->offset), c->slice, slice->n,
                                zeroed);
 }
-
-/* ---- Decode ---- */
 
 static fed_status read_coded(feddc_gpu_coder *c, bool set, const feddc_slice *slice, size_t k,
                              const uint8_t *message, float *y) {
@@ -298,8 +289,6 @@ fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *
     }
     return FED_OK;
 }
-
-/* ---- The residual ---- */
 
 fed_status feddc_gpu_coder_residual(const feddc_gpu_coder *c, float *host, fed_gpu_way way) {
     fed_gpu_stream *stream = NULL;

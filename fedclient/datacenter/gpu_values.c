@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* values that a work-item handles while fewer than GROUPS groups are enough; most groups */
+/* values of a work-item, unless that takes more than GROUPS groups */
 enum { EACH = 4, GROUPS = 4096 };
 
 extern const char feddc_gpu_values_text[]; /* gpu_values.cl */
@@ -14,8 +14,6 @@ uint32_t feddc_values_groups(size_t n) {
     const size_t groups = (n + EACH * FED_GPU_GROUP - 1) / (EACH * FED_GPU_GROUP);
     return groups < GROUPS ? (uint32_t)groups : GROUPS;
 }
-
-/* ---- Memory ---- */
 
 fed_status feddc_values_explain(const feddc_values *v, fed_status status, fed_error *err) {
     if (v->gpu != NULL) {
@@ -71,9 +69,8 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
 void feddc_values_free(const feddc_values *v, float *x) {
     if (v->gpu == NULL) {
         free(x);
-        /* without memory there may be no stream yet */
     } else if (x != NULL) {
-        /* after this, no work on the GPU uses x */
+        /* wait until no work on the GPU uses x */
         const fed_status done = fed_gpu_sync(v->stream);
         (void)done;
         fed_gpu_free(v->gpu, x);
@@ -83,8 +80,6 @@ void feddc_values_free(const feddc_values *v, float *x) {
 fed_status feddc_values_wait(const feddc_values *v) {
     return v->gpu != NULL ? fed_gpu_sync(v->stream) : FED_OK;
 }
-
-/* ---- Sums ---- */
 
 static fed_status add_on_gpu(const feddc_values *v, float *y, const float *x, size_t n) {
     const uint32_t count = (uint32_t)n;
@@ -147,8 +142,6 @@ fed_status feddc_values_bytes(const feddc_values *v, const float *x, size_t n, u
     memcpy(dst, x, n * sizeof *x);
     return FED_OK;
 }
-
-/* ---- What a kernel finds ---- */
 
 static fed_status find_on_gpu(const feddc_values *v, const char *kernel, size_t n,
                               const fed_gpu_arg *args, size_t count) {

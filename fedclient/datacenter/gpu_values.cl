@@ -23,7 +23,6 @@ KERNEL values_descend(GLOBAL float *y, GLOBAL const float *x, float rate, u32 n)
     }
 }
 
-/* Swap x and y. */
 KERNEL values_swap(GLOBAL float *x, GLOBAL float *y, u32 n) {
     for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
         float was = x[i];

@@ -10,14 +10,11 @@
 #include "fed/error.h"
 #include "fed/gpu.h"
 
-/*
- * Gradients, sums and residuals are values. Messages are bytes in host memory.
- *
+/* Gradients, sums and residuals are values. Messages are bytes in host memory.
  * On a GPU all work is in one stream, used by the engine's thread, and is done after the next
  * feddc_values_wait. Until then a message given to a call must not change, and one written by a
  * call must not be read. On the host the work is done when a call returns. Host and GPU give the
- * same bits.
- */
+ * same bits. */
 typedef struct feddc_values {
     fed_gpu *gpu; /* NULL: values lie in host memory, and the other members are unused */
     fed_gpu_stream *stream;
@@ -28,8 +25,8 @@ typedef struct feddc_values {
     uint32_t *told;  /* a copy of *found, in pinned host memory */
 } feddc_values;
 
-/** Open. stream: the caller's stream to work in; NULL: a new one. most: values of the largest
- * message. Errors: FED_ENOMEM, FED_EIO; call feddc_values_close also after an error. */
+/** stream: the caller's stream to work in; NULL: a new one. most: values of the largest message.
+ * Errors: FED_ENOMEM, FED_EIO; call feddc_values_close also after an error. */
 fed_status feddc_values_open(fed_gpu *gpu, fed_gpu_stream *stream, size_t most, feddc_values *v,
                              fed_error *err) FED_CHECKED;
 
@@ -57,7 +54,6 @@ fed_status feddc_values_descend(const feddc_values *v, float *y, const float *x,
                                 size_t n) FED_CHECKED;
 fed_status feddc_values_swap(const feddc_values *v, float *x, float *y, size_t n) FED_CHECKED;
 
-/** Copy x into a message. */
 fed_status feddc_values_bytes(const feddc_values *v, const float *x, size_t n,
                               uint8_t *dst) FED_CHECKED;
 

@@ -80,7 +80,6 @@ void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const 
                        turn->shard->n * sizeof *y, begin);
 }
 
-/* The next inputs that have arrived, at most FEW: their data, and the events to release. */
 enum { FEW = 8 };
 
 typedef struct batch {
@@ -153,7 +152,6 @@ static fed_status add_raw(const batch *b, const feddc_values *v, bool first, siz
     return FED_OK;
 }
 
-/* Add one input: if set, sum = its values, else sum += its values. */
 static fed_status add_one(const batch *b, uint32_t k, const feddc_collective_job *job,
                           const feddc_turn *turn, bool set, bool own_plain, float *sum,
                           fed_error *err) {

@@ -16,7 +16,6 @@ typedef struct feddc_inputs {
     feddc_pending *pending; /* [count]: messages that were not added yet */
 } feddc_inputs;
 
-/** A shard at its current step. */
 typedef struct feddc_turn {
     const feddc_shard *shard;
     uint32_t step, bucket;
@@ -24,8 +23,8 @@ typedef struct feddc_turn {
     bool plain;
 } feddc_turn;
 
-/** The flags of a message: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if it is float32, but in a
- * plain step only if no NIC would round it. */
+/** A message's flags: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if it is float32, but in a plain
+ * step only if no NIC would round it. */
 uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
                     const feddc_shard *shard, bool plain);
 
@@ -34,8 +33,8 @@ static inline bool feddc_nic_rounds(const feddc_collective_job *job, bool plain)
     return job->nic > 0 && !plain;
 }
 
-/** If feddc_nic_rounds: y = x rounded as a NIC rounds, float32[shard->n]. x and y may be the same
- * memory. For a rank that also uses the values that it sends, or sends them to several ranks. */
+/** If feddc_nic_rounds: y = x rounded as a NIC does, float32[shard->n]. y may be x. For a rank that
+ * also uses the values it sends, or sends them to several ranks. */
 void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const float *x, float *y);
 
 /** Copies rank[count]. Errors: FED_ENOMEM */
@@ -49,23 +48,18 @@ fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event,
 /** Return the rank that the sum waits for, or UINT32_MAX for none. */
 uint32_t feddc_inputs_missing(const feddc_inputs *in);
 
-/**
- * Add the messages that have arrived and are next in order to sum, values of the shard, and
- * advance in->added. The first message sets the sum. Each message is released once it is added.
- *
- * own, own_len  what this rank adds: a message of job->push, or with
- * own_plain     values of the shard, whatever the codec
- */
+/** Add the messages that have arrived and are next in order to sum (values of the shard), advance
+ * in->added, and release each. The first message sets the sum.
+ * own, own_len: what this rank adds, a message of job->push or, with own_plain, values. */
 fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
                             const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
                             float *sum, fed_error *err) FED_CHECKED;
 
-/** Return status. If it is an error, put the rank whose message caused it in front of the error's
- * text. */
+/** If status is an error, put the rank that caused it in front of the error's text. Returns
+ * status. */
 fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) FED_CHECKED;
 
-/** Check that a message and this rank's step are both plain or both not plain. Errors:
- * FED_EFORMAT */
+/** Check that message and step are both plain or both not. Errors: FED_EFORMAT */
 fed_status feddc_check_plain(uint32_t step, bool plain, const feddc_event *event,
                              fed_error *err) FED_CHECKED;
 

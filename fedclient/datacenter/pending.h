@@ -8,7 +8,7 @@
 
 #include "feddc/link.h"
 
-/** Initialise it with zeros. */
+/** All zeros: an empty list. */
 typedef struct feddc_pending {
     feddc_event *event;
     size_t count, room;

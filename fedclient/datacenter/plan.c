@@ -16,8 +16,7 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Divide the gradient into buckets, from its end: first a short bucket, then equal ones of at most
- * `most` values. */
+/* Cut buckets from the gradient's end: a short one, then equal ones of at most `most` values. */
 static fed_status cut_buckets(feddc_plan *plan, size_t most) {
     size_t first = smaller(plan->n, most / FIRST_PART > 0 ? most / FIRST_PART : 1);
     if (plan->n <= most) {
@@ -54,8 +53,8 @@ static fed_status add_slice(feddc_plan *plan, size_t offset, size_t n, bool plai
     return FED_OK;
 }
 
-/* Add the part of a tensor that lies in a shard. A plain part is joined with a plain slice before
- * it; otherwise it becomes one or more slices. */
+/* Add the part of a tensor that lies in a shard: as slices, or joined with a plain slice before it
+ * if plain. */
 static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, size_t n,
                            bool plain) {
     feddc_slice *last = shard->count > 0 ? &plan->slice[plan->slices - 1] : NULL;
@@ -72,7 +71,7 @@ static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, 
     return FED_OK;
 }
 
-/* Make the slices of a shard, from the tensors that overlap it. at[k] is the offset of tensor k. */
+/* at[k] is the offset of tensor k. */
 static fed_status cut_slices(feddc_plan *plan, feddc_shard *shard, const size_t *tensor,
                              const size_t *at, size_t tensors, size_t small) {
     size_t end = shard->offset + shard->n;

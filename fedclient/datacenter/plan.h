@@ -1,4 +1,4 @@
-/* The plan of an exchange: it divides the gradient into buckets, these into shards, and these into
+/* The plan of an exchange divides the gradient into buckets, these into shards, these into
  * slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_PLAN_H
@@ -10,14 +10,12 @@
 
 #include "fed/error.h"
 
-/*
- * The gradient is one vector of n values. Buckets are ranges of it. Bucket 0 is the vector's end,
- * because a backward pass finishes that first; it is smaller than the others, so that the first
- * message leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less
- * than 16 values each. A codec encodes one slice at a time: the part of one tensor that lies in a
- * shard, at most FEDDC_SLICE values. Neighbouring tensors of fewer than `small` values form one
- * slice, which is always sent as float32.
- */
+/* The gradient is one vector of n values. Buckets are ranges of it. Bucket 0 is the vector's end,
+ * which a backward pass finishes first; it is smaller than the others, so that the first message
+ * leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less than 16
+ * values. A codec encodes one slice at a time: the part of a tensor that lies in a shard, at most
+ * FEDDC_SLICE values. Neighbouring tensors of fewer than `small` values form one slice, which is
+ * always sent as float32. */
 enum { FEDDC_SLICE = 1 << 18 };
 
 typedef struct feddc_slice {
@@ -43,9 +41,8 @@ typedef struct feddc_plan {
     size_t slices;
 } feddc_plan;
 
-/** Make a plan. small and bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1.
- * Free it with feddc_plan_free. Errors: FED_EINVAL no values, or buckets that are too small;
- * FED_ENOMEM. */
+/** small and bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1. Free it with
+ * feddc_plan_free. Errors: FED_EINVAL no values, or too small buckets; FED_ENOMEM */
 fed_status feddc_plan_make(const size_t *tensor, size_t tensors, size_t small, size_t bucket,
                            uint32_t shards, feddc_plan *plan, fed_error *err) FED_CHECKED;
 
@@ -57,13 +54,11 @@ static inline const feddc_shard *feddc_plan_shard(const feddc_plan *plan, uint32
     return &plan->shard[(size_t)bucket * plan->shards + shard];
 }
 
-/** The k-th slice of a shard. */
 static inline const feddc_slice *feddc_plan_slice(const feddc_plan *plan, const feddc_shard *shard,
                                                   size_t k) {
     return &plan->slice[shard->first + k];
 }
 
-/** Return the bucket that contains this value. */
 uint32_t feddc_plan_bucket_of(const feddc_plan *plan, size_t value);
 
 static inline size_t feddc_larger(size_t a, size_t b) {

@@ -1,5 +1,4 @@
-/* A state machine for each shard: partial sums are passed up to one rank, and the sum is passed
- * down again. */
+/* A state machine for each shard: partial sums go up to one rank, and the sum comes down again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/sum_relay.h"
 
@@ -24,9 +23,8 @@ typedef struct relay_shard {
 
     phase phase;
     const float *own; /* this rank's gradient */
-    /* a sum that the caller reads in the link's buffer; else kind FEDDC_NOTHING */
-    feddc_event kept;
-    uint32_t lent; /* sends that read job.sum */
+    feddc_event kept; /* a sum read in the link's buffer, or FEDDC_NOTHING */
+    uint32_t lent;    /* sends that read job.sum */
 } relay_shard;
 
 struct feddc_relay {
@@ -34,8 +32,6 @@ struct feddc_relay {
     feddc_buffers buffers;
     relay_shard *shard; /* [bucket * shards + part] */
 };
-
-/* -- Send -- */
 
 static float *sum_of(const feddc_relay *relay, const relay_shard *s) {
     return relay->job.sum + s->turn.shard->offset;
@@ -78,7 +74,7 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        /* sends that read the gradient are counted by the engine, others here */
+        /* the engine counts the sends that read the gradient */
         bool lent = x != s->own;
         s->lent += lent;
         return send_to(
@@ -92,7 +88,6 @@ static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fe
                    err);
 }
 
-/* Send an encoded sum down, and decode it for this rank. */
 static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer *buffer,
                                fed_error *err) {
     float *sum = sum_of(relay, s);
@@ -125,11 +120,8 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
     return FED_OK;
 }
 
-/* -- Phases -- */
-
-/* This rank has the whole sum: encode it if needed, and send it down. */
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
-    /* with other ranks, x lies in job.sum already, so it is rounded in place */
+    /* if other ranks get the sum, x lies in job.sum, and is rounded in place */
     feddc_round(&relay->job, &s->turn, x, sum_of(relay, s));
     if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);
@@ -161,7 +153,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
                         "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
                         event->len, shard->n);
     }
-    /* this rank sends it to no other, so the caller reads it in the link's buffer */
+    /* no other rank gets it, so the caller reads it in the link's buffer */
     if (s->outs == 0) {
         s->kept = *event;
         return spread_raw(relay, s, (const float *)(const void *)event->data, err);
@@ -190,8 +182,7 @@ static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event 
     return spread_bytes(relay, s, buffer, err);
 }
 
-/* Do what is possible with the messages that have arrived. Memory that a send still reads is not
- * written. */
+/* Do what the messages allow that have arrived. Never write memory that a send still reads. */
 static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
     if (s->phase == SUMMING && s->lent == 0) {
         FED_TRY(add_inputs(relay, s, err));
@@ -203,8 +194,6 @@ static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- The vtable's members -- */
 
 static relay_shard *shard_at(feddc_relay *relay, uint32_t bucket, uint32_t part) {
     return &relay->shard[(size_t)bucket * relay->job.plan->shards + part];
@@ -301,8 +290,6 @@ void feddc_relay_close(void *self) {
     free(relay->shard);
     free(relay);
 }
-
-/* -- Open -- */
 
 static fed_status make_shard(feddc_relay *relay, relay_shard *s, const feddc_way *way) {
     const feddc_collective_job *job = &relay->job;

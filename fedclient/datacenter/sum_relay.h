@@ -1,5 +1,5 @@
-/* A relay: ranks pass partial sums up to a last rank, which completes the sum, and the sum is
- * passed down again. The collectives ring and tree use it. */
+/* A relay, for the collectives ring and tree: partial sums go up to a last rank, which completes
+ * the sum, and the sum comes down again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_SUM_RELAY_H
 #define FEDDC_SUM_RELAY_H
@@ -7,17 +7,14 @@
 #include "fedclient/datacenter/buffers.h"
 #include "fedclient/datacenter/inputs.h"
 
-/*
- * For each shard, a rank adds its inputs, its own gradient among them, encodes the partial sum
- * once and sends it up. The last rank encodes the whole sum as a pull, sends the message down, and
- * decodes it for itself. The other ranks pass the same message on. So all ranks get the same bits,
- * and a rank encodes each value once a step. Ring and tree only differ in the ways of the shards.
- */
+/* A rank adds a shard's inputs, its own gradient among them, encodes the partial sum once and sends
+ * it up. The last rank encodes the whole sum as a pull, sends the message down, and decodes it for
+ * itself. The other ranks pass the same message on. So all ranks get the same bits, and a rank
+ * encodes each value once a step. Ring and tree only differ in the ways of the shards. */
 
 /** The way of one shard through one rank. */
 typedef struct feddc_way {
-    /* ranks whose partial sums are added, in this order; this rank's number stands for its
-     * gradient */
+    /* ranks whose partial sums are added, in this order; this rank's number means its gradient */
     uint32_t *input;
     uint32_t inputs;
     uint32_t up;   /* the rank that gets the partial sum; this rank: it completes the sum */
@@ -35,7 +32,6 @@ typedef struct feddc_relay feddc_relay;
 fed_status feddc_relay_open(const feddc_collective_job *job, feddc_find_way *find,
                             feddc_relay **relay, fed_error *err) FED_CHECKED;
 
-/* The members of a collective's vtable. */
 fed_status feddc_relay_begin(void *self, uint32_t step, uint32_t bucket, const float *grad,
                              bool plain, fed_error *err) FED_CHECKED;
 fed_status feddc_relay_arrived(void *self, const feddc_event *event, fed_error *err) FED_CHECKED;

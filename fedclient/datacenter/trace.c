@@ -1,5 +1,4 @@
-/* Record spans in ring buffers, write them as JSON for trace viewers, and write the table of mean
- * step times. */
+/* Record spans in ring buffers; write them as JSON for trace viewers, and a table of step times. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/trace.h"
 
@@ -15,7 +14,7 @@
 #include "fed/file.h"
 #include "fed/utf8.h"
 
-/* LANES: most threads of a row in the file, as spans that overlap need threads of their own. */
+/* LANES: most threads of a row in the file, as overlapping spans need threads of their own. */
 enum { LANES = 64, NAME = 128, PATH = 4096 };
 
 static const size_t largest_part = UINT32_MAX;
@@ -31,9 +30,7 @@ struct feddc_trace {
     trace_row rows[];
 };
 
-/* ---- Recording ---- */
-
-/* Inside this file a peer has two rows: messages to it, and messages from it. */
+/* In this file a peer has two rows: messages to it, and messages from it. */
 static uint32_t rows_of(const feddc_trace *trace) {
     return FEDDC_ROW_PEER + 2 * trace->ranks;
 }
@@ -93,8 +90,6 @@ void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span) {
     }
 }
 
-/* ---- Clocks ---- */
-
 int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint64_t *error) {
     const feddc_clock_sample *best = NULL;
     for (size_t k = 0; k < count; k++) {
@@ -111,13 +106,10 @@ int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint
                         : (int64_t)(best->sent + (best->received - best->sent) / 2 - best->remote);
 }
 
-/* ---- Events ---- */
-
 static const char *const what_names[FEDDC_WHATS] = {"forward", "backward", "update", "wait",
                                                     "encode",  "decode",   "sum",    "exchange",
                                                     "send",    "receive",  "copy"};
 
-/* Write a JSON string, with its quotes. */
 static void write_string(fed_writer *out, const char *text) {
     char clean[NAME];
     snprintf(clean, sizeof clean, "%s", text);
@@ -132,8 +124,7 @@ static void write_string(fed_writer *out, const char *text) {
     fed_write_u8(out, '"');
 }
 
-/* Write the name of a process or thread, and its place in the viewer's list. kind: "process" or
- * "thread". */
+/* Name a process or thread, and its place in the viewer's list. kind: "process" or "thread". */
 static void write_name(fed_writer *out, const char *kind, uint32_t pid, uint32_t tid,
                        uint32_t place, const char *name) {
     fed_write_printf(
@@ -155,7 +146,7 @@ static void row_name(uint32_t row, char *name, size_t cap) {
     }
 }
 
-/* Write the name of a row's thread. Its thread id is 1 + row * LANES + lane. */
+/* A row's thread has the id 1 + row * LANES + lane. */
 static void write_lane_name(fed_writer *out, uint32_t rank, uint32_t row, uint32_t lane,
                             uint64_t missing) {
     char name[NAME];
@@ -174,8 +165,7 @@ static uint64_t length(uint64_t begin, uint64_t end) {
     return end > begin ? end - begin : 0;
 }
 
-/* Return whole microseconds: viewers read fractions as floating point, and neighbouring spans
- * could then overlap. */
+/* Whole microseconds: viewers read fractions as floating point, and neighbours could overlap. */
 static uint64_t microseconds(uint64_t ns, uint64_t zero) {
     return length(zero, ns) / 1000;
 }
@@ -202,8 +192,8 @@ static int by_begin(const void *a, const void *b) {
                                        : (left->end > right->end) - (left->end < right->end);
 }
 
-/* Messages to a peer leave one after the other, so let each span begin at the end of the span
- * before. spans[count] are ordered by their ends. */
+/* Messages to a peer leave one after the other: let each span begin where the span before ended.
+ * spans[count] are ordered by their ends. */
 static void end_to_end(feddc_span *spans, size_t count) {
     for (size_t k = 1; k < count; k++) {
         if (spans[k].begin < spans[k - 1].end) {
@@ -215,8 +205,8 @@ static void end_to_end(feddc_span *spans, size_t count) {
     }
 }
 
-/* Copy a row's spans that are still in the ring to spans[room], oldest first. added: number of
- * spans ever added. Returns the number copied. */
+/* Copy a row's spans that are still in the ring to spans[room], oldest first; return their number.
+ * added: spans ever added. */
 static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, feddc_span *spans) {
     const feddc_span *ring = trace->rows[row].ring;
     const size_t count = added < trace->room ? (size_t)added : trace->room;
@@ -226,8 +216,8 @@ static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, f
     return count;
 }
 
-/* Write a row's spans, overlapping ones in different lanes. spans[count] are sorted by their
- * begin; missing: number of spans that were overwritten. */
+/* Put overlapping spans into different lanes. spans[count] are sorted by begin; missing: number of
+ * spans that were overwritten. */
 static void write_spans(const feddc_trace *trace, uint32_t row, const feddc_span *spans,
                         size_t count, uint64_t missing, uint64_t zero, fed_writer *out) {
     uint64_t ends[LANES] = {0};
@@ -276,8 +266,6 @@ fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64
     return out->status;
 }
 
-/* ---- Files ---- */
-
 static void part_path(const char *path, uint32_t rank, char *part) {
     snprintf(part, PATH, "%s.%u", path, rank);
 }
@@ -301,7 +289,7 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
     return status;
 }
 
-/* Append one rank's part to the file. *there: the part exists. */
+/* *there: the part exists. */
 static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bool *there,
                              fed_error *err) {
     char part[PATH];
@@ -320,7 +308,6 @@ static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bo
     return status;
 }
 
-/* Write the content of the merged file. */
 static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_error *err) {
     static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     char text[NAME];
@@ -368,8 +355,6 @@ fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* ---- The table ---- */
 
 feddc_means feddc_times_means(const feddc_times *t) {
     if (t->steps == 0) {

@@ -1,5 +1,4 @@
-/* Helpers of the benchmarks: a clock, medians of times, and memory. Each stops the program on
- * failure. */
+/* Helpers of benchmarks: a clock, medians, memory. Each stops the program on failure. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BENCH_H
 #define BENCH_H
@@ -11,7 +10,7 @@
 
 enum { BENCH_ROUNDS_MAX = 1000 };
 
-/** The seconds that one operation took in each round. Initialise it with {.count = 0}. */
+/** Seconds of one operation in each round. Initialise it with {.count = 0}. */
 typedef struct bench_times {
     double s[BENCH_ROUNDS_MAX];
     size_t count;
@@ -19,17 +18,15 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** The seconds of this clock. CLOCK_PROCESS_CPUTIME_ID, or a thread's clock, leaves out the time
- * of other programs. */
+/** This clock's seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's clock leaves out other programs. */
 double bench_clock_s(clockid_t clock);
 
-/** The median of the times; 0 if there are none. Sorts the times. */
+/** The median of the times, which are then sorted; 0 if there are none. */
 double bench_median_s(bench_times *times);
 
 /** The median of up to BENCH_ROUNDS_MAX values, which stay in their order. */
 double bench_median(const double *values, size_t count);
 
-/** Run `work`, and add its time to `times`. */
 #define BENCH_TIME(times, work)                                                                    \
     do {                                                                                           \
         double start_ = bench_now_s();                                                             \
@@ -37,11 +34,11 @@ double bench_median(const double *values, size_t count);
         (times)->s[(times)->count++] = bench_now_s() - start_;                                     \
     } while (0)
 
-/** Zeroed memory at a cache line's bound. All its pages have been written, so that no page is new.
- * The caller frees it. */
+/** Zeroed memory at a cache line's bound. All pages have been written, so none is new. The caller
+ * frees it. */
 void *bench_alloc(size_t bytes);
 
-/** Return only if status is FED_OK; else stop the program with a message that names `what`. */
+/** Unless status is FED_OK, stop the program with a message that names `what`. */
 void bench_require(fed_status status, const char *what);
 
 /** The second yardstick besides memcpy: e[i] += g[i], which all error feedback needs. */

@@ -21,8 +21,8 @@
 
 enum { VALUES = 1 << 20, SMALL = 362, LARGE = 16320 };
 
-/* A kind of values: near 2^-scale, with exponents spread evenly up to 2^spread below and above, so
- * that the processor cannot predict branches. */
+/* Values near 2^-scale, with exponents spread evenly by 2^spread up and down, so that the processor
+ * cannot predict branches. */
 typedef struct kind {
     const char *name;
     float scale, spread;

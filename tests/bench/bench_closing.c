@@ -1,5 +1,4 @@
-/* Measure how long devices wait while a round closes, and how long making the next version
- * takes. */
+/* Measure how long devices wait while a round closes, and how long the next version takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +19,10 @@
  * batch, and each batch writes a row, so each waits for the disk. Versions are made once within a
  * batch and once in a thread of its own. The table has:
  *
- * last the batch of the round's last update, ms; median and longest beside the longest batch from
- * then on until the next version is committed, ms version from the beginning of the last update's
- * batch to the next version, ms; median memory the process at its largest, MB
+ *     last     the batch of the round's last update, ms: median and longest
+ *     beside   the longest batch from then on until the next version is committed, ms
+ *     version  from the begin of the last update's batch to the next version, ms: median
+ *     memory   the process at its largest, MB
  *
  * The store lies in $TMPDIR, so its disk counts.
  */
@@ -54,7 +54,7 @@ static uint32_t version_of(const run *r) {
     return fedserver_rounds_front(&r->c.server->rounds)->versions.version;
 }
 
-/* Run a batch with a check-in. Returns the seconds that it took. */
+/* A batch with a check-in. Returns its seconds. */
 static double batch(run *r) {
     const double start_s = bench_now_s();
     (void)device_ask_work(&r->c, &r->d[2]);

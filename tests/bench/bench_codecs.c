@@ -26,8 +26,8 @@
 #include "fed/threads.h"
 #include "peers.h"
 
-/* The settings that are measured by default. Codecs without a setting here are measured with their
- * default parameters. */
+/* The settings measured by default. A codec without one here is measured with default
+ * parameters. */
 static const char *const settings[] = {"3lc:s=1 dense",
                                        "3lc:s=1",
                                        "3lc:s=1.75",
@@ -59,9 +59,7 @@ static const char dense[] = " dense";
 
 enum { FEW = 1000000, MANY = 20000000 }; /* values */
 
-/* ---- The table ---- */
-
-/* Print a speed as a ratio to memcpy and as a share of its bound, with the verdict. */
+/* A speed as a ratio to memcpy and as a share of its bound, with the verdict. */
 static void print_speed(const result *r, bench_op op, size_t n) {
     char text[24] = "";
     if (r->bound_s[op] > 0.0) {
@@ -132,10 +130,8 @@ static bool is_dense(const char *setting) {
     return strcmp(setting + strcspn(setting, " "), dense) == 0;
 }
 
-/* ---- What is measured ---- */
-
-/* Whether to measure a unit. To limit the time, the fastest unit is always measured, and plain only
- * on few values. Other units are measured on many values only where there is a plain loop. */
+/* Whether to measure a unit. To limit the time, plain is measured only on few values, and units
+ * other than the fastest on many values only where there is a plain loop. */
 static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
     if (b->unit != NULL) {
         return strcmp(b->unit, unit->name) == 0;
@@ -202,7 +198,7 @@ static void bench_all(bench *b) {
     }
 }
 
-/* Measure the compressors on the floats, and on their 3lc messages, with and without 3lc's encoding
+/* Measure the compressors on the floats and on their 3lc messages, with and without 3lc's encoding
  * of runs. */
 static void bench_peers(bench *b) {
     static const char *const inputs[] = {"3lc:s=1,zre=0", "3lc:s=1", "3lc:s=1.75,zre=0",
@@ -223,8 +219,7 @@ static void bench_peers(bench *b) {
     }
 }
 
-/* rounds 0: as many rounds as take a few minutes at this size. chosen ends with NULL; if it is
- * empty, all settings are measured. */
+/* rounds 0: as many as take a few minutes. chosen ends with NULL; empty: all settings. */
 static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
     bench_start(b, n, rounds > 0 ? rounds : preset);
@@ -243,8 +238,6 @@ static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     }
     bench_end(b);
 }
-
-/* ---- The command line ---- */
 
 static int usage(void) {
     fprintf(stderr,

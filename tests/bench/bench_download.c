@@ -37,7 +37,7 @@ typedef struct costs {
     size_t bytes;
 } costs;
 
-/* Measure the patch to the newest version, from the version that `past` gives or from nothing. */
+/* Measure the patch to the newest version, from the one that `past` gives or from nothing. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
     const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     const fedserver_versions *v = &t->versions;

@@ -74,7 +74,7 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* Fill in a gradient: from the file, or random values of many sizes, most of them small. */
+/* A gradient from the file, or random values of many sizes, most of them small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -90,8 +90,6 @@ static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
         values[i] = (float)(sum * sum * sum * 1e-3);
     }
 }
-
-/* -- A whole exchange -- */
 
 static void leave_it(void *user, size_t offset, const float *sum, size_t n) {
     (void)user;
@@ -149,8 +147,6 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
     free(sum);
 }
 
-/* -- The link alone -- */
-
 typedef struct mail {
     const feddc_link_vtable *link;
     void *self;
@@ -160,7 +156,7 @@ typedef struct mail {
     uint64_t sent, arrived; /* bytes */
 } mail;
 
-/* Send each other rank its part in pieces, then wait until as many bytes have come from each. */
+/* Send each other rank its part in pieces, then wait for as many bytes from each. */
 static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
     fed_error err = {0};
     for (size_t at = 0; at < m->each; at += m->piece) {
@@ -172,7 +168,7 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    /* all ranks send the same; bytes that come early count for the next half */
+    /* all ranks send the same; early bytes count for the next half */
     while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);
@@ -211,8 +207,6 @@ static void mail_steps(const setting *s, const feddc_place *place, result *r) {
     m.link->close(m.self, true);
     free(data);
 }
-
-/* -- Ranks -- */
 
 typedef struct rank {
     const setting *setting;
@@ -261,7 +255,7 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* Find this process's rank, from the environment or mpirun. addresses: memory for the ranks'
+/* This process's rank, from the environment or mpirun. addresses: memory for the ranks'
  * addresses. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};

@@ -1,5 +1,4 @@
-/* Measure how fast a GPU encodes, decodes and trains, compared with a copy on the same device. The
- * output is JSON. */
+/* Measure how fast a GPU encodes, decodes and trains, compared with its copies. Prints JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -61,8 +60,6 @@ static bool late(const bench *b) {
     return bench_now_s() > b->until_s;
 }
 
-/* ---- Times ---- */
-
 typedef struct job {
     fedcodec codec;
     fedcodec_gpu *on_gpu;
@@ -115,8 +112,6 @@ static fed_status replay(bench *b, const job *j) {
     return fed_gpu_replay(b->stream, j->graph);
 }
 
-/* ---- Memory ---- */
-
 static void *on_device(bench *b, size_t size) {
     void *at = NULL;
     require(b, fed_gpu_alloc(b->gpu, size, &at), "alloc");
@@ -157,9 +152,7 @@ static void end_job(bench *b, job *j) {
     fedcodec_gpu_free(j->on_gpu);
 }
 
-/* ---- Codecs ---- */
-
-/* The seconds of an encode by our plain C code, on one core. */
+/* Seconds of an encode by our plain C code, on one core. */
 static double plain_encode_s(const bench *b, const job *j, const char *spec) {
     fedcodec codec = j->codec;
     const fedcodec_unit *unit = NULL;
@@ -233,7 +226,7 @@ static void bench_codecs(bench *b) {
     printf("\n  ]");
 }
 
-/* Measure 3lc with 2^20 values, as single calls and as one graph. */
+/* 3lc with 2^20 values, as single calls and as one graph. */
 static void bench_graph(bench *b) {
     job j;
     start_job(b, &j, "3lc:s=1.75", PATTERN);
@@ -247,8 +240,6 @@ static void bench_graph(bench *b) {
            PATTERN, 1e6 * calls_s, 1e6 * graph_s);
     end_job(b, &j);
 }
-
-/* ---- Nets ---- */
 
 typedef struct net_job {
     fed_arch arch;
@@ -330,9 +321,7 @@ static void bench_nets(bench *b) {
     printf("\n  ]");
 }
 
-/* ---- The program ---- */
-
-/* Make Laplace-distributed values near 0.01, which are similar to gradients. */
+/* Laplace-distributed values near 0.01, similar to gradients. */
 static float *make_pattern(void) {
     float *x = bench_alloc(PATTERN * sizeof *x);
     uint64_t seed = 1;

@@ -1,5 +1,4 @@
-/* Measure how fast the software NIC works without sockets: frames of marked floats to the wire,
- * and back. */
+/* Measure the software NIC without sockets: frames of marked floats to the wire, and back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <linux/virtio_net.h>
 #include <math.h>
@@ -35,8 +34,6 @@ enum {
     FRAMES = 4 * VALUES / SEGMENT /* most frames of one direction */
 };
 
-/* ---- Frames ---- */
-
 /* The frames that one side sends, one after the other. */
 typedef struct tape {
     uint8_t *data;
@@ -69,8 +66,8 @@ static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     return sum;
 }
 
-/* Write the headers of a segment of `payload` bytes. tcp: bytes of its TCP header. back: the
- * segment goes from the peer to the host. */
+/* Headers of a segment of `payload` bytes. tcp: bytes of its TCP header. back: from peer to
+ * host. */
 static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, uint8_t flags,
                         bool back) {
     static const uint8_t address[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
@@ -135,8 +132,6 @@ static void cut(tape *t, const float *values, size_t each, uint32_t seq) {
     }
 }
 
-/* ---- Two NICs ---- */
-
 typedef struct pair {
     fednic_nic *near, *far;
 } pair;
@@ -172,8 +167,6 @@ static void open_pair(pair *p) {
     bench_require(fednic_nic_new(&options, &p->near, &err), err.text);
     bench_require(fednic_nic_new(&options, &p->far, &err), err.text);
 }
-
-/* ---- The table ---- */
 
 typedef struct bench {
     tape host, wire, back;

@@ -25,8 +25,8 @@ typedef struct bench {
     float *w, *g, *state;
 } bench;
 
-/* Do the memory traffic of a step: read and write the moments and w, and read g, and w0 for the
- * proximal term. Clipping by norm reads w and g once more. */
+/* The traffic of a step: read and write the moments and w; read g, and w0 for the proximal term.
+ * Clipping by norm reads w and g once more. */
 static void traffic(const bench *b, const fed_optimizer *o) {
     size_t moments = o->rule == FED_SGD ? 0 : o->rule == FED_MOMENTUM ? 1 : 2;
     size_t reads = 1U + (o->prox_mu > 0 ? 1 : 0) + (o->clip_norm > 0 ? 2 : 0);

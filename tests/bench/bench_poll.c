@@ -1,5 +1,5 @@
-/* Measure the CPU time of a client's step without training and coordinator: storing, copying,
- * compressing. */
+/* Measure the CPU time of a client's step (storing, copying, compressing), without training and
+ * coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +92,6 @@ static double turn_s(device *d) {
     return bench_clock_s(CLOCK_THREAD_CPUTIME_ID) - start - d->outside_s;
 }
 
-/** Run all clients' steps, on their platforms. */
 static void run(const char *store, const char *model, const char *codec, size_t clients,
                 device *devices) {
     bench_times rounds = {.count = 0};

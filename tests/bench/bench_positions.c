@@ -28,7 +28,7 @@ static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-/* ---- The codes one by one; rans and range do not fall back to Golomb here ---- */
+/* The codes one by one: rans and range do not fall back to Golomb here. */
 
 typedef struct written {
     uint8_t *dst;
@@ -59,8 +59,6 @@ static void read_back(const written *w, size_t count, size_t n) {
     }
     bench_require(fedcodec_positions_end(&r), "end");
 }
-
-/* ---- Random positions ---- */
 
 static size_t draw(double p, uint32_t *index, size_t n) {
     fed_rng rng;
@@ -94,7 +92,7 @@ static void bench_random(double p, uint32_t *index, size_t n, written *w) {
     putchar('\n');
 }
 
-/* ---- Golomb's code at p = 0.01, compared with memcpy of all values of the tensor ---- */
+/* Golomb's code at p = 0.01, compared with memcpy of all values. */
 
 static void print_goal(const char *what, double reached, double want) {
     printf(" | %s %.1f (%g %s)", what, reached, want, goal_verdict(reached / want));
@@ -125,8 +123,6 @@ static void bench_golomb(size_t n) {
         free(owned[i]);
     }
 }
-
-/* ---- A net that learns ---- */
 
 /* The bits of one tensor's positions in one phase. */
 typedef struct tally {
@@ -181,8 +177,7 @@ static void print_run(const fed_layout *layout, const tally (*tallies)[PHASES]) 
     print_tally("all", "", &all);
 }
 
-/* Train with one client: local steps, then its update through sbc. The decoded update makes the
- * next round's model. */
+/* One client: local steps, then its update through sbc. The decoded update makes the next model. */
 static void bench_training(const fed_arch *arch, fedtrain_job job, double p, size_t rounds) {
     const fed_layout *layout = &arch->layout;
     const size_t n = layout->size;

@@ -1,5 +1,4 @@
-/* Measure a simulation in one process: the share of CPU time that training takes, and the memory
- * of the run. */
+/* Measure a simulation in one process: training's share of CPU time, and memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <stdio.h>

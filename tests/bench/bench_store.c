@@ -1,5 +1,5 @@
-/* Measure how many updates per second a store makes durable, compared with updates kept in
- * database rows and with the bare disk. */
+/* Measure how many updates per second a store makes durable, compared with updates in database rows
+ * and with the bare disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -51,8 +51,6 @@ static void sql(sqlite3 *db, const char *text) {
 static void expect(const bench *b, int code, int wanted) {
     bench_require(code == wanted ? FED_OK : FED_EIO, sqlite3_errmsg(b->rows));
 }
-
-/* -- the three ways to write updates -- */
 
 static void by_store(bench *b, int batch) {
     fed_error err = {0};
@@ -120,8 +118,6 @@ static void measure(bench *b, int batch, int count) {
     fflush(stdout);
 }
 
-/* -- open and close -- */
-
 static void open_store(bench *b, const fedserver_store *store, const char *directory,
                        const char *where) {
     fed_error err = {0};
@@ -138,7 +134,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Open a database of layout 3, an earlier one that keeps every body in its row. */
+/* A database of layout 3, an earlier one that keeps every body in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,
@@ -159,8 +155,6 @@ static void open_rows(bench *b, const char *path) {
            SQLITE_OK);
 }
 
-/* -- SQLite and PostgreSQL -- */
-
 static void measure_both(bench b[2], int batch, int count) {
     bench_times times[2] = {{.count = 0}, {.count = 0}};
     bench_times ends[2] = {{.count = 0}, {.count = 0}};
@@ -178,8 +172,8 @@ static void measure_both(bench b[2], int batch, int count) {
     fflush(stdout);
 }
 
-/* Write a few hundred MB before the measurement. A new PostgreSQL server makes new files for its
- * log and writes each of them twice, but one that has run for a while uses its old files again. */
+/* Write a few hundred MB first. A new PostgreSQL server makes new files for its log and writes each
+ * twice; one that has run for a while uses its old files again. */
 static void warm_up(bench *b, const char *where) {
     enum { BATCHES = 12, LARGE = 400000 };
     fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);
@@ -195,7 +189,7 @@ static void warm_up(bench *b, const char *where) {
     fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
 }
 
-/* Open two databases of one server: one without and one with a leader. */
+/* Two databases of one server: one without and one with a leader. */
 static void open_lead(bench b[2], const fedserver_store *store, const char *directory,
                       const fed_postgres *server) {
     fed_error err = {0};
@@ -222,7 +216,7 @@ static int compare_stores(const char *directory, bool of_lead) {
         return 77;
     }
     bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
-                  /* PostgreSQL's server runs as another user, who must enter the directory */
+                  /* the server runs as another user, who must enter the directory */
                   "chmod");
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);

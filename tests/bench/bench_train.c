@@ -1,5 +1,5 @@
-/* Measure how fast nets train compared with PyTorch: whole steps, in one thread on one core that
- * both share. */
+/* Measure how fast nets train compared with PyTorch: whole steps, in one thread on a shared
+ * core. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <math.h>
@@ -54,13 +54,13 @@ static const net nets[] = {
      {1.3, 1.1, 1.0}},
 };
 
-/* The programs that alternate: PyTorch's ways, our trainer, our trainer with products of bfloat16,
- * and the loop of multiply-adds (the peak). */
+/* The programs that alternate: PyTorch's ways, our trainer, the same with products of bfloat16, and
+ * the loop of multiply-adds (the peak). */
 enum { WAYS = 4, OURS = WAYS, BFLOAT16, PEAK, TURNS };
 
 static const char *const ways[WAYS] = {"nchw", "nhwc", "nchw-compiled", "nhwc-compiled"};
 
-/* One vector unit, to which both engines are limited. */
+/* A vector unit, to which both engines are limited. */
 typedef struct side {
     const fedtrain_kernels *kernels;
     fedtrain_net *net, *bfloat16; /* bfloat16: NULL on all units but the first */
@@ -78,8 +78,7 @@ typedef struct bench {
     uint32_t label[MAX_BATCH];
 } bench;
 
-/* ---- The kernels that the trainer uses: the linker makes it call the function below, see
- * CMakeLists.txt ---- */
+/* The trainer's kernels: the linker makes it call the function below, see CMakeLists.txt. */
 
 static const fedtrain_kernels *chosen;
 
@@ -89,11 +88,8 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* ---- Time slices ---- */
-
-/* Run our trainer for a slice. The clock that ends it needs no system call: after one, some
- * machines must refill the cache of page addresses, which would cost a short step a tenth of its
- * time. */
+/* A slice of our trainer. The clock that ends it needs no system call: after one, some machines
+ * must refill the cache of page addresses, which would cost a short step a tenth of its time. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
@@ -111,7 +107,7 @@ static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     return 1e6 * (double)(steps * b->batch) / (double)(fed_clock_thread_cpu_us() - begin_us);
 }
 
-/* The peak, in operations per second. */
+/* The speed of the multiply-adds, in operations per second. */
 static double peak_slice(const side *s) {
     int64_t begin = fed_clock_thread_cpu_us(), us;
     double operations = 0;
@@ -146,8 +142,6 @@ static void take_turns(bench *b) {
         }
     }
 }
-
-/* ---- Results ---- */
 
 static double median_ratio(const double *above, const double *below) {
     double ratio[ROUNDS];
@@ -210,8 +204,6 @@ static void print_head(const bench *b) {
            torch ? " PyTorch/s              | ratio | goal       |" : "");
     printf("|---|---|---|---|---|---|%s\n", torch ? "---|---|---|" : "");
 }
-
-/* ---- Cases ---- */
 
 static void run_case(bench *b, const net *n, const char *optimizer, size_t k) {
     fed_error err = {0};
@@ -281,8 +273,6 @@ static void run_net(bench *b, const net *n) {
     }
     free_nets(b);
 }
-
-/* ---- The machine ---- */
 
 /* Pin this process and the workers to the last processor that it may use. */
 static void pin(void) {

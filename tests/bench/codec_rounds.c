@@ -9,12 +9,10 @@
 
 enum { WARM_ROUNDS = 8 }; /* not measured */
 
-/* The number of rounds of plain loops, which are slow. */
+/* Plain loops are slow, so they get fewer rounds. */
 static size_t loop_rounds(const bench *b) {
     return b->rounds / 10 > 3 ? b->rounds / 10 : 3;
 }
-
-/* ---- Gradients and memory ---- */
 
 void bench_start(bench *b, size_t n, size_t rounds) {
     b->n = n;
@@ -50,8 +48,6 @@ void bench_draw(bench *b, bool dense) {
 const float *bench_gradient(const bench *b, size_t round) {
     return b->gradients.g[round % b->gradients.count];
 }
-
-/* ---- One message ---- */
 
 bool message_is_alone(const fedcodec *codec, const fed_layout *layout) {
     return layout->count == 1 && codec->stage == 0;
@@ -115,8 +111,6 @@ static void fold(const message *m, int64_t *acc) {
                   "fold");
 }
 
-/* ---- The rounds ---- */
-
 typedef struct all_times {
     bench_times copy, guard, add, read, clear, write, rewrite, scatter, loop, op[BENCH_OPS];
 } all_times;
@@ -134,9 +128,8 @@ static const char *yardstick_of(const message *m) {
 }
 
 /* The bound of a guarded encode, which leaves its residual unchanged when it refuses. It must read
- * all gradients before it adds the first; where it seeks the largest sum, it must read the
- * residual, too. It reads from the end to the front, so that adding finds the last values read in
- * the cache. */
+ * all gradients before it adds the first; where it seeks the largest sum, the residual too. It
+ * reads from the end to the front, so that adding finds the last values read in the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);
@@ -156,7 +149,6 @@ static void read_and_write(const bench *b, const message *m, const float *g) {
     memset(b->spare, 0, m->len < b->n * sizeof *b->spare ? m->len : b->n * sizeof *b->spare);
 }
 
-/* Decoding reads the whole message. */
 static void read_message(const message *m) {
     uint64_t sum = 0, word;
     for (size_t i = 0; i + sizeof word <= m->len; i += sizeof word) {
@@ -190,7 +182,7 @@ static void add_to_few(const bench *b, const message *m, size_t count) {
     }
 }
 
-/* Find the positions of the values of y that are not zero. Returns their number. */
+/* Positions of the values of y that are not zero. Returns their number. */
 static size_t find_positions(bench *b) {
     size_t count = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -215,8 +207,7 @@ static void measure_bounds(const bench *b, const message *m, size_t nonzero, all
     }
 }
 
-/* Measure one round. A yardstick precedes each way to encode, so that both ways find the same data
- * in the cache. */
+/* A yardstick precedes each way to encode, so that both ways find the same data in the cache. */
 static void measure_round(bench *b, message *m, const float *g, size_t nonzero, all_times *t) {
     const bool feedback = m->codec.vtable->feedback;
     BENCH_TIME(&t->copy, memcpy(b->spare, g, b->n * sizeof *g));
@@ -238,8 +229,8 @@ static void measure_round(bench *b, message *m, const float *g, size_t nonzero, 
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
 }
 
-/* The loop starts from the same residual as the codec, so it must make the same message. The loop
- * runs first, so that the codec does not find its values in a cache. */
+/* The loop starts from the codec's residual, so it must make the same message. It runs first, so
+ * that the codec does not find its values in a cache. */
 static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
                               size_t nonzero, uint8_t *dst, all_times *t) {
     size_t len = 0;
@@ -252,7 +243,7 @@ static void measure_with_loop(bench *b, message *m, const plain_loop *loop, cons
     bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
 }
 
-/* The smaller of two times; 0 means not measured. */
+/* The smaller time; 0 means not measured. */
 static double fastest(double a, double b) {
     return a > 0.0 && (a < b || !(b > 0.0)) ? a : b;
 }

@@ -19,7 +19,6 @@ typedef enum bench_op {
     BENCH_OPS
 } bench_op;
 
-/** Gradients of one size, memory for their messages and values, and the yardsticks' times. */
 typedef struct bench {
     const char *unit;     /* the only unit to be measured, or NULL */
     const fed_pool *pool; /* the pool that encodes, or NULL */
@@ -41,7 +40,6 @@ void bench_end(bench *b);
 /** Make the gradients dense or not. The user's own gradients stay as they are. */
 void bench_draw(bench *b, bool dense);
 
-/** The gradient of a round. */
 const float *bench_gradient(const bench *b, size_t round);
 
 /** A codec's messages: of one tensor alone, or an envelope of several tensors or with a pass. */

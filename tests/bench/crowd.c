@@ -1,5 +1,5 @@
-/* The virtual devices. A ring has one list of devices for each second; a device stands in the list
- * of the second at which it acts next. */
+/* The virtual devices. A ring has a list of devices for each second; a device stands in the list of
+ * the second at which it acts next. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crowd.h"
 
@@ -51,10 +51,8 @@ struct crowd {
     double start_s;
 };
 
-/* -- the ring of lists -- */
-
 static void stand(crowd *c, uint32_t k, uint32_t due_s) {
-    /* a device that acts later stands here first, and is moved on when its second comes */
+    /* a device that acts later stands here first, and is moved on when this second comes */
     const uint32_t last = c->second + RING - 1;
     uint32_t *list = &c->ring[(due_s < last ? due_s : last) % RING];
     c->devices[k].due_s = due_s;
@@ -66,10 +64,8 @@ static void wait(crowd *c, uint32_t k, uint32_t least_s) {
     stand(c, k, c->second + (least_s > 0 ? least_s : 1));
 }
 
-/* -- a device's requests -- */
-
-/* Make a device's fingerprint. Fingerprints ascend and are spread evenly, so that a store can add
- * ten million rows in minutes. */
+/* Fingerprints ascend and are spread evenly, so that a store can add ten million rows in
+ * minutes. */
 static void fingerprint_of(uint32_t k, uint32_t count, uint8_t fingerprint[FED_SHA256_SIZE]) {
     const uint64_t place = UINT64_MAX / count * k;
     fed_rng rng;
@@ -180,8 +176,6 @@ static void report(crowd *c, uint32_t k) {
     wait(c, k, AFTER_REPORT_S);
 }
 
-/* -- one second of virtual time -- */
-
 static void note_batch(crowd_counts *counts, double took_s) {
     size_t k = 0;
     while (k + 1 < sizeof counts->took / sizeof counts->took[0] &&
@@ -193,7 +187,7 @@ static void note_batch(crowd_counts *counts, double took_s) {
     counts->longest_s = fmax(counts->longest_s, took_s);
 }
 
-/* Let the coordinator answer a batch of devices of the list. Returns the rest of the list. */
+/* Let the coordinator answer a batch of the list. Returns the rest of the list. */
 static uint32_t batch(crowd *c, uint32_t list) {
     const double start_s = bench_now_s(), start_cpu_s = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
     fed_error err = {0};
@@ -254,8 +248,6 @@ void crowd_second(crowd *c, bool outage) {
     c->second++;
 }
 
-/* -- open and close -- */
-
 static void require_sql(sqlite3 *db, bool holds) {
     if (!holds) {
         fprintf(stderr, "the devices can't be enrolled: %s\n", sqlite3_errmsg(db));
@@ -267,8 +259,7 @@ static void script(sqlite3 *db, const char *sql) {
     require_sql(db, sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
 }
 
-/* Write the devices' rows by SQL. They equal those of the store's device_add, which takes three
- * times as long. */
+/* The rows equal those of the store's device_add, which takes three times as long. */
 static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3 *db = NULL;
     sqlite3_stmt *add = NULL;
@@ -297,7 +288,7 @@ static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3_close(db);
 }
 
-/* Make the envelope that all updates carry. */
+/* The envelope that all updates carry. */
 static void make_update(fed_writer *update) {
     fed_arch arch;
     fed_rng rng;
@@ -366,8 +357,6 @@ void crowd_close(crowd *c) {
     free(c->devices);
     free(c);
 }
-
-/* -- results -- */
 
 crowd_counts *crowd_counted(crowd *c) {
     return &c->counts;

@@ -1,4 +1,4 @@
-/* A crowd of virtual devices: made-up updates, virtual time, and a real coordinator's request
+/* A crowd of virtual devices: made-up updates, virtual time, a real coordinator's request
  * function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CROWD_H
@@ -12,15 +12,14 @@
 #include "fed/bytes.h"
 #include "fedserver/fedserver.h"
 
-/** The answers to a crowd's requests, and their cost. Set it to 0 to start counting again. */
+/** Answers to a crowd's requests, and their cost. Zero it to start counting again. */
 typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
     uint64_t up_bytes, down_bytes; /* bytes of requests' and answers' bodies */
     uint64_t busiest;              /* most requests in a second */
     double cpu_s;                  /* CPU time of all batches */
     uint64_t batches;
-    /* histogram: batches that took at least 2^((k - 1) / 2) us and less than 2^(k / 2) us */
-    uint32_t took[64];
+    uint32_t took[64]; /* [k]: batches of 2^((k - 1) / 2) us to less than 2^(k / 2) us */
     double longest_s;
 } crowd_counts;
 
@@ -31,20 +30,19 @@ typedef struct crowd crowd;
 crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort);
 void crowd_close(crowd *c);
 
-/** Let one second pass. In an outage the coordinator answers nobody, and devices back off as
+/** One second passes. In an outage the coordinator answers nobody, and devices back off as
  * fedclient does. */
 void crowd_second(crowd *c, bool outage);
 
 crowd_counts *crowd_counted(crowd *c);
 
-/** How long the coordinator's start took, with all devices enrolled. */
+/** The seconds of the coordinator's start, with all devices enrolled. */
 double crowd_start_s(const crowd *c);
 
-/** The version of the model. */
 uint32_t crowd_version(const crowd *c);
 
-/** How often a device has trained: the mean over all devices, and the variance over the mean, which
- * is near 1 where chance alone decides. */
+/** How often a device has trained: the mean over all devices, and the variance over the mean, near
+ * 1 where chance alone decides. */
 void crowd_fairness(const crowd *c, double *mean, double *spread);
 
 /** The seconds within which this share of all batches is done. */

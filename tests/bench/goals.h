@@ -5,11 +5,11 @@
 
 #include <stddef.h>
 
-/** The sizes that are measured by default, in values. */
+/** Sizes measured by default, in values. */
 enum { GOAL_SIZES = 3 };
 extern const size_t goal_sizes[GOAL_SIZES];
 
-/** The goal of every operation on n values: the share of the bound that the same run measures. It
+/** The goal of every operation on n values, as a share of the bound that the same run measures. It
  * is smaller where a cache holds the values, since instructions weigh more there. */
 double goal_share(size_t n);
 

@@ -12,8 +12,7 @@
 
 #define SCALE 1e-3f
 
-/* distance of the gradients' first values, in values: a multiple of a cache line, but not of a
- * page */
+/* values between two gradients' first ones: a multiple of a cache line, but not of a page */
 enum { STEP = 976 };
 
 static void fill_laplace(float *x, size_t n, fed_rng *rng) {

@@ -17,12 +17,10 @@ typedef struct gradients {
     float *drawn; /* memory of the gradients that were not read from files */
 } gradients;
 
-/**
- * Draw one tensor of n values near 1e-3. Real gradients are closer to a Laplace than to a Gauss
- * distribution: a few values are much larger than all others. These are drawn from Laplace, or
- * with `dense` from Gauss, where more values are near the largest. All gradients share the same
- * numbers, each beginning at a different offset. For a codec they are as good as new numbers.
- */
+/** Draw one tensor of n values near 1e-3 from Laplace, to which real gradients are closer than to
+ * Gauss: a few values are much larger than all others. With `dense` from Gauss, where more values
+ * are near the largest. All gradients share the same numbers from different offsets on, which for a
+ * codec are as good as new ones. */
 void gradients_draw(gradients *g, size_t n, bool dense);
 
 /** Read files of one shape, safetensors or raw float32, at most GRADIENTS_MAX. */

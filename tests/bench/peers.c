@@ -14,9 +14,8 @@ enum { PEERS_MAX = 3, ROUNDS = 5 };
 typedef struct peer {
     const char *name;
     size_t (*bound)(size_t len);
-    /* Compresses src[len]. Returns the number of bytes; 0 on failure. */
+    /* Returns the number of bytes; 0 on failure. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
-    /* Decompresses to dst[len]. */
     bool (*unpack)(const uint8_t *src, size_t packed, uint8_t *dst, size_t len);
 } peer;
 
@@ -105,7 +104,7 @@ typedef struct times {
     size_t packed[PEERS_MAX];
 } times;
 
-/* Bytes of memory that are enough for every compressor's output and for a copy of the floats. */
+/* Bytes enough for every compressor's output and for a copy of the floats. */
 static size_t room(size_t len, size_t floats) {
     size_t most = floats > len ? floats : len;
     for (const peer *p = peers; p->name != NULL; p++) {

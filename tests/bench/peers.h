@@ -1,4 +1,4 @@
-/* A table of general lossless compressors to compare with: those that this build has. */
+/* General lossless compressors to compare with: those that this build has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PEERS_H
 #define PEERS_H

@@ -17,8 +17,6 @@ static size_t put_f32(uint8_t *dst, float v) {
     return sizeof bits;
 }
 
-/* ---- 3lc ---- */
-
 enum { DIGITS = 5, ZEROS = 121, RUN_MAX = 14 };
 
 static float max_magnitude(const float *x, size_t n) {
@@ -84,8 +82,6 @@ static size_t plain_3lc(double s, float *residual, const float *x, size_t n, voi
     return out;
 }
 
-/* ---- sbc ---- */
-
 static void swap(float *a, float *b) {
     float t = *a;
     *a = *b;
@@ -115,8 +111,7 @@ static float kth_largest(float *x, ptrdiff_t n, ptrdiff_t k) {
     return x[k];
 }
 
-/* The values of one sign to send: all above `least`, and the first `ties` values that equal
- * `least`. */
+/* The values of one sign to send: all above `least`, and the first `ties` that equal it. */
 typedef struct side {
     float sign, least;
     size_t ties, count;
@@ -215,8 +210,6 @@ static size_t plain_sbc(double p, float *residual, const float *x, size_t n, voi
     side down = choose(residual, n, (size_t)k, -1.0f, scratch);
     return send(up.mean >= -down.mean ? &up : &down, residual, n, (unsigned)fmax(b, 0.0), dst);
 }
-
-/* ---- twobit ---- */
 
 /* twobit, value by value, as in MXNet's kernel for CPUs. */
 static size_t plain_twobit(double t, float *residual, const float *x, size_t n, void *scratch,

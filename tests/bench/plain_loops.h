@@ -6,14 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * Does the same as fedcodec_encode, to the byte, for n >= 1 finite values. `parameter` is the
- * codec's first parameter. Returns the message's length.
- */
+/** Makes the same message as fedcodec_encode, for n >= 1 finite values. `parameter` is the codec's
+ * first parameter. Returns the message's length. */
 typedef size_t plain_encode(double parameter, float *residual, const float *x, size_t n,
                             void *scratch, uint8_t *dst);
 
-/** Bytes of scratch memory. */
 #define PLAIN_SCRATCH(n) (4 * (n) + 8)
 
 typedef struct plain_loop {

@@ -8,9 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Set the kernels of oneDNN and OpenBLAS, even if the environment says otherwise. Each library
- * treats processors that it does not know as older ones; OpenBLAS treats them as one that is
- * twenty years old. */
+/* Set the libraries' kernels, whatever the environment says. oneDNN and OpenBLAS treat processors
+ * that they do not know as older ones; OpenBLAS as one that is twenty years old. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
@@ -24,8 +23,8 @@ static void hold_to(const char *unit) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* In the child process: become the worker. Where PyTorch is missing, the worker ends before its
- * first line. */
+/* In the child process: become the worker, which ends before its first line if PyTorch is
+ * missing. */
 static void run_worker(const char *python, const char *unit, const int in[2], const int out[2]) {
     hold_to(unit);
     dup2(in[0], STDIN_FILENO);
@@ -41,7 +40,7 @@ static bool start(torch_peer *peer, const char *python, const char *unit) {
     if (pipe(in) != 0 || pipe(out) != 0) {
         return false;
     }
-    /* otherwise the next worker would inherit and keep open this worker's input */
+    /* otherwise the next worker would keep this worker's input open */
     fcntl(in[1], F_SETFD, FD_CLOEXEC);
     fcntl(out[0], F_SETFD, FD_CLOEXEC);
     fflush(NULL); /* otherwise the child would print the buffered text again */
@@ -78,8 +77,7 @@ void torch_peer_stop(torch_peer *peer) {
     *peer = (torch_peer){0};
 }
 
-/* Read the worker's answer. A worker that does not answer has written the error to standard error.
- */
+/* A worker that does not answer has written the error to standard error. */
 static void ask(torch_peer *peer, char *answer, size_t cap) {
     fflush(peer->to);
     if (fgets(answer, (int)cap, peer->from) == NULL) {

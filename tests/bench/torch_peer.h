@@ -14,12 +14,10 @@ typedef struct torch_peer {
     char about[512]; /* PyTorch's version and BLAS */
 } torch_peer;
 
-/**
- * Start a worker on the caller's processor. `unit` "avx512" or "avx2" limits it to the instructions
- * of that vector unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first
- * that has PyTorch of build/python-venv (deploy/setup.sh --python), python3 and /usr/bin/python3.
- * Returns false if none has PyTorch. Owner: torch_peer_stop.
- */
+/** Start a worker on the caller's processor. `unit` "avx512" or "avx2" limits it to that vector
+ * unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first with PyTorch of
+ * build/python-venv (deploy/setup.sh --python), python3 and /usr/bin/python3. false: none has
+ * PyTorch. Owner: torch_peer_stop. */
 bool torch_peer_start(torch_peer *peer, const char *unit);
 void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
 

@@ -8,7 +8,7 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* Enough independent chains, so that no chain waits for its own result. */
+/* Enough independent chains, so that none waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL
@@ -50,8 +50,7 @@ static void read_memory(const float *x, size_t n) {
     (void)result;
 }
 
-/* Write with prefetches. They do not cost time where a cache holds the memory, and save time
- * elsewhere. */
+/* Prefetches cost no time where a cache holds the memory, and save time elsewhere. */
 static void write_memory(float *x, size_t n) {
     enum { AHEAD = 2048 };
     const vec one = (vec){0} + 1.0F;

@@ -1,5 +1,5 @@
-/* Run one encode or one decode-and-add of a codec on a device, for gpu_traffic.py, which counts
- * its memory traffic. */
+/* Run one encode or decode-and-add of a codec on a device; gpu_traffic.py counts its memory
+ * traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +39,6 @@ static int failed(const char *what, const fed_error *err) {
     return err->status == FED_ENOTFOUND ? 77 : EXIT_FAILURE;
 }
 
-/* Encode ROUNDS messages on the processor. */
 static fed_status encode_on_host(place *p) {
     void *work = malloc(fedcodec_work_size(&p->codec, p->n) + 1);
     fed_status status = work != NULL ? FED_OK : FED_ENOMEM;
@@ -84,8 +83,7 @@ static fed_status encode(place *p) {
                                p->work, p->message, p->cap, p->head);
 }
 
-/* Decode and add a message of the processor's, so that the device only runs kernels of
- * decoding. */
+/* The message is the processor's, so the device only runs kernels of decoding. */
 static fed_status add(place *p) {
     const fedcodec_gpu_head head = {.len = (uint32_t)p->len};
     FED_TRY(fed_gpu_copy(p->stream, p->message, p->bytes, p->len, FED_GPU_UP));

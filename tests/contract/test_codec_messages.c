@@ -1,5 +1,4 @@
-/* Contract of every codec of codecs.def for reading messages, valid or not, on each vector unit
- * that this machine can run. */
+/* Contract of every codec of codecs.def for reading messages, valid or not, on each vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -46,8 +45,8 @@ static void a_trailing_byte_is_refused(void) {
     contract_each_message(97, visit_trailing);
 }
 
-/* Read a changed message. It must be refused, or be the message of other values: these must be
- * finite, at most max_abs, and the same as the reference decodes. */
+/* A changed message must be refused, or be the message of other values: finite, at most max_abs,
+ * and as the reference decodes them. */
 static void try_changed(const contract_message *m, const uint8_t *data) {
     float max_abs = -1.0f;
     float *y = contract_values(FILL_LAPLACE, m->n), *expected = contract_copy(y, m->n);
@@ -94,7 +93,7 @@ static void random_bytes_are_refused_or_decode_within_bounds(void) {
             m.len = fed_rng_below(&rng, 20);
             m.data = malloc(m.len + (m.len == 0));
             for (size_t k = 0; k < m.len; k++) {
-                /* Half of the bytes are small, because counts and parameters are small. */
+                /* half of the bytes are small, because counts and parameters are */
                 m.data[k] = (uint8_t)fed_rng_below(&rng, fed_rng_below(&rng, 2) ? 256 : 4);
             }
             try_changed(&m, m.data);
@@ -109,8 +108,8 @@ static void a_message_is_for_its_number_of_values_only(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         contract_message m = contract_encode(&codec, x, 100);
         fed_status status = fedcodec_decode(codec.vtable, m.data, m.len, y, 1);
-        /* A message of sbc only tells the least n that it can have. A message of randk with one
-         * value, or of threshold with none, fits any n. */
+        /* sbc only tells the least n. A randk message with one value, or a threshold message with
+         * none, fits any n. */
         assert_true(status == FED_EFORMAT ||
                     (codec.vtable->id == FEDCODEC_ID_randk && m.len == 9) ||
                     (codec.vtable->id == FEDCODEC_ID_threshold && m.len == 1));

@@ -1,5 +1,5 @@
-/* Contract of every codec of codecs.def for encoding, on each vector unit that this machine can
- * run. test_codec_messages.c has the contract for reading. */
+/* Contract of every codec of codecs.def for encoding, on each vector unit. test_codec_messages.c
+ * tests reading. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -9,7 +9,6 @@
 #include "codec_contract.h"
 #include "reference_codecs.h"
 
-/* Make n values of -0. The caller frees them. */
 static float *make_nothing(size_t n) {
     float *nothing = malloc((n + 1) * sizeof *nothing);
     assert_non_null(nothing);
@@ -28,8 +27,7 @@ static void assert_same(const contract_message *made, const contract_message *m,
     }
 }
 
-/* Encode x with a zero residual, guarded or not, and without a residual. All must give the same
- * message. */
+/* Encode x with a zero residual, guarded or not, and without one: the messages must be the same. */
 static void assert_same_with_x(const contract_message *m, const float *x, const char *what) {
     fedcodec unguarded = m->codec;
     unguarded.unguarded = true;
@@ -51,7 +49,6 @@ static void assert_same_with_x(const contract_message *m, const float *x, const 
     contract_drop(&added);
 }
 
-/* The results of the reference code for some values. */
 typedef struct wanted {
     uint8_t *data;
     size_t len;
@@ -96,7 +93,7 @@ static void assert_same_as_reference(const fedcodec *codec, contract_fill kind, 
     free(reference.decoded);
 }
 
-/* Test only each stride-th kind of values; which ones depends on n. */
+/* Test each stride-th kind of values; n chooses the first. */
 static void assert_all_same_as_reference(size_t n, unsigned stride) {
     for (contract_fill kind = n % stride; kind < CONTRACT_FILLS; kind += stride) {
         float *x = contract_values(kind, n);
@@ -204,8 +201,8 @@ static void x_is_added_to_the_residual_first(void) {
     }
 }
 
-/* Uses default parameters, and values well above twobit's threshold. 3lc with its largest s would
- * take too many rounds, because it overshoots. */
+/* Uses default parameters, and values well above twobit's threshold. 3lc with its largest s
+ * overshoots, and would take too many rounds. */
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {

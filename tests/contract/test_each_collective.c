@@ -1,5 +1,5 @@
-/* Contract of every collective, on every link, with every codec that it accepts. The tests go
- * through collectives.def, links.def and codecs.def. */
+/* Contract of every collective of collectives.def, on every link, with every codec that it
+ * accepts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -14,20 +14,18 @@
 
 enum { MOST = 5 };
 
-/* Step through the codecs for one collective: a short run tests each third codec. */
+/* The step through the codecs for one collective: a short run tests each third codec. */
 static unsigned each(void) {
     return FED_TEST_TRIES(1, 3);
 }
 
 static exchange_entry entry[LINK_GROUP_RANKS], other[LINK_GROUP_RANKS];
 
-/* Specs to test besides the collectives' names. */
 static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggregators=2",
                                          "tree:group=1", "tree:group=2"};
 enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 
-/* Return the k-th spec to test, NULL past the last. *ranks: the least number of ranks that it
- * needs. */
+/* The k-th spec to test, NULL past the last. *ranks: the least number of ranks that it needs. */
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
@@ -88,8 +86,6 @@ static void assert_sums(const exchange_run *run, const exchange_entry *entries) 
     }
 }
 
-/* -- Sums -- */
-
 static void check_sums(const feddc_link_vtable *link, const char *spec, const char *codec,
                        uint32_t size) {
     bool pulls = strcmp(spec, "gather") != 0;
@@ -111,8 +107,7 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
     exchange_group_clear(&run, other);
 }
 
-/* On each link, with steps put in ahead and tensors in any order, sums have the same bits as with
- * threads. */
+/* Steps are put in ahead, and tensors in any order. */
 FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;
@@ -132,7 +127,6 @@ FED_TEST(all_ranks_and_links_have_the_same_bits) {
     }
 }
 
-/* Events that come late and in another order change no bit. */
 FED_TEST(the_order_of_events_does_not_matter) {
     const char *spec;
     uint32_t least;
@@ -145,13 +139,10 @@ FED_TEST(the_order_of_events_does_not_matter) {
     }
 }
 
-/* -- NICs that compress -- */
-
 enum { BOUND = 8 };
 
-/* With NICs that round on the way, sums have the same bits as in a worker group that rounds
- * itself, on each link. All ranks have the same bits also where no NIC is on the way. Plain steps
- * are exact. */
+/* With NICs that round on the way, sums have the same bits as in a worker group that rounds itself,
+ * on each link. All ranks also agree where no NIC is on the way. Plain steps are exact. */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),
@@ -199,9 +190,7 @@ FED_TEST(nics_give_the_bits_of_a_worker_group_that_rounds_itself) {
     }
 }
 
-/* -- Residuals -- */
-
-/* Check that the sums and the residuals together are all that was put in. */
+/* The sums and the residuals together must be all that was put in. */
 static void assert_nothing_is_lost(const exchange_run *run) {
     size_t n = exchange_size();
     double *rest = calloc(n, sizeof *rest), worst = 0;
@@ -255,8 +244,6 @@ FED_TEST(what_codecs_leave_out_stays_in_residuals) {
     }
 }
 
-/* -- Refused options, and failures -- */
-
 static void assert_refused(const char *spec, const char *codec, const char *pull, const char *nic,
                            const char *words) {
     exchange_run run = {.link = feddc_link_named("threads"),
@@ -306,8 +293,8 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
-/* Lose a rank at its k-th event: each other rank must have all sums or an error, and no sum may be
- * wrong. */
+/* Lose a rank at its k-th event: each other rank must have all sums or an error, and no wrong
+ * sum. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),
                         .collective = spec,
@@ -361,11 +348,9 @@ FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
     }
 }
 
-/* -- A peer that sends arbitrary bytes -- */
-
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
-/* Rank 1 sends random heads and bytes of a seed, waits until no more messages come, and leaves. */
+/* Rank 1 sends random heads and bytes of a seed until no more messages come, and leaves. */
 static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;

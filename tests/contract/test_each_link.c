@@ -1,4 +1,4 @@
-/* Contract of every link. The tests go through links.def, so later links are tested too. */
+/* Contract of every link of links.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -35,8 +35,7 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* A link with one rank for each process, such as mpi, is tested by the test that starts its
- * processes. */
+/* A link with a process for each rank, such as mpi, is tested by the test that starts them. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -49,7 +48,7 @@ FED_TEST(each_link_keeps_each_promise) {
     }
 }
 
-/* The wrapper that makes events late and mixed in tests of collectives must keep the contract
+/* The wrapper that delays and mixes events, for tests of collectives, must keep the contract
  * too. */
 FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
     const feddc_link_vtable *link;
@@ -68,7 +67,7 @@ typedef struct chatter {
     bool told; /* an event has reported that rank 1 is gone */
 } chatter;
 
-/* Send to the next rank whenever an event has come, until this link fails or a rank leaves. */
+/* Send to the next rank at each event, until this link fails or a rank leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
     const feddc_link_vtable *link = c->entry.link;

@@ -1,5 +1,4 @@
-/* Contract of every strategy. The tests go through strategies.def, so later strategies are tested
- * too. */
+/* Contract of every strategy of strategies.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -24,7 +23,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Check each strategy alone, and with clip, the option that all strategies take. */
+/* Each strategy alone, and with clip, the option that all strategies take. */
 static void each_spec(void (*check)(const char *spec)) {
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
@@ -45,7 +44,7 @@ static void check_roughness(const char *spec) {
     }
 }
 
-/* D3 in docs/durability.md: the order of updates and restarts do not change the model's bits. */
+/* Rule D3 in docs/durability.md. */
 FED_TEST(neither_order_nor_crashes_change_a_bit) {
     strategy_case_draw(3, rounds);
     each_spec(check_roughness);

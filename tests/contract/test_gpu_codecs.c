@@ -1,7 +1,7 @@
 /* Each codec that runs on GPUs has the same bits there as on the processor: messages, residuals,
- * decoded values, and which bytes are refused. Skipped where no device can be used;
- * FED_TEST_DEVICE names one. FED_TEST_SMALL=1 tests only default parameters and fewer sizes, for a
- * device that checks each access. FED_TEST_CODEC=TEXT tests only specs that begin with TEXT. */
+ * decoded values, and which bytes are refused. Skipped without a device; FED_TEST_DEVICE names one.
+ * FED_TEST_SMALL=1: only default parameters and fewer sizes, for a device that checks each access.
+ * FED_TEST_CODEC=TEXT: only specs that begin with TEXT. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -27,8 +27,8 @@ static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static bool is_small;
 
-/* Specs to test besides each codec with its default parameters, and with each parameter at the
- * ends of its range. */
+/* Specs to test besides each codec with default parameters and with each parameter at its
+ * limits. */
 static const char *const more_specs[] = {
     "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
     "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
@@ -40,8 +40,6 @@ static const char *const more_specs[] = {
 /* Sizes at the ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
 static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
                                1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
-
-/* ---- Values ---- */
 
 typedef enum fill {
     FILL_GAUSS,
@@ -88,7 +86,7 @@ static void make_values(fill kind, size_t n, uint32_t round, float *x) {
     }
 }
 
-/* ---- A codec with its memory, on the host and on the device ---- */
+/* A codec with its memory, on the host and on the device. */
 
 typedef struct place {
     fedcodec codec;
@@ -117,8 +115,7 @@ static void up(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_UP), FED_OK);
 }
 
-/* Enqueue a copy from the device without waiting: a wait takes long, so several copies share
- * one. */
+/* Copy from the device without waiting: a wait takes long, so several copies share one. */
 static void later(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
 }
@@ -132,7 +129,7 @@ static void down(void *to, const void *from, size_t size) {
     wait_all();
 }
 
-/* Make memory for up to n values and for messages of up to `cap` bytes. */
+/* Make memory for up to n values and messages of up to `cap` bytes. */
 static void reserve(place *p, size_t n, size_t cap) {
     const size_t bytes = (n + 1) * sizeof(float);
     p->cap = cap;
@@ -176,7 +173,6 @@ static fedcodec_gpu_head head_of(const place *p) {
     return head;
 }
 
-/* Check that the values from the device have the same bits as those on the host. */
 static void same_values(const place *p, const char *what, const float *here) {
     for (size_t i = 0; i < p->n; i++) {
         uint32_t got, wanted;
@@ -189,10 +185,7 @@ static void same_values(const place *p, const char *what, const float *here) {
     }
 }
 
-/* ---- Encode and decode ---- */
-
-/* Encode x, or only the residual where x is NULL, on the host and on the device. Returns the
- * host's status. */
+/* Encode x (NULL: only the residual) on the host and on the device. Returns the host's status. */
 static fed_status encode_both(place *p, const char *what, const float *x, size_t *len) {
     float *r = has_feedback(p) ? p->host.residual : NULL;
     fed_status status = fedcodec_encode(&p->codec, r, x, p->n, p->host.work, p->host.message,
@@ -243,7 +236,7 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
-/* Return the byte of a message that names the code of its values or positions; 0: it has none. */
+/* The byte of a message that names the code of its values or positions; 0: it has none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
     if (strcmp(codec->vtable->name, "topk") == 0) {
@@ -256,8 +249,8 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* Return whether the message has narrow values, or positions in another code than Golomb's. Only
- * the processor reads such messages. */
+/* The message has narrow values, or positions in another code than Golomb's: only the processor
+ * reads it. */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -271,9 +264,8 @@ static void fill_y(const place *p) {
     up(p->y, p->host.theirs, p->n * sizeof *p->host.y);
 }
 
-/* Decode the message of len bytes in host.message on the host and on the device, by axpy and
- * decode: status and values must be the same. With `send` the message is first copied to the
- * device, else it lies there already. */
+/* Decode host.message on the host and on the device, by axpy and decode: status and values must be
+ * the same. send: first copy it to the device, else it lies there already. */
 static bool read_both(place *p, const char *what, size_t len, bool send) {
     const fedcodec_gpu_head changed = {.status = 99, .len = (uint32_t)len};
     if (send) {
@@ -309,8 +301,6 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
     return good;
 }
 
-/* ---- All codecs, all sizes, all values ---- */
-
 static void same_rounds(place *p, fill kind) {
     memset(p->host.residual, 0, p->n * sizeof(float));
     assert_int_equal(fed_gpu_fill(stream, p->residual, 0, p->n * sizeof(float)), FED_OK);
@@ -328,7 +318,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* Find the k-th spec of a codec that runs on GPUs. false: there are no more. */
+/* The k-th spec of a codec that runs on GPUs. false: there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -365,8 +355,7 @@ static bool is_preset(const fedcodec *codec) {
     return true;
 }
 
-/* Open a codec on the device. false: these parameters only run on the processor, which is not
- * allowed for the defaults. */
+/* false: these parameters only run on the processor. For a codec's defaults this is a failure. */
 static bool open_codec(place *p) {
     fed_error err = {0};
     if (!fedcodec_gpu_has(p->codec.vtable)) {
@@ -383,7 +372,7 @@ static bool open_codec(place *p) {
     return true;
 }
 
-/* Codecs that are open. Each is opened once, because compiling its kernels takes long. */
+/* Each codec is opened once, because compiling its kernels takes long. */
 static place opened[SPECS];
 static size_t specs;
 
@@ -469,7 +458,7 @@ static void same_constant(place *p) {
     }
 }
 
-/* The device must refuse messages with narrow values, also where float32 would be as long. */
+/* The device must refuse narrow values, also where float32 would be as long. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};
@@ -537,9 +526,7 @@ static void values_that_are_not_finite_are_refused(void **state) {
     on_each_codec(refuses_values);
 }
 
-/* ---- Messages that encode did not make ---- */
-
-/* Change a message in one of a few ways; returns its new length. */
+/* Change a message in one of a few ways. Returns its new length. */
 static size_t mutate(uint8_t *message, size_t len, size_t cap, fed_rng *rng) {
     const uint32_t way = fed_rng_below(rng, 8);
     const size_t at = len > 0 ? fed_rng_below(rng, (uint32_t)len) : 0;
@@ -599,9 +586,7 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* ---- Golden messages, and inputs that fuzzing found ---- */
-
-/* Return the codec with this spec, which is opened once; NULL: it does not run on the device. */
+/* The codec with this spec, which is opened once; NULL: it does not run on the device. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);
@@ -653,8 +638,7 @@ static void golden_messages_are_the_devices(void **state) {
     assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-/* Decode an input of fuzz_codec_check.c: a byte with the codec's id, a byte with the square root
- * of n, then the message. */
+/* An input of fuzz_codec_check.c: the codec's id, the square root of n, the message. */
 static void check_input(const char *path) {
     enum { HEAD = 2, IDS = 32 };
     uint8_t *data = NULL;
@@ -691,8 +675,6 @@ static void fuzzed_bytes_get_the_processors_verdict(void **state) {
     closedir(dir);
     assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
 }
-
-/* ---- Bursts ---- */
 
 static void same_bursts(place *p) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -737,8 +719,6 @@ static void bursts_are_the_processors(void **state) {
     }
     assert_true(tried >= 4 || getenv("FED_TEST_CODEC") != NULL);
 }
-
-/* ---- Few values ---- */
 
 static void same_few(place *p) {
     static const size_t few[] = {0, 6, 1000};

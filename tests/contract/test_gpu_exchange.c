@@ -1,5 +1,5 @@
 /* Each collective on a GPU: all ranks have the same bits as a worker group on the host. Skipped
- * where no device can be used; FED_TEST_DEVICE names one. */
+ * without a device; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 
@@ -75,7 +75,7 @@ FED_TEST(all_ranks_have_the_bits_of_the_host) {
         check(collectives[k], NULL, 3, false);
         for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
             const char *codec = fedcodec_name(fedcodec_at(c));
-            /* collectives other than gather and owners are tested with each third codec only */
+            /* other collectives than gather and owners: only each third codec */
             const bool turn = k < 2 || (c + k) % 3 == 0;
             if (turn && fedcodec_gpu_has(fedcodec_at(c)) && takes(collectives[k], codec)) {
                 check(collectives[k], codec, 2 + (uint32_t)(c + k) % 2, false);
@@ -90,8 +90,6 @@ FED_TEST(ranks_with_and_without_a_gpu_share_a_worker_group) {
         check(collectives[k], "twobit", 4, true);
     }
 }
-
-/* ---- Refused options ---- */
 
 static fed_gpu_stream *stream;
 
@@ -133,7 +131,7 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     }
 }
 
-/* ---- NCCL: here a fake library, which adds in the order of ranks, as gather does ---- */
+/* NCCL: here a fake library, which adds in the order of ranks, as gather does. */
 
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);

@@ -1,6 +1,5 @@
-/* Contract of every platform of platforms.def (fedclient/platform.h), also on a failing disk. A
- * platform that keeps values in memory is also tested for the contract of
- * fedclient/memory_store.h. */
+/* Contract of every platform of platforms.def (fedclient/platform.h), also on a failing disk.
+ * Platforms that keep values in memory also keep the contract of fedclient/memory_store.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -18,9 +17,8 @@ typedef struct kind {
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
-    size_t large; /* bytes of a value that is large for this platform */
-    /* step of a sweep over the failures of put: a flash is synced hundreds of times for a value */
-    uint64_t step;
+    size_t large;  /* bytes of a value that is large for this platform */
+    uint64_t step; /* of a sweep over put's failures: a flash syncs hundreds of times for a value */
 } kind;
 
 enum { LARGE = 5000001 };
@@ -42,7 +40,6 @@ static const kind kinds[] = {
 #undef FEDCLIENT_PLATFORM_IN_MEMORY
 };
 
-/* The platform under test. */
 static const kind *tried;
 
 typedef struct world {
@@ -94,8 +91,6 @@ static void assert_absent(world *w, const char *key) {
     assert_true(data == NULL && len == 7);
     assert_true(w->err.text[0] != '\0');
 }
-
-/* -- values -- */
 
 static void values_are_copies(void **state) {
     world *w = *state;
@@ -151,8 +146,6 @@ static void a_large_value_comes_back(void **state) {
     free(data);
 }
 
-/* -- clocks -- */
-
 static void time_goes_forward_and_the_date_is_of_this_century(void **state) {
     world *w = *state;
     int64_t before_ms = w->p.monotonic_ms(w->p.user);
@@ -163,8 +156,6 @@ static void time_goes_forward_and_the_date_is_of_this_century(void **state) {
     }
     assert_true(w->p.unix_ms(w->p.user) > INT64_C(1600000000000));
 }
-
-/* -- values that outlive the process -- */
 
 static bool on_disk(void) {
     return tried->open_directory != NULL;
@@ -218,8 +209,6 @@ static void one_client_has_a_directory(void **state) {
     assert_false(is_busy(w)); /* the end of that process has released the directory */
     assert_fed_ok(open_platform(w, &w->p, &w->err));
 }
-
-/* -- a disk that fails, a process that dies -- */
 
 enum { VALUE = 50000 };
 
@@ -310,7 +299,7 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, 1, deed_drop, expect_dropped);
 }
 
-/* With a limit on file sizes, a write stores fewer bytes than it was given, and the next write
+/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next
  * fails. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;
@@ -333,8 +322,6 @@ static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     assert_int_equal(how, 0);
     assert_int_equal(value_of(&w->p), 1);
 }
-
-/* -- values that are lent and edited in place, on a platform in memory -- */
 
 static void *room_of(const fedclient_platform *p, const char *text) {
     void *room = p->memory->room(p->user, 100);

@@ -1,4 +1,4 @@
-/* Contract of every pass of stages.def, on messages of every codec of codecs.def. */
+/* Contract of every pass of stages.def, on messages of every codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -15,7 +15,7 @@ typedef struct message {
     uint8_t bytes[CAP];
 } message;
 
-/* Make a codec's message of Laplace-distributed values, after a few rounds of error feedback. */
+/* A message of Laplace-distributed values, after a few rounds of error feedback. */
 static void make_message(const fedcodec *codec, message *m) {
     static float x[N], residual[N];
     static max_align_t work[CAP];
@@ -33,8 +33,7 @@ static void make_message(const fedcodec *codec, message *m) {
     }
 }
 
-/* Unpack with input and output memory of exactly the right size, so that accesses beyond it are
- * found. */
+/* Unpack with memory of exactly the right sizes, so that accesses beyond it are found. */
 static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, size_t len,
                          size_t plain_len, uint8_t *plain) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
@@ -47,19 +46,18 @@ static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, siz
     return status;
 }
 
-/* zstd's library may read different packed bytes as the same message, so zstd has not only one
- * form. */
+/* zstd's library may read different packed bytes as the same message. */
 static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* entropy can pack a message, and the same message with one more likely byte, to the same bytes.
- * Only the frame's plain_len tells them apart. */
+/* entropy can pack a message, and the same with one more likely byte, to the same bytes, which only
+ * the frame's plain_len tells apart. */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }
 
-/* Check that wrong bytes are refused, or are the packed form of another message. */
+/* Wrong bytes must be refused, or be the packed form of another message. */
 static void assert_refused_or_one_form(const fedcodec_stage *stage, const uint8_t *packed,
                                        size_t len, size_t plain_len) {
     static uint8_t plain[CAP], again[2 * CAP];

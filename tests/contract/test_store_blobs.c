@@ -1,5 +1,5 @@
-/* Contract of every store that keeps blobs: their name is their digest, they are written before
- * rows that name them, and are deleted after these rows. */
+/* Contract of every store that keeps blobs: they are named by their digest, written before rows
+ * that name them, and deleted after these rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -11,7 +11,7 @@
 
 enum { SIZE = 70000 };
 
-/* Make float32[SIZE], all equal to `value`. The caller frees it. */
+/* float32[SIZE], all equal to `value`. The caller frees it. */
 static float *values_of(float value) {
     float *values = malloc(SIZE * sizeof *values);
     assert_non_null(values);
@@ -41,9 +41,8 @@ static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
     return status == FED_OK;
 }
 
-/* Store version `version` of the task as the thread that closes a round does: blobs first, then
- * rows. The values are all `value`, the residual all -1, the state "state", the delta "delta
- * VALUE". */
+/* Store a version as the thread that closes a round does: blobs first, then rows. The values are
+ * all `value`, the residual all -1, the state "state", the delta "delta VALUE". */
 static void make_version(fixture *f, uint64_t task, uint32_t version, float value) {
     char delta[32];
     snprintf(delta, sizeof delta, "delta %g", (double)value);

@@ -1,5 +1,5 @@
-/* Contract of every store that several coordinators may share: one of them leads, and a former
- * leader that was killed, stopped or replaced can write nothing any more. */
+/* Contract of every store that several coordinators may share: one leads, and a former leader that
+ * was killed, stopped or replaced can write nothing any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -15,8 +15,6 @@ enum { PATIENCE_MS = 200000, AGAIN_MS = 20, BUSY_MS = 3000 };
 static const char here[] = "a.example:8500";
 static const char there[] = "b.example:8500";
 
-/* -- handles in this process -- */
-
 static void *another(const fixture *f) {
     fed_error err = {0};
     void *db = NULL;
@@ -31,7 +29,6 @@ static fedserver_lead ask(const fixture *f, void *db, const char *address) {
     return lead;
 }
 
-/* Ask for the lead until this handle has it. */
 static fedserver_lead lead_at_last(const fixture *f, void *db, const char *address) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     fedserver_lead lead = ask(f, db, address);
@@ -56,7 +53,7 @@ static bool has_token(const fixture *f, void *db, uint8_t first) {
     return f->store->token_find(db, hash, &token, &err) == FED_OK;
 }
 
-/* -- a coordinator in another process, which does what a byte orders -- */
+/* A coordinator in another process, which does what a byte orders. */
 
 typedef struct process {
     pid_t pid;
@@ -118,8 +115,6 @@ static void end(const process *p) {
     close(p->to);
     close(p->from);
 }
-
-/* -- tests -- */
 
 static void one_leads_and_the_others_learn_where(void **state) {
     const fixture *f = *state;
@@ -213,7 +208,6 @@ static void a_leader_that_was_stopped_in_a_transaction_hinders_nobody(void **sta
     stop_and_wake(*state, true);
 }
 
-/* Tests a handle like that of a thread that closes a round. */
 static void a_handle_of_an_older_lead_is_refused(void **state) {
     const fixture *f = *state;
     fed_error err = {0};
@@ -270,7 +264,7 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* other stores allow only one coordinator, and are not tested */
+    /* other stores allow only one coordinator */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

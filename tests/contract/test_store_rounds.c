@@ -4,8 +4,6 @@
 
 #include "store_fixture.h"
 
-/* -- models, deltas, keyframes -- */
-
 static void a_model_and_its_residual_come_back(void **state) {
     fixture *f = *state;
     float values[3] = {1, 2, 3};
@@ -107,8 +105,6 @@ static void the_newest_keyframe_up_to_a_version_is_found(void **state) {
     assert_fed_status(f->store->keyframe_find(f->db, other, 9, &read, NULL, &f->err),
                       FED_ENOTFOUND);
 }
-
-/* -- rounds -- */
 
 static fed_status one_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
@@ -241,8 +237,6 @@ static void a_failed_visit_ends_the_walk_over_own_metrics(void **state) {
     must(f->store->own_put(f->db, id, 3, 0, rows, 2, &f->err));
 }
 
-/* -- updates -- */
-
 static void a_device_may_report_twice_but_a_lease_once(void **state) {
     fixture *f = *state;
     fedserver_update_row row = a_lease(f);
@@ -326,7 +320,7 @@ static void updates_are_their_rounds(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
 }
 
-/* Two rounds of a task have updates while the first round closes. */
+/* Two rounds of a task have updates while the first one closes. */
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -350,7 +344,7 @@ static void large_bodies_of_two_rounds_come_back(void **state) {
     }
 }
 
-/* Tests sizes at which a store may change how it keeps bodies: 0, 1, and around powers of two. */
+/* Sizes at which a store may change how it keeps bodies: 0, 1, and around powers of two. */
 static void bodies_of_any_size_come_back(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {0, 1, 4095, 16384, 65535, 65536, 65537, 1 << 20, 5000001};
@@ -374,8 +368,6 @@ static void bodies_of_any_size_come_back(void **state) {
     assert_true(seen.bytes == bytes);
 }
 
-/* -- pieces -- */
-
 static fedserver_device piece_devices[2];
 
 static void two_devices(fixture *f) {
@@ -390,7 +382,7 @@ static void add_piece(fixture *f, size_t device, uint64_t offset, const char *by
                              strlen(bytes), &f->err));
 }
 
-/* Return the offset at which the last piece ends; 0: there is no piece. */
+/* The offset at which the last piece ends; 0: there is none. */
 static uint64_t end_of(fixture *f, size_t device) {
     fed_piece piece;
     uint64_t end = 0;
@@ -472,8 +464,6 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
     assert_int_equal(end_of(f, 1), 0);
 }
 
-/* -- rows that a cancelled task leaves -- */
-
 /* Add a row of each kind that a task has. The second of two rounds is open. */
 static void fill_task(fixture *f, uint64_t task, int64_t device) {
     float value = 1;
@@ -489,7 +479,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* Check that all of these rows exist, or only the committed round. */
+/* Check that all of the task's rows exist, or only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fedserver_model_row model = {.values = NULL};
     fedserver_keyframe keyframe;

@@ -1,13 +1,11 @@
-/* Contract of every store of stores.def for tokens, devices, tasks and the audit log.
- * test_store_rounds.c tests rounds, test_stores.c transactions and faults. */
+/* Contract of every store for tokens, devices, tasks and the audit log. test_store_rounds.c tests
+ * rounds, test_stores.c transactions and faults. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "store_fixture.h"
 
 #include "fedserver/stores/stores.h"
-
-/* -- tokens and passes -- */
 
 static void a_token_is_used_once(void **state) {
     fixture *f = *state;
@@ -85,8 +83,6 @@ static void a_pass_is_known_until_it_ends(void **state) {
     assert_int_equal(pass.expires_ms, 1001);
     assert_int_equal(pass.used_ms, 5);
 }
-
-/* -- devices -- */
 
 static fed_status last_device(void *user, const fedserver_device *device, fed_error *err) {
     (void)err;
@@ -227,8 +223,7 @@ static void lease(fixture *f, fedserver_device *device, uint64_t name, uint64_t 
     must(f->store->device_lease(f->db, device, &f->err));
 }
 
-/* Check that these devices, and no others, have a lease of task 1 for this round or a later
- * one. */
+/* Check that only these devices have a lease of task 1 for this round or a later one. */
 static void assert_leased(fixture *f, uint32_t round, const fedserver_device *const *devices,
                           size_t count) {
     device_list found = {.most = 8};
@@ -305,8 +300,6 @@ static void devices_come_in_pages_and_say_whether_they_declined(void **state) {
     must(f->store->device_count(f->db, &count, &f->err));
     assert_int_equal(count, 4);
 }
-
-/* -- tasks -- */
 
 static void a_task_keeps_its_phases(void **state) {
     fixture *f = *state;
@@ -493,8 +486,6 @@ static void declines_are_counted_by_their_reasons(void **state) {
     must(f->store->decline_each(f->db, id, 0, say_decline, said, &f->err));
     assert_string_equal(said, "");
 }
-
-/* -- the audit log -- */
 
 typedef struct line_count {
     size_t lines;

@@ -1,7 +1,6 @@
-/* Contract of every store for a batch in which a step has failed (S18 in docs/durability.md). Its
- * commit fails with the first error, even if a caller has ignored it; the next batch works again.
- * Each test lets one step of a batch fail, at each place in turn, and goes on like a caller that
- * ignores errors. */
+/* Contract of every store for a batch in which a step has failed (S18 in docs/durability.md): its
+ * commit fails with the first error, even if the caller ignores it; the next batch works again.
+ * Each test lets a step fail, at each place in turn, and ignores errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_fixture.h"
 
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Data that the steps of a batch use. All of it was committed before. */
+/* What the steps of a batch use. All of it was committed before. */
 typedef struct batch {
     fixture *f;
     fedserver_device device;
@@ -23,7 +22,7 @@ typedef struct step {
     fed_status (*run)(batch *b, fed_error *err);
 } step;
 
-/* Makes names different in each batch of a test. */
+/* Makes names differ in each batch of a test. */
 static uint8_t turn_of_test;
 static uint8_t *name_of(uint8_t kind) {
     static uint8_t name[FED_SHA256_SIZE];
@@ -32,8 +31,6 @@ static uint8_t *name_of(uint8_t kind) {
     return name;
 }
 enum { USED = 1, NEW, SENDER, ENROLLED, NOBODY };
-
-/* -- the steps of a batch -- */
 
 static fed_status enrols(batch *b, fed_error *err) {
     fedserver_device device = {.fingerprint = {ENROLLED, turn_of_test}};
@@ -121,8 +118,6 @@ static const step steps[] = {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-/* -- before and after -- */
-
 static void begin_batch(fixture *f, batch *b) {
     turn_of_test++;
     *b = (batch){.f = f, .device = {.fingerprint = {SENDER, turn_of_test}}, .task = {.name = "n"}};
@@ -172,13 +167,11 @@ static void assert_works(batch *b) {
     assert_int_equal(updates, 2);
 }
 
-/* -- a batch that fails -- */
-
 static bool is_failure(fed_status status) {
     return status != FED_OK && status != FED_ENOTFOUND;
 }
 
-/* Run the steps, with `bad` before the at-th, and ignore their errors. *first: the first error. */
+/* Run the steps, with `bad` before the at-th. *first: the first error. */
 static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *first) {
     *first = (fed_error){0};
     for (size_t k = 0; k <= STEPS; k++) {
@@ -202,7 +195,6 @@ static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *fi
     }
 }
 
-/* Check that the commit fails with the first error. */
 static void assert_commit_fails(batch *b, const fed_error *first, fed_status expected) {
     fed_error err = {0};
     assert_true(b->f->store->writing(b->f->db));
@@ -232,7 +224,6 @@ static void a_write_that_fails_at_any_place_fails_the_commit(void **state) {
     }
 }
 
-/* If the caller rolls back after a failure, no later commit fails. */
 static void a_rollback_ends_it(void **state) {
     const step bad = {true, adds_a_row_twice};
     for (size_t at = 0; at <= STEPS; at++) {
@@ -259,8 +250,6 @@ static void what_is_not_found_undoes_nothing(void **state) {
     assert_int_equal(updates, 1);
 }
 
-/* -- a read that fails -- */
-
 /* Run SQL on another connection. false: this store has no SQL. */
 static bool run_sql(const fixture *f, const char *for_sqlite, const char *for_postgres) {
     if (strcmp(f->store->name, "postgres") == 0) {
@@ -284,7 +273,7 @@ static fed_status reads_a_table_that_is_away(batch *b, fed_error *err) {
     return b->f->store->pass_find(b->f->db, name_of(USED), &pass, err);
 }
 
-/* The read fails after the batch's first write; before it, a failed read would not fail the
+/* The read fails after the batch's first write. Before it, a failed read would not fail the
  * commit. */
 static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     const step bad = {false, reads_a_table_that_is_away};
@@ -294,7 +283,7 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
         begin_batch(*state, &b);
         if (!run_sql(*state, "ALTER TABLE passes RENAME TO away",
                      "ALTER TABLE fedserver.passes RENAME TO away")) {
-            return; /* this store has no SQL, so no read can be made to fail */
+            return; /* without SQL no read can be made to fail */
         }
         go_on_carelessly(&b, &bad, at, &first);
         assert_commit_fails(&b, &first, FED_EIO);
@@ -305,9 +294,7 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* -- PostgreSQL: let the k-th write that reaches the server fail -- */
-
-/* Install triggers that count writes by a sequence, which a rollback does not undo. Write number
+/* PostgreSQL: triggers count writes by a sequence, which a rollback does not undo. Write number
  * `turn` runs `deed`. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
@@ -382,8 +369,6 @@ static void a_connection_that_ends_at_any_write_fails_the_commit(void **state) {
         fail_each_write(*state, "PERFORM pg_terminate_backend(pg_backend_pid())", FED_EIO, false);
     }
 }
-
-/* -- another coordinator leads -- */
 
 static void who_does_not_lead_any_more_commits_nothing(void **state) {
     fixture *f = *state;

@@ -1,7 +1,7 @@
 /* Contract of every store of stores.def as a whole. The labels are those of docs/durability.md: a
- * store appears complete (S7), one process serves (S6), transactions (S5), copies (S12), and
- * bodies are those that were acknowledged (S9). All of this is also tested on a disk that fails
- * and in a process that dies. Rows are tested in test_store_rows.c and test_store_rounds.c. */
+ * store appears complete (S7), one process serves (S6), transactions (S5), copies (S12), and bodies
+ * are those that were acknowledged (S9). Also on a disk that fails and in a process that dies.
+ * test_store_rows.c and test_store_rounds.c test rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fault_sweep.h"
 #include "fed_test.h"
@@ -40,8 +40,6 @@ static void commit(const fixture *f, void *db) {
     fed_error err = {0};
     assert_fed_ok_err(f->store->commit(db, &err));
 }
-
-/* -- the table -- */
 
 /* copy, where and the members for a lead are optional; every other member must be set. */
 static void every_member_is_there(void **state) {
@@ -102,8 +100,6 @@ static void what_is_not_there_is_not_found(void **state) {
     }
     fed_test_rmdir(elsewhere);
 }
-
-/* -- transactions and handles -- */
 
 static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else(void **state) {
     fixture *f = *state;
@@ -210,8 +206,7 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6. The second handle is in another process, because a store need not notice one in the same
- * process. */
+/* S6, with another process: a store need not notice a second handle in the same one. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);
@@ -237,8 +232,6 @@ static void one_process_serves(void **state) {
     assert_int_equal(f->store->holder(f->db), 0);
     must(f->store->lock(f->db, &f->err));
 }
-
-/* -- copies and checks -- */
 
 static size_t findings;
 
@@ -271,7 +264,7 @@ static fedserver_update_row two_updates(fixture *f) {
     return row;
 }
 
-/* S12: a copy has the committed state, and goes its own way afterwards. */
+/* S12. */
 static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fixture *f = *state;
     fixture copy = *f;
@@ -369,8 +362,6 @@ static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **st
     }
 }
 
-/* -- a disk that fails, a process that dies -- */
-
 static const uint32_t before_version = 1, after_version = 2;
 
 /* Write a version of the model, a device and an update in one transaction. */
@@ -389,7 +380,7 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* Check that version, device and update exist together. Returns the version. */
+/* Version, device and update must exist together. Returns the version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;
@@ -524,17 +515,17 @@ static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*d
     f->db = open_again(f);
 }
 
-/* D1, S5, S9: after any failure a transaction exists as a whole or not at all. */
+/* D1, S5, S9. */
 static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
     sweep(*state, 1, start_with_version_1, deed_update, expect_a_version);
 }
 
-/* S7: after any failure a new store is complete or does not exist. */
+/* S7. */
 static void whatever_fails_a_store_is_complete_or_not_there(void **state) {
     sweep(*state, 2, start_without_a_store, deed_create, expect_a_store_or_none);
 }
 
-/* S12: after any failure a copy is complete or does not exist. */
+/* S12. */
 static void whatever_fails_a_copy_is_complete_or_not_there(void **state) {
     const fixture *f = *state;
     if (f->store->copy != NULL) {

@@ -1,5 +1,5 @@
-/* Contract of every transport of transports.def with any server: a TLS server follows a script of
- * each test. */
+/* Contract of every transport of transports.def with any server: a TLS server follows each test's
+ * script. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 #include "fed_tls.h"
@@ -13,7 +13,6 @@
 
 enum { PATIENCE_MS = 1000, HOUR_S = 3600, MB = 1 << 20, HEAD_TOO_LONG = 17000 };
 
-/* The transport under test. */
 static const char *kind;
 
 typedef struct world {
@@ -70,8 +69,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* On its k-th connection the server follows script k. An array of steps ends with FED_END, which
- * is 0. */
+/* On its k-th connection the server follows script k. A script ends with FED_END. */
 #define SCRIPT(...) ((const fed_step[]){__VA_ARGS__, {FED_END, NULL, 0}})
 #define play(w, ...)                                                                               \
     fed_tls_open(&(w)->server, &(fed_tls_options){.who = &(w)->who, .scripts = {__VA_ARGS__}})
@@ -94,7 +92,6 @@ static int teardown(void **state) {
 
 static const fed_step hello[] = {HEAR, OK_HELLO, {FED_END, NULL, 0}};
 
-/* Read the next bytes of a body. */
 static fed_status read_body(void *user, void *dst, size_t cap, size_t *len) {
     size_t *at = user;
     *len = cap < 5000 ? cap : 5000; /* fewer bytes than asked for, which a transport must accept */
@@ -134,7 +131,6 @@ static fed_status get_range(world *w, fedclient_range *range) {
     return ask(w, url, NULL, range);
 }
 
-/* Post a body from memory, or one that is read in pieces. */
 static fed_status post(world *w, size_t size, bool in_memory) {
     char url[100];
     size_t at = 0;
@@ -171,8 +167,6 @@ static void assert_hello(world *w) {
         }                                                                                          \
         assert_fed_says((w)->err, words);                                                          \
     } while (0)
-
-/* -- bodies -- */
 
 static void bodies_of_all_sizes_arrive(void **state) {
     world *w = *state;
@@ -277,8 +271,6 @@ static void who_asks_is_said(void **state) {
     assert_non_null(strstr(w->server.head, "\r\nFed-Computes-On: cuda:0 H100\r\n"));
 }
 
-/* -- Expect: 100-continue -- */
-
 static void leave_to_send_may_be_missing(void **state) {
     world *w = *state;
     play(w, SCRIPT(HEAR, RECEIVE_BODY, OK_HELLO));
@@ -313,8 +305,6 @@ static void an_answer_may_come_while_the_body_is_sent(void **state) {
     assert_fed_ok(get(w));
     assert_hello(w);
 }
-
-/* -- connections -- */
 
 static void a_kept_connection_that_was_closed_is_replaced(void **state) {
     world *w = *state;
@@ -376,8 +366,6 @@ static void an_address_that_is_none_is_said(void **state) {
         assert_fails(w, ask(w, urls[k], NULL, NULL), FED_EINVAL, "https://HOST:PORT");
     }
 }
-
-/* -- certificates -- */
 
 static void a_name_is_found_in_the_certificate(void **state) {
     world *w = *state;
@@ -534,8 +522,6 @@ static void a_key_and_a_certificate_that_do_not_fit_are_refused(void **state) {
     assert_fed_ok(get(w));
 }
 
-/* -- time -- */
-
 static void silence_is_not_waited_out(void **state) {
     world *w = *state;
     const fed_step *scripts[] = {
@@ -566,8 +552,8 @@ static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     assert_true(status == FED_ETIMEOUT || status == FED_ENET);
 }
 
-/* The whole answer takes longer than the time limit for silence, but no single byte does, even on
- * a busy machine. libcurl gives up below one byte a second. */
+/* The whole answer takes longer than the time limit for silence, but no single byte does, even on a
+ * busy machine. libcurl gives up below one byte a second. */
 static void a_slow_answer_is_awaited(void **state) {
     world *w = *state;
     open_transport(w, 2 * PATIENCE_MS);
@@ -597,8 +583,6 @@ static void a_stop_ends_the_wait(void **state) {
     assert_fed_ok(get(w));
     assert_hello(w);
 }
-
-/* -- invalid answers -- */
 
 static void a_cut_is_a_failure_of_the_network(void **state) {
     world *w = *state;

@@ -1,4 +1,4 @@
-/* Contract of every transport of transports.def with a real coordinator on the loopback interface.
+/* Contract of every transport with a real coordinator on the loopback interface.
  * test_transport_faults.c tests faults that a coordinator does not have. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
@@ -6,7 +6,6 @@
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 
-/* The transport under test. */
 static const char *kind;
 
 typedef struct world {
@@ -51,7 +50,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A body of any size, whose reading may fail at a position. */
+/* A body whose reading may fail at a position. */
 typedef struct stream {
     size_t at, breaks_at;
 } stream;
@@ -201,7 +200,7 @@ static void only_https_is_spoken(void **state) {
         FED_EINVAL);
 }
 
-/* A cache may use plain HTTP. If a CA for caches is given, it is the only one trusted for them. */
+/* A cache may use plain HTTP. A CA for caches is the only one trusted for them. */
 static void lines_to_caches_trust_other_cas(void **state) {
     world *w = *state;
     fed_coordinator_open(&w->other, w->directory, "other");
@@ -266,8 +265,6 @@ static void a_stop_breaks_a_request_off(void **state) {
     w->stopped = false;
     assert_fed_ok(get_status(w));
 }
-
-/* Tests with a client that uses the transport. */
 
 static fed_status nothing(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
@@ -377,8 +374,7 @@ static void an_answer_can_be_had_from_any_byte_on(void **state) {
     device_close(&d);
 }
 
-/** A device's certificate from one coordinator is not valid at another. After a few refusals the
- * client reports the certificate, not a network error. */
+/** After a few refusals the client reports the certificate, not a network error. */
 static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     world *w = *state;
     device d = {0};

@@ -1,5 +1,5 @@
-/* The control connection between failure detector and member: both prove that they know the worker
- * group's secret, then they exchange records with a MAC. */
+/* The control connection: proofs that both sides know the worker group's secret, then records with
+ * a MAC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/channel.h"
 
@@ -39,8 +39,6 @@ static void derive_keys(feddc_channel *c) {
     derive(c, "maskky", c->key_mask);
     c->proven = true;
 }
-
-/* --- sending --- */
 
 static fed_status flush(feddc_channel *c, fed_error *err) {
     while (c->out_sent < c->out.len) {
@@ -95,8 +93,6 @@ fed_status feddc_channel_send(feddc_channel *c, const uint8_t *body, size_t len,
     return flush(c, err);
 }
 
-/* --- opening --- */
-
 fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uint8_t *secret,
                               size_t most, fed_error *err) {
     *c = (feddc_channel){.fd = fd, .detector = detector, .secret = secret, .most = most};
@@ -129,8 +125,6 @@ void feddc_channel_close(feddc_channel *c) {
     *c = (feddc_channel){.fd = -1};
 }
 
-/* --- proof --- */
-
 static size_t unused(const feddc_channel *c) {
     return c->in.len - c->in_used;
 }
@@ -162,8 +156,8 @@ static fed_status prove_as_detector(feddc_channel *c, fed_error *err) {
     return flush(c, err);
 }
 
-/* Send the member's nonce when the failure detector's nonce has come, then wait for its proof.
- * Until both sides have proved, number_in says how many of these two messages have come. */
+/* Send the member's nonce when the failure detector's has come, then wait for its proof. Until both
+ * have proved, number_in counts these two messages. */
 static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     const uint8_t *at = c->in.data + c->in_used;
     if (c->number_in == 0 && unused(c) >= HELLO) {
@@ -191,9 +185,7 @@ static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     return FED_OK;
 }
 
-/* --- reading --- */
-
-/* Drop the bytes that were read already, so that the buffer does not grow. */
+/* Drop the bytes already read, so that the buffer does not grow. */
 static void shift(feddc_channel *c) {
     size_t left = unused(c);
     if (c->in_used > 0 && left > 0) {
@@ -203,8 +195,7 @@ static void shift(feddc_channel *c) {
     c->in_used = 0;
 }
 
-/* The most received bytes that are kept. Before the peer has proved itself, only the bytes of its
- * proof are kept. */
+/* The most received bytes to keep. Before the peer has proved itself, only those of its proof. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
         return c->detector ? ANSWER : HELLO + FEDDC_KEY;

@@ -1,5 +1,5 @@
 /* The control connection between failure detector and member: both prove that they know the worker
- * group's secret, then they exchange records with a MAC. */
+ * group's secret, then exchange records with a MAC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_CHANNEL_H
 #define FEDDC_CHANNEL_H
@@ -36,18 +36,18 @@ typedef struct feddc_channel {
 } feddc_channel;
 
 /** Take over a connected socket and make it non-blocking. The failure detector's side sends its
- * greeting. most: bytes of the longest record that may come in. FED_EIO: the socket's flags
- * cannot be set, or there are no random bytes. */
+ * greeting. most: bytes of the longest record that may come in. FED_EIO: the socket's flags cannot
+ * be set, or there are no random bytes. */
 fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uint8_t *secret,
                               size_t most, fed_error *err) FED_CHECKED;
 
 /** Read what has arrived, do the next step of the proof, and send what waits to be sent. Errors:
- * FED_EAUTH the peer cannot prove itself; FED_EFORMAT it does not speak this protocol; FED_ENET
- * the connection broke; FED_ENOMEM. */
+ * FED_EAUTH the peer cannot prove itself; FED_EFORMAT it does not speak this protocol; FED_ENET the
+ * connection broke; FED_ENOMEM. */
 fed_status feddc_channel_pump(feddc_channel *c, fed_error *err) FED_CHECKED;
 
-/** Take the next record that has arrived whole. *body is valid until the next pump; NULL: there is
- * none. FED_EAUTH: its MAC is wrong. FED_EFORMAT: it is longer than `most`. */
+/** Take the next complete record. *body is valid until the next pump; NULL: there is none.
+ * FED_EAUTH: its MAC is wrong. FED_EFORMAT: it is longer than `most`. */
 fed_status feddc_channel_next(feddc_channel *c, const uint8_t **body, size_t *len,
                               fed_error *err) FED_CHECKED;
 
@@ -56,14 +56,12 @@ fed_status feddc_channel_next(feddc_channel *c, const uint8_t **body, size_t *le
 fed_status feddc_channel_send(feddc_channel *c, const uint8_t *body, size_t len,
                               fed_error *err) FED_CHECKED;
 
-/** Something waits to be sent. */
 bool feddc_channel_waits(const feddc_channel *c);
 
 /** Mask or unmask the secret of this generation with the session's key. */
 void feddc_channel_mask(const feddc_channel *c, uint32_t generation, const uint8_t *from,
                         uint8_t *to);
 
-/** Close the socket, forget the keys. */
 void feddc_channel_close(feddc_channel *c);
 
 #endif

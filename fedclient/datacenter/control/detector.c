@@ -1,5 +1,5 @@
 /* The failure detector: a thread with a control connection to each member. feddc_membership
- * decides what the events mean. */
+ * judges. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
@@ -22,15 +22,13 @@ enum {
     STRANGERS = 16,  /* most connections at a time whose peer has not joined */
     PROOF_MS = 2000, /* time in which a new connection must prove itself and join */
     TICK_MS = 50,
-    /* after this time without a heartbeat the failure detector sends a record, which the member's
-     * host must acknowledge */
-    QUIET_MS = 500,
+    QUIET_MS = 500,  /* after this time without a heartbeat, ask for an acknowledgement */
     ACK_MS = 1000,   /* a host that has acknowledged nothing for this time counts as unreachable */
     LINGER_MS = 500, /* time for sending the last records to members when closing */
     EVENTS = 32
 };
 
-/* values of epoll's data.u32 for the descriptors that are no member's connection */
+/* epoll's data.u32 of descriptors that are no member's connection */
 #define LISTENER UINT32_MAX
 #define WAKE     (UINT32_MAX - 1)
 
@@ -58,8 +56,6 @@ struct feddc_detector {
     uint32_t count;
 };
 
-/* --- connections --- */
-
 static void drop(feddc_detector *j, conn *c) {
     if (c->used && c->joined && !c->out) {
         feddc_membership_gone(&j->membership, c->slot, fed_clock_monotonic_ms());
@@ -68,7 +64,6 @@ static void drop(feddc_detector *j, conn *c) {
     *c = (conn){0};
 }
 
-/* Watch for writability while bytes wait to be sent. */
 static void want(feddc_detector *j, conn *c) {
     uint32_t events = EPOLLIN | (feddc_channel_waits(&c->channel) ? EPOLLOUT : 0);
     if (events != c->events) {
@@ -95,7 +90,7 @@ static void tell(feddc_detector *j, conn *c, const feddc_record *record) {
     send_bytes(j, c, &w);
 }
 
-/* Send a member its last record. The member closes the connection when it has read it. */
+/* Send a member its last record. The member then closes the connection. */
 static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) {
     feddc_record end = {.kind = FEDDC_RECORD_END, .left_out = left_out};
     memcpy(end.why, why, strnlen(why, sizeof end.why - 1));
@@ -106,8 +101,7 @@ static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) 
     }
 }
 
-/* Find a place for a new connection. If too many have not joined yet, the oldest of these is
- * dropped. NULL: no place */
+/* Find a place for a new connection. If too many have not joined, drop the oldest. NULL: none. */
 static conn *place_for_stranger(feddc_detector *j) {
     conn *free_conn = NULL, *oldest = NULL;
     uint32_t strangers = 0;
@@ -151,8 +145,6 @@ static void admit(feddc_detector *j) {
     }
 }
 
-/* --- what a member says --- */
-
 static void take_join(feddc_detector *j, conn *c, const feddc_join *join, int64_t now) {
     fed_error err = {0};
     if (feddc_membership_join(&j->membership, join, now, &c->slot, &err) == FED_OK) {
@@ -191,7 +183,6 @@ static void take_record(feddc_detector *j, conn *c, const feddc_record *record) 
     }
 }
 
-/* Handle all records that have arrived whole. */
 static void take_all(feddc_detector *j, conn *c) {
     fed_error err = {0};
     while (c->used && !c->out) {
@@ -218,7 +209,6 @@ static void take_all(feddc_detector *j, conn *c) {
     }
 }
 
-/* Handle an event of epoll on a connection. */
 static void serve(feddc_detector *j, conn *c) {
     fed_error err = {0};
     if (!c->used) {
@@ -241,8 +231,6 @@ static void serve(feddc_detector *j, conn *c) {
         want(j, c);
     }
 }
-
-/* --- what the failure detector says --- */
 
 static void report_worker_group(feddc_detector *j) {
     feddc_membership *membership = &j->membership;
@@ -295,8 +283,8 @@ static const char *verdict_on(const feddc_membership *membership, uint32_t worke
     return "it was silent before the worker group began";
 }
 
-/* Send the last record to members that are condemned or finished, or to all when the worker group
- * has ended. */
+/* Send the last record to condemned and finished members, or to all when the worker group has
+ * ended. */
 static void dismiss_the_lost(feddc_detector *j) {
     for (uint32_t i = 0; i < j->count; i++) {
         conn *c = &j->conns[i];
@@ -352,8 +340,6 @@ static void look_after(feddc_detector *j, int64_t now) {
     }
 }
 
-/* --- the thread --- */
-
 static void turn(feddc_detector *j, const struct epoll_event *event, int count) {
     for (int k = 0; k < count; k++) {
         uint32_t what = event[k].data.u32;
@@ -376,7 +362,7 @@ static bool is_final(feddc_detector_state state) {
     return state == FEDDC_DONE || state == FEDDC_ENDED;
 }
 
-/* While closing: are there members that have not yet read their last record? */
+/* Return whether, while closing, some members have not read their last record. */
 static bool lingers(const feddc_detector *j) {
     bool any = false;
     for (uint32_t i = 0; i < j->count && is_final(j->membership.state); i++) {
@@ -402,8 +388,7 @@ static void *detector_main(void *user) {
         pthread_mutex_unlock(&j->lock);
         for (; known < given && j->options.verdict != NULL; known++) {
             j->options.verdict(j->options.user,
-                               /* read without the lock: a verdict never changes once it is written
-                                * */
+                               /* no lock: a written verdict never changes */
                                &j->membership.verdict[known]);
         }
         pthread_mutex_lock(&j->lock);
@@ -415,14 +400,12 @@ static void *detector_main(void *user) {
     return NULL;
 }
 
-/* --- from outside --- */
-
 static void wake(feddc_detector *j) {
     uint64_t one = 1;
     (void)!write(j->wake, &one, sizeof one);
 }
 
-/* Open the sockets and epoll. After a failure, detector_free closes what was opened. */
+/* After a failure, detector_free closes what was opened. */
 static fed_status open_files(feddc_detector *j, fed_error *err) {
     FED_TRY(feddc_endpoint_listen(j->options.address, &j->listener, j->address, err));
     j->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -1,5 +1,4 @@
-/* The member's side of the control connection: a thread that sends heartbeats and reads the
- * failure detector's records. */
+/* A member's thread: sends heartbeats and reads the failure detector's records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member.h"
 
@@ -18,16 +17,16 @@
 #include "fedclient/datacenter/control/records.h"
 
 enum {
-    /* time to connect, as the failure detector may be started a little later */
+    /* time to connect: the failure detector may start a little later */
     CONNECT_MS = 10000,
     PROOF_MS = 2000,
     PATIENCE_MS = 10000,
-    OPEN_MS = 5000, /* time for opening a link, as all members are already running */
+    OPEN_MS = 5000, /* time for opening a link; all members already run */
     BYE_MS = 1000,
     DIGESTS = 16 /* most digests that may wait to be sent */
 };
 
-/* A generation, and the arrays to which its place points. */
+/* A generation, and the arrays of its place. */
 typedef struct own_worker_group {
     feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
@@ -46,7 +45,7 @@ struct feddc_watch {
     pthread_t thread;
     feddc_report report;
     atomic_bool over;
-    /* failure detector's clock less this one, and the sample's round trip (-1: no sample yet) */
+    /* failure detector's clock less ours, and that sample's round trip (-1: no sample) */
     atomic_llong offset_us, round_us;
     int64_t heard_us, looped_us, heartbeat_us; /* used by the thread only */
 
@@ -61,9 +60,8 @@ struct feddc_watch {
     feddc_record meet;
     feddc_record digest[DIGESTS];
     uint32_t digests;
-    /* the generation that the caller has, and a new one that has arrived */
-    own_worker_group *group, *next;
-    fed_status ended; /* FED_OK: the worker group has not ended */
+    own_worker_group *group, *next; /* the caller's generation, and a new one that has arrived */
+    fed_status ended;               /* FED_OK: the worker group has not ended */
     char why[FEDDC_WHY];
     bool stop;
     char bye[FEDDC_WHY];
@@ -96,8 +94,6 @@ static void worker_group_free(own_worker_group *own) {
     }
 }
 
-/* --- the exchange --- */
-
 void feddc_watch_see(feddc_watch *watch, const feddc_eyes *eyes) {
     pthread_mutex_lock(&watch->see);
     if (watch->eyes.look != NULL) {
@@ -121,9 +117,6 @@ static void abandon(feddc_watch *w, const char *why) {
     pthread_mutex_unlock(&w->see);
 }
 
-/* --- the thread --- */
-
-/* End the worker group for this member. */
 static void end(feddc_watch *w, fed_status status, const char *why) {
     pthread_mutex_lock(&w->lock);
     bool first = w->ended == FED_OK;
@@ -170,7 +163,6 @@ static void heartbeat(feddc_watch *w, int64_t now) {
     tell(w, &record);
 }
 
-/* Read the rows of a generation, one for each rank. */
 static fed_status read_rows(fed_reader *r, own_worker_group *own, uint32_t size) {
     own->row = calloc(size, sizeof *own->row);
     own->address = calloc(size, sizeof *own->address);
@@ -221,7 +213,7 @@ static void take_worker_group(feddc_watch *w, fed_reader *r, const feddc_record 
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Take the clocks' offset from the pong with the shortest round trip. */
+/* The pong with the shortest round trip gives the clocks' offset. */
 static void take_pong(feddc_watch *w, const feddc_record *record) {
     int64_t now = now_us(), round = now - (int64_t)record->sent_us;
     int64_t least = atomic_load(&w->round_us);
@@ -263,7 +255,6 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
     }
 }
 
-/* Read all records that have come from the failure detector. */
 static void hear(feddc_watch *w) {
     fed_error err = {0};
     fed_status status = feddc_channel_pump(&w->channel, &err);
@@ -297,8 +288,7 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* Send the records that the main thread has left for sending. false: the main thread closes the
- * watch. */
+/* Send the records that the main thread has left. false: the main thread closes the watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -319,8 +309,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* End the worker group if the failure detector has been silent for too long. Time in which this
- * process itself was stopped is not counted. */
+/* End the worker group if the failure detector is silent for too long, less the time in which this
+ * process itself was stopped. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;
@@ -339,8 +329,7 @@ static void mind_silence(feddc_watch *w) {
     }
 }
 
-/* Wait for a record of the failure detector, a call of the main thread, or the time of the next
- * heartbeat. */
+/* Wait for a record, a call of the main thread, or the time of the next heartbeat. */
 static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
@@ -392,9 +381,7 @@ static void *watch_main(void *user) {
     return NULL;
 }
 
-/* --- opening --- */
-
-/* Wait until both sides have proved that they know the secret, or PROOF_MS have passed. */
+/* Wait for both proofs of the secret, at most PROOF_MS. */
 static fed_status prove(feddc_watch *w, fed_error *err) {
     int64_t until = now_us() + PROOF_MS * 1000;
     while (!w->channel.proven) {
@@ -485,9 +472,7 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
     return FED_OK;
 }
 
-/* --- the main thread --- */
-
-/* Wait for the next generation or the end of the worker group. The caller holds the lock. */
+/* With the lock held: wait for the next generation or the end of the worker group. */
 static fed_status await_worker_group(feddc_watch *w, const feddc_worker_group **group, int listener,
                                      fed_error *err) {
     while (w->next == NULL && w->ended == FED_OK) {

@@ -9,8 +9,7 @@ static bool is_of_a_step(unsigned phase) {
            phase == FEDDC_UPDATING;
 }
 
-/* Move the mean by an eighth of the difference to the new value. The first value becomes the
- * mean. */
+/* Move the mean by an eighth of the difference. The first value becomes the mean. */
 static void fold(atomic_uint *mean, int64_t value) {
     int64_t old = atomic_load_explicit(mean, memory_order_relaxed);
     int64_t now = old == 0 ? value : old + (value - old) / STEPS;

@@ -1,5 +1,4 @@
-/* The failure detector's knowledge of a worker group: which members join, wait for the next
- * generation, leave, or have failed. */
+/* What the failure detector knows of a worker group: who joins, waits, leaves or has failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/membership.h"
 
@@ -39,15 +38,13 @@ void feddc_membership_free(feddc_membership *membership) {
     *membership = (feddc_membership){0};
 }
 
-/* Copy a text into a fixed array; a text that is too long is cut. */
+/* A text that is too long is cut. */
 static void put_text(char *dst, size_t cap, const char *text) {
     size_t len = strlen(text);
     len = len < cap ? len : cap - 1;
     memmove(dst, text, len); /* dst may be text */
     dst[len] = '\0';
 }
-
-/* --- joining --- */
 
 fed_status feddc_membership_join(feddc_membership *membership, const feddc_join *join,
                                  int64_t now_ms, uint32_t *slot, fed_error *err) {
@@ -91,8 +88,6 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
     return FED_OK;
 }
 
-/* --- faults --- */
-
 /* End the generation: all living members must ask for the next one. */
 static void leave_generation(feddc_membership *membership, int64_t now_ms) {
     membership->state = FEDDC_MEETING;
@@ -100,7 +95,7 @@ static void leave_generation(feddc_membership *membership, int64_t now_ms) {
     membership->lost = false;
     membership->todo |= FEDDC_SEND_OVER;
     for (uint32_t i = 0; i < membership->members; i++) {
-        /* the time in which it must ask for the next generation begins now */
+        /* its time to ask for the next generation begins now */
         membership->member[i].moved_ms = now_ms;
     }
 }
@@ -113,7 +108,6 @@ void feddc_membership_end(feddc_membership *membership, const char *why) {
     }
 }
 
-/* End the worker group if too few are left. */
 static void count_the_left(feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership), finished = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -157,8 +151,7 @@ static void condemn(feddc_membership *membership, uint32_t slot, feddc_fate fate
     count_the_left(membership);
 }
 
-/* Before the first generation a lost member's slot becomes free again, without a verdict. Later it
- * gets a verdict. */
+/* Before the first generation a lost member's slot becomes free. Later it gets a verdict. */
 static void lose(feddc_membership *membership, uint32_t slot, feddc_fate fate, const char *detail,
                  int64_t now_ms) {
     if (membership->generation == 0) {
@@ -167,8 +160,6 @@ static void lose(feddc_membership *membership, uint32_t slot, feddc_fate fate, c
         condemn(membership, slot, fate, detail, now_ms);
     }
 }
-
-/* --- what a member says --- */
 
 void feddc_membership_heartbeat(feddc_membership *membership, uint32_t slot,
                                 const feddc_heartbeat *heartbeat, int64_t now_ms) {
@@ -248,16 +239,14 @@ void feddc_membership_gone(feddc_membership *membership, uint32_t slot, int64_t 
     }
 }
 
-/* --- the next generation --- */
-
-/* Sort key of members: their rank in the first generation; before that, the requested rank, then
- * the slot. */
+/* Sort key of members: the rank in the first generation; before that, the requested rank and the
+ * slot. */
 static uint64_t order_of(const feddc_membership *membership, uint32_t slot) {
     const feddc_membership_member *m = &membership->member[slot];
     return (uint64_t)(membership->generation > 0 ? m->worker : m->requested) << 32 | slot;
 }
 
-/* Fill membership->slot with the living members, sorted by order_of. Return how many there are. */
+/* Fill membership->slot with the living members, sorted by order_of. Return their number. */
 static uint32_t give_ranks(feddc_membership *membership) {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -274,7 +263,7 @@ static uint32_t give_ranks(feddc_membership *membership) {
     return ranks;
 }
 
-/* A generation that ended without a lost member must have completed a step. Return true after too
+/* A generation that ended without a lost member should have completed a step. Return true after too
  * many in a row that did not: the worker group would begin again for ever. */
 static bool fruitless(feddc_membership *membership) {
     uint32_t best = 0;
@@ -329,8 +318,8 @@ static void end_unmet(feddc_membership *membership, uint32_t ready, int64_t now_
     feddc_membership_end(membership, why);
 }
 
-/* Begin the next generation when all members are ready. The first generation also begins when the
- * time to join is over and at least `min` members are ready. */
+/* Begin the next generation when all members are ready. For the first, `min` are enough once the
+ * time to join is over. */
 static void meet(feddc_membership *membership, int64_t now_ms) {
     uint32_t here = 0, ready = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -351,11 +340,9 @@ static void meet(feddc_membership *membership, int64_t now_ms) {
     }
 }
 
-/* --- conclusions --- */
-
-/* If the failure detector itself was stopped for a while, heartbeats may still wait to be read, so
- * every member gets FEDDC_BACK_MS more. The main threads may have been stopped as well, so that
- * time does not count as theirs. */
+/* After the failure detector itself was stopped, heartbeats may wait to be read: every member gets
+ * FEDDC_BACK_MS more. Main threads may have been stopped too, so that time does not count as
+ * theirs. */
 static void forgive(feddc_membership *membership, int64_t now_ms) {
     int64_t away = now_ms - membership->settled_ms;
     membership->settled_ms = now_ms;
@@ -370,12 +357,12 @@ static void forgive(feddc_membership *membership, int64_t now_ms) {
     }
 }
 
-/* Sort key of lost members: first those whose connection ended, in that order, then silent ones. */
+/* Sort key of lost members: by the end of their connection, then the silent ones. */
 static uint64_t order_of_end(const feddc_membership_member *m) {
     return m->gone > 0 ? m->gone : UINT64_MAX;
 }
 
-/* Find the first member whose connection has ended or that is silent. */
+/* The first member whose connection has ended or that is silent. */
 static uint32_t first_silent(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate) {
     uint32_t first = FEDDC_NOBODY;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -417,13 +404,11 @@ void feddc_membership_settle(feddc_membership *membership, int64_t now_ms) {
     }
 }
 
-/* --- looking --- */
-
 static float compute_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->compute_s;
 }
 
-/* Find the member with the longest compute time a step, and its ratio to the median. */
+/* The member with the longest compute time a step, and its ratio to the median. */
 static void find_slowest(const feddc_membership *membership, feddc_detector_look *look) {
     float longest = 0;
     look->slowest = FEDDC_NOBODY;

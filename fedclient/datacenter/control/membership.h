@@ -1,67 +1,57 @@
-/* The failure detector's knowledge of a worker group, and what follows from it. No sockets, no
- * clocks. */
+/* What the failure detector knows of a worker group, and what follows. No sockets, no clocks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBERSHIP_H
 #define FEDDC_MEMBERSHIP_H
 
 #include "fedclient/datacenter/control/membership_state.h"
 
-/*
- * The failure detector passes each event to the membership with its time: all times are arguments,
- * in milliseconds of any clock that never goes back. After each event the failure detector calls
- * feddc_membership_settle, does what `todo` says, and sets todo to 0.
- *
+/* The failure detector passes each event with its time in milliseconds, of any monotonic clock.
+ * After each event it calls feddc_membership_settle, does what `todo` says, and sets todo to 0.
  * A slot is a member's index in the membership, in order of arrival. A member's `worker` is its
- * rank in the first generation; its `rank` is the one in the present generation.
- */
+ * rank in the first generation; its `rank` is the one in the present generation. */
 
 /** An empty membership for `size` members. FED_EINVAL, FED_ENOMEM. Owner: feddc_membership_free. */
 fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, uint32_t min,
                                  uint32_t join_ms, int64_t now_ms, fed_error *err) FED_CHECKED;
 void feddc_membership_free(feddc_membership *membership);
 
-/** A member's request to join. */
 typedef struct feddc_join {
     uint32_t requested; /* a rank; FEDDC_NOBODY: any */
     uint32_t pid;
     char host[FEDDC_HOST];
-    /* "" means the processor: the record then lacks this field */
-    char computes_on[FEDDC_COMPUTES];
+    char computes_on[FEDDC_COMPUTES]; /* "": the processor; the record then lacks this field */
 } feddc_join;
 
-/** Add a member. Errors: FED_ESTATE the worker group has begun or is full; FED_EEXIST the rank is
- * taken; FED_EINVAL the worker group has no such rank */
+/** Errors: FED_ESTATE the worker group has begun or is full; FED_EEXIST the rank is taken;
+ * FED_EINVAL the worker group has no such rank */
 fed_status feddc_membership_join(feddc_membership *membership, const feddc_join *join,
                                  int64_t now_ms, uint32_t *slot, fed_error *err) FED_CHECKED;
 
 void feddc_membership_heartbeat(feddc_membership *membership, uint32_t slot,
                                 const feddc_heartbeat *heartbeat, int64_t now_ms);
 
-/** The member has left its generation, and asks for the next. broke: "" or why it left. */
+/** The member asks for the next generation. broke: "" or why it left the last one. */
 void feddc_membership_meet(feddc_membership *membership, uint32_t slot, uint32_t completed,
                            const char *address, const char *broke, int64_t now_ms);
 
 void feddc_membership_digest_is(feddc_membership *membership, uint32_t slot, uint32_t completed,
                                 uint64_t digest, int64_t now_ms);
 
-/** The member has said that it leaves. why: "" or the error for which it leaves. */
+/** The member says that it leaves. why: "" or the error that made it leave. */
 void feddc_membership_bye(feddc_membership *membership, uint32_t slot, const char *why,
                           int64_t now_ms);
 
 /** The member's connection has ended without feddc_membership_bye. */
 void feddc_membership_gone(feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** End the worker group with this sentence. */
 void feddc_membership_end(feddc_membership *membership, const char *why);
 
-/** Decide from all events so far, at this time, who is lost and whether a generation begins or
- * ends. */
+/** Decide, from all events until now, who is lost and whether a generation begins or ends. */
 void feddc_membership_settle(feddc_membership *membership, int64_t now_ms);
 
-/** Fill in the state of the worker group as a whole. */
 void feddc_membership_look(const feddc_membership *membership, feddc_detector_look *look);
 
-/** Fill in the state of one member. false: there is no such worker. */
+/** false: there is no such worker. */
 bool feddc_membership_member_look(const feddc_membership *membership, uint32_t worker,
                                   int64_t now_ms, feddc_member_look *look);
 

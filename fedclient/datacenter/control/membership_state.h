@@ -1,4 +1,4 @@
-/* What the failure detector knows of a worker group: its members and the current generation. */
+/* The failure detector's state of a worker group: members and current generation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBERSHIP_STATE_H
 #define FEDDC_MEMBERSHIP_STATE_H
@@ -8,19 +8,16 @@
 enum {
     FEDDC_HEARTBEAT_MS = 250,
     FEDDC_SILENT_MS = 2000, /* a member without a heartbeat for this time is stopped or cut off */
-    /* a member whose main thread reports nothing for this time may be stuck */
-    FEDDC_STUCK_MS = 10000,
+    FEDDC_STUCK_MS = 10000, /* a main thread without reports may be stuck */
     FEDDC_STUCK_STEPS = 20, /* the same limit in mean steps; the larger of the two counts */
     FEDDC_FIRST_MS = 60000, /* the same limit before the mean step is known */
     FEDDC_COME_MS =
-        300000,         /* a member that has not asked for the next generation by then is stuck */
-    FEDDC_ASK_MS = 100, /* a lost member's verdict waits so long for the others' heartbeats */
-    /* after this time without feddc_membership_settle the failure detector itself was stopped */
-    FEDDC_STALL_MS = 500,
-    FEDDC_BACK_MS = 700, /* then silent members have this time from its return */
-    /* allowed generations in a row without a lost member and without a step */
-    FEDDC_FRUITLESS = 5,
-    FEDDC_DIGESTS = 8, /* digests that are remembered of each member */
+        300000,           /* a member that has not asked for the next generation by then is stuck */
+    FEDDC_ASK_MS = 100,   /* a lost member's verdict waits so long for the others' heartbeats */
+    FEDDC_STALL_MS = 500, /* without settle for this time, the detector itself was stopped */
+    FEDDC_BACK_MS = 700,  /* then silent members have this time from its return */
+    FEDDC_FRUITLESS = 5,  /* allowed generations in a row without a lost member or a step */
+    FEDDC_DIGESTS = 8,    /* digests that are remembered of each member */
     FEDDC_HOST = 64,
     FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128
@@ -28,7 +25,6 @@ enum {
 
 #define FEDDC_NOBODY UINT32_MAX
 
-/** A heartbeat: a member's report of its own state. */
 typedef struct feddc_heartbeat {
     uint32_t step;
     uint8_t phase;              /* feddc_phase */
@@ -48,10 +44,8 @@ typedef struct feddc_membership_member {
     char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, requested, worker, rank;
     feddc_heartbeat heartbeat;
-    /* times of the last heartbeat, and of the last one with new marks */
-    int64_t heard_ms, moved_ms;
-    /* event numbers of the last heartbeat, and of the connection's end (0: it is open) */
-    uint64_t heard, gone;
+    int64_t heard_ms, moved_ms; /* of the last heartbeat, and of the last with new marks */
+    uint64_t heard, gone;       /* event numbers: last heartbeat; end of connection (0: open) */
     int64_t gone_ms;
     bool acks; /* its host acknowledges what is sent to it */
     bool meets;
@@ -60,14 +54,12 @@ typedef struct feddc_membership_member {
     uint32_t digests; /* number of digests received in this generation */
 } feddc_membership_member;
 
-/** What the failure detector has to send; bits of `todo`. */
+/** What the failure detector has to send: bits of `todo`. */
 enum {
-    FEDDC_SEND_ASK = 1, /* to all members: send a heartbeat now */
-    /* to all members: this generation is over; `why` has the reason */
-    FEDDC_SEND_OVER = 2,
+    FEDDC_SEND_ASK = 1,          /* to all members: send a heartbeat now */
+    FEDDC_SEND_OVER = 2,         /* to all: this generation is over; `why` has the reason */
     FEDDC_SEND_WORKER_GROUP = 4, /* to all members with a rank: the new generation */
-    /* to all members: the worker group has ended; `why` has the reason */
-    FEDDC_SEND_END = 8
+    FEDDC_SEND_END = 8           /* to all: the worker group has ended; `why` has the reason */
 };
 
 typedef struct feddc_membership {
@@ -80,7 +72,7 @@ typedef struct feddc_membership {
     feddc_detector_state state;
     int64_t since_ms, settled_ms; /* when `state` began; time of the last settle */
     uint64_t events;
-    /* most completed steps when the last generation began; fruitless generations in a row */
+    /* most completed steps at the last generation's start; fruitless generations in a row */
     uint32_t best, fruitless;
     bool lost;     /* a member got a verdict since the last generation began */
     unsigned todo; /* FEDDC_SEND_... */
@@ -91,7 +83,7 @@ static inline bool feddc_membership_lives(const feddc_membership_member *m) {
     return m->here && m->fate == FEDDC_ALIVE;
 }
 
-/** Members that neither failed nor finished. */
+/** Number of members that neither failed nor finished. */
 static inline uint32_t feddc_membership_alive(const feddc_membership *membership) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {

@@ -94,8 +94,7 @@ static void read_worker_group(fed_reader *r, feddc_record *record) {
     fed_read_str(r, record->why, sizeof record->why);
 }
 
-/* Read the fields of a record that a member sends. false: members send no such kind, or a value is
- * not allowed. */
+/* Read the fields of a member's record. false: not a member's kind, or a value is not allowed. */
 static bool read_up(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
@@ -128,8 +127,8 @@ static bool read_up(fed_reader *r, feddc_record *record) {
     }
 }
 
-/* Read the fields of a record that the failure detector sends. false: it sends no such kind, or a
- * value is not allowed. */
+/* Read the fields of a failure detector's record. false: not its kind, or a value is not
+ * allowed. */
 static bool read_down(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_PONG:

@@ -6,10 +6,8 @@
 #include "fed/bytes.h"
 #include "fedclient/datacenter/control/membership.h"
 
-/*
- * A record is one byte for its kind, then the fields of its struct, little-endian as in
- * fed/bytes.h. Writing a record that was read gives the same bytes.
- */
+/* A record is a byte for its kind, then the fields of its struct, little-endian as in fed/bytes.h.
+ * Writing a record that was read gives the same bytes. */
 typedef enum feddc_record_kind {
     /* from member to failure detector: */
     FEDDC_RECORD_JOIN = 1,
@@ -27,9 +25,8 @@ typedef enum feddc_record_kind {
 
 enum {
     FEDDC_WHY = 400,
-    FEDDC_RECORD_UP = 1024, /* most bytes of a member's record */
-    /* most bytes of the failure detector's records: FEDDC_RANKS addresses fit */
-    FEDDC_RECORD_DOWN = 256 * 1024
+    FEDDC_RECORD_UP = 1024,        /* most bytes of a member's record */
+    FEDDC_RECORD_DOWN = 256 * 1024 /* most bytes of the detector's: FEDDC_RANKS addresses fit */
 };
 
 /** A record of any kind. The capitals in the comments are the kinds that use a member. */
@@ -37,21 +34,18 @@ typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
     feddc_heartbeat heartbeat;
-    /* HEARTBEAT: the member's clock; PONG: the value of the heartbeat that it answers */
-    uint64_t sent_us;
+    uint64_t sent_us; /* HEARTBEAT: the member's clock; PONG: that of the heartbeat it answers */
     uint64_t detector_us; /* PONG: the failure detector's clock */
     uint32_t completed;   /* MEET, DIGEST: number of completed steps */
     uint64_t digest;
-    char address[FEDDC_ADDRESS]; /* MEET: the address where the member listens, or "" */
-    char why[FEDDC_WHY];         /* MEET, BYE, OVER, WORKER_GROUP, END */
-    uint32_t generation;         /* OVER, WORKER_GROUP */
-    bool left_out;               /* END: the other members go on */
-    /* WORKER_GROUP; after the record follows a feddc_rank_row for each rank */
-    uint32_t rank, size;
+    char address[FEDDC_ADDRESS];  /* MEET: the address where the member listens, or "" */
+    char why[FEDDC_WHY];          /* MEET, BYE, OVER, WORKER_GROUP, END */
+    uint32_t generation;          /* OVER, WORKER_GROUP */
+    bool left_out;                /* END: the other members go on */
+    uint32_t rank, size;          /* WORKER_GROUP; then follows a feddc_rank_row for each rank */
     uint8_t secret[FEDDC_SECRET]; /* masked with feddc_channel_mask */
 } feddc_record;
 
-/** One rank of a generation. */
 typedef struct feddc_rank_row {
     uint32_t worker, completed;
     char address[FEDDC_ADDRESS];
@@ -60,8 +54,8 @@ typedef struct feddc_rank_row {
 void feddc_record_write(fed_writer *w, const feddc_record *record);
 void feddc_rank_row_write(fed_writer *w, const feddc_rank_row *row);
 
-/** Read a record. FED_EFORMAT: the bytes are no record, or a field has a value that is not
- * allowed. Only after WORKER_GROUP may bytes be left: its rows. */
+/** FED_EFORMAT: the bytes are no record, or a value is not allowed. Only after WORKER_GROUP may
+ * bytes be left: its rows. */
 fed_status feddc_record_read(fed_reader *r, feddc_record *record) FED_CHECKED;
 fed_status feddc_rank_row_read(fed_reader *r, feddc_rank_row *row) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* Find which member has failed, from heartbeats and the ends of connections, and write the verdict
- * about it. */
+/* Find the member that failed, from heartbeats and ends of connections, and write its verdict. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/verdict.h"
 
@@ -13,10 +12,7 @@ const char *feddc_phase_name(feddc_phase phase) {
     return (unsigned)phase < FEDDC_PHASES ? names[phase] : "?";
 }
 
-/* --- silence --- */
-
-/* Return whether every other connected member has sent a heartbeat since this member's connection
- * ended. */
+/* Return whether all other connected members sent a heartbeat since this one's connection ended. */
 static bool others_answered(const feddc_membership *membership, uint32_t slot) {
     for (uint32_t i = 0; i < membership->members; i++) {
         const feddc_membership_member *m = &membership->member[i];
@@ -40,8 +36,6 @@ feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t sl
     }
     return m->acks ? FEDDC_STOPPED : FEDDC_CUT_OFF;
 }
-
-/* --- stuck --- */
 
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat)) {
@@ -87,8 +81,8 @@ static bool stands(const feddc_membership *membership, const feddc_membership_me
     return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }
 
-/* Between two generations: find a member that has not asked for the next generation and whose main
- * thread reports nothing, or that is later than FEDDC_COME_MS. */
+/* Between two generations: a member that has not asked for the next one and whose main thread
+ * reports nothing, or that is later than FEDDC_COME_MS. */
 static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     bool late = now_ms - membership->since_ms > FEDDC_COME_MS;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -100,8 +94,8 @@ static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     return FEDDC_NOBODY;
 }
 
-/* All members wait: find the one that all others wait for. With two members each waits for the
- * other, so nobody can be blamed. */
+/* While all members wait, find the one that all others wait for. Of two members each waits for the
+ * other, so neither can be blamed. */
 static uint32_t awaited_by_all(const feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership);
     for (uint32_t i = 0; i < membership->members && alive > 2; i++) {
@@ -119,9 +113,8 @@ static uint32_t awaited_by_all(const feddc_membership *membership) {
     return FEDDC_NOBODY;
 }
 
-/* Return true if no living member's main thread has reported for too long. *waiting: how many of
- * them wait for an exchange; *busy: the first one that does not. false: some main thread has
- * reported lately, or has not finished its first step. */
+/* Return whether no living member's main thread has reported for too long. *waiting: how many of
+ * them wait for an exchange; *busy: the first one that does not. */
 static bool all_stand(const feddc_membership *membership, int64_t now_ms, uint32_t *waiting,
                       uint32_t *busy) {
     *waiting = 0;
@@ -155,7 +148,7 @@ uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms,
     if (busy != FEDDC_NOBODY) {
         return busy;
     }
-    /* cut off from the other members; the failure detector still gets its heartbeats */
+    /* cut off from other members only: the failure detector gets its heartbeats */
     *fate = FEDDC_CUT_OFF;
     return awaited_by_all(membership);
 }
@@ -165,8 +158,6 @@ bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms) 
     return membership->state == FEDDC_TRAINING && all_stand(membership, now_ms, &waiting, &busy) &&
            busy == FEDDC_NOBODY && awaited_by_all(membership) == FEDDC_NOBODY;
 }
-
-/* --- digests --- */
 
 static const feddc_membership_digest *digest_of(const feddc_membership_member *m,
                                                 uint32_t completed) {
@@ -178,7 +169,6 @@ static const feddc_membership_digest *digest_of(const feddc_membership_member *m
     return NULL;
 }
 
-/* Count the living members that reported this digest after `completed` steps. */
 static uint32_t agree(const feddc_membership *membership, uint32_t completed, uint64_t digest) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -210,8 +200,6 @@ uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t complete
     *split = odd != FEDDC_NOBODY && !majority;
     return odd;
 }
-
-/* --- the sentence --- */
 
 /* How many other members wait for an exchange, and the lowest step and bucket that they wait
  * for. */
@@ -288,7 +276,7 @@ void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, fed
                                .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
     if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
-        /* the others have its gradients of all earlier steps, so it was at the step that they wait
+        /* the others have its gradients of all earlier steps, so it was at the step they wait
          * for */
         verdict->step = q.step;
     }

@@ -1,35 +1,31 @@
-/* Find which member has failed, from heartbeats and the ends of connections, and write the verdict
- * about it. */
+/* Find the member that failed, from heartbeats and ends of connections, and write its verdict. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_VERDICT_H
 #define FEDDC_VERDICT_H
 
 #include "fedclient/datacenter/control/membership_state.h"
 
-/** Judge a member by its connection and its last heartbeat: FEDDC_ALIVE, DIED, STOPPED or
- * CUT_OFF. */
+/** Judge a member by its connection and last heartbeat: FEDDC_ALIVE, DIED, STOPPED or CUT_OFF. */
 feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** Find the member that holds all others up although it sends heartbeats. Return its slot, and its
- * *fate; FEDDC_NOBODY: there is none. */
+/** The slot of the member that holds all others up although it sends heartbeats, and its *fate;
+ * FEDDC_NOBODY: there is none. */
 uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate);
 
-/** Return true if all members have waited for each other for too long and no single one can be
- * blamed. */
+/** Return whether all members have waited for each other for too long, and none can be blamed. */
 bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms);
 
-/** The median over the living members of a value of their heartbeats. Values of 0 or less are left
- * out; 0: there are no others. */
+/** The median over living members of a heartbeat's value, without values of 0 or less; 0: no
+ * others. */
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat));
 
-/** Once all living members have reported their digest after `completed` steps: return the slot of
- * one whose digest differs from the majority's. FEDDC_NOBODY: all agree, or not all have
- * reported. *split: digests differ and none has a majority. */
+/** Once all living members have reported their digest after `completed` steps: the slot of one
+ * whose digest differs from the majority's. FEDDC_NOBODY: none, or not all have reported. *split:
+ * digests differ and none has a majority. */
 uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t completed, bool *split);
 
-/** Fill in a verdict on the member: worker, host, step, phase and text. detail: the reason to add
- * to the text, such as that of FEDDC_GAVE_UP, or "". */
+/** Fill in a verdict on the member. detail: the reason to add to the text, or "". */
 void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, feddc_fate fate,
                           const char *detail, int64_t now_ms, feddc_verdict *verdict);
 

@@ -1,4 +1,4 @@
-/* The compressing NIC of a worker group: its option, and the NIC "inline" inside the process. */
+/* A worker group's compressing NIC: its option, and the NIC "inline" inside the process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NIC_H
 #define FEDDC_NIC_H
@@ -21,8 +21,6 @@ typedef struct feddc_nic {
 
 /** Parse a NIC's spec, such as "inline" or "packet:e=8"; NULL: no NIC. Errors: FED_EINVAL */
 fed_status feddc_nic_parse(const char *spec, feddc_nic *nic, fed_error *err) FED_CHECKED;
-
-/* ---- nic_inline.c: a link around another one, which rounds floats as a NIC would ---- */
 
 /**
  * Wrap an open link: of each FEDDC_FLOATS message a rounded copy is sent

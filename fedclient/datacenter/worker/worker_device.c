@@ -26,8 +26,6 @@ fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *th
     return feddc_values_explain(&w->values, feddc_values_wait(&w->values), err);
 }
 
-/* ---- Failures in callbacks that return nothing ---- */
-
 void feddc_worker_note(feddc_worker *w, fed_status status) {
     if (status != FED_OK && w->failure.status == FED_OK) {
         w->failure.status = feddc_values_explain(&w->values, status, &w->failure);
@@ -39,8 +37,6 @@ fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) {
     w->failure = (fed_error){.status = FED_OK};
     return failure.status == FED_OK ? FED_OK : fed_fail(err, failure.status, "%s", failure.text);
 }
-
-/* ---- A run ---- */
 
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) {
     const size_t size = w->o.arch->layout.size;
@@ -99,8 +95,7 @@ fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
     return feddc_values_explain(v, status, err);
 }
 
-/* The net reads its own parameters, so they are swapped with the local weights for the time of the
- * pass. */
+/* The net reads its own parameters, so a pass swaps them with the local weights. */
 static fed_status swap_local(const feddc_worker *w, fed_error *err) {
     if (!w->act.local) {
         return FED_OK;
@@ -115,7 +110,7 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) {
     fedtrain_net *net = w->o.job.net;
     const fedtrain_sink after = {.done = sink->done, .user = sink->user};
-    /* take all sums before the pass, because on a GPU the pass itself calls no `need` */
+    /* take all sums first: a pass on a GPU calls no `need` */
     FED_TRY(sink->need(sink->user, 0, w->n, err));
     FED_TRY(swap_local(w, err));
     FED_TRY(fedtrain_net_device_start(net, batch, &after, err));

@@ -12,28 +12,24 @@
 
 struct feddc_worker {
     feddc_worker_options o;
-    /* number of trained parameters, and of values of the optimizer's state */
-    size_t n, states;
+    size_t n, states;      /* trained parameters; values of the optimizer's state */
     float *params, *state; /* the caller's memory */
 
-    /* Says where gradients and local weights lie: with a net on a GPU they lie there, and during a
-     * run params and state do too. */
+    /* Where gradients and local weights lie. With a net on a GPU they lie there, and during a run
+     * params and state do too. */
     feddc_values values;
-    /* values[n] each. Two vectors if a sum may still be on its way while the next gradient is
-     * computed; else [1] is [0] */
+    /* values[n] each: two if a sum may be on its way while the next gradient is computed, else [1]
+     * is [0] */
     float *grad[2];
-    float *own; /* this worker's gradient of the last step, for local weights; NULL: none */
-    /* values[n]: sum of gradients not exchanged yet; NULL: the rule exchanges at every step */
-    float *left;
+    float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
+    float *left; /* values[n]: sum not exchanged yet; NULL: exchange at every step */
     bool left_empty;
     float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
     float *memory; /* the memory of grad, left and local */
 
-    /* float32[n] in host memory, for feddc_worker_turn; without a GPU it is grad[0] */
-    float *words;
-    float *spare; /* float32[layout.size + states]: params and state as of `completed`; NULL: not
-                     * elastic */
-    float *host;  /* the memory of spare, and with a GPU of words */
+    float *words;      /* float32[n] on the host, for feddc_worker_turn; grad[0] without a GPU */
+    float *spare;      /* float32[layout.size + states]: params and state at `completed`; or NULL */
+    float *host;       /* the memory of spare, and with a GPU of words */
     fed_error failure; /* the first failure in a callback that cannot return it */
 
     feddc_exchange *x;
@@ -41,7 +37,7 @@ struct feddc_worker {
     fedtrain_job part; /* the job on this rank's part of a text */
     fedtrain_batches *batches;
 
-    /* The exchanges of a generation are numbered from 0 ("turns"). */
+    /* A generation's exchanges are numbered from 0 ("turns"). */
     uint32_t turn;  /* number of exchanges put in */
     uint32_t taken; /* number of exchanges taken out */
     uint32_t due;   /* number of exchanges that must be taken out before the next step */
@@ -49,12 +45,12 @@ struct feddc_worker {
     fedtrain_open_step open;
 
     uint32_t step;         /* the next step */
-    uint32_t completed;    /* params has the sums of the steps before this one, and no others */
+    uint32_t completed;    /* params has the sums of exactly the steps before this one */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
     float turn_share[2];   /* factor that makes the sum of turn k a mean, at k % 2 */
     uint32_t run_step;     /* with a GPU: the first step of the current run */
     feddc_act act;         /* what the rule demands at the current step */
-    bool local_ready;      /* `local` has the weights of the next step already */
+    bool local_ready;      /* `local` has the next step's weights already */
     fed_optimizer local_rule;
     fedtrain_open_step local_open;
 
@@ -67,30 +63,21 @@ struct feddc_worker {
     double phase_s[FEDDC_PHASES];
     double step_s, loss;
     uint64_t steps, losses;
-    /* counts of earlier generations, less those of this generation's exchanges that belong to no
-     * step */
+    /* counts of earlier generations, less this one's exchanges that belong to no step */
     feddc_exchange_counts earlier;
 
-    char *resume; /* a checkpoint's path: join reads this rank's file */
-    /* number of checkpoints; modulo 2 it says which of a rank's two files is next */
-    uint32_t saves;
+    char *resume;   /* a checkpoint's path: join reads this rank's file */
+    uint32_t saves; /* checkpoints; the parity says which of a rank's two files is next */
     char remark[200];
 };
 
-/* ---- worker_join.c ---- */
-
-/** Add the exchange's counts so far to `earlier` (sign 1), or subtract them (sign -1). */
+/** Add the exchange's counts to `earlier` (sign 1), or subtract them (sign -1). */
 void feddc_worker_count_in(feddc_worker *w, int sign);
-
-/* ---- worker_step.c ---- */
 
 uint64_t feddc_worker_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/** The main thread begins this phase: add up the time of the last one, and report to trace and
- * watch. */
+/** The main thread begins this phase: add up the last one's time, and report to trace and watch. */
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
-
-/* ---- worker_device.c: with a net on a GPU ---- */
 
 /** Open w->values on the net's GPU, or on the host if the net has none. */
 fed_status feddc_worker_find_device(feddc_worker *w, fed_error *err) FED_CHECKED;
@@ -105,48 +92,37 @@ fed_status feddc_worker_up(const feddc_worker *w, float *there, const float *her
 fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *there, size_t n,
                              fed_error *err) FED_CHECKED;
 
-/** Remember the first failure until feddc_worker_failure returns it. */
+/** Keep the first failure until feddc_worker_failure returns it. */
 void feddc_worker_note(feddc_worker *w, fed_status status);
 fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, params
- * and state in host memory and w->completed are those of begin. Without a GPU these do nothing. */
+/** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, those
+ * in host memory and w->completed are those of begin. Without a GPU these do nothing. */
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
-/** Do the optimizer's step for these parameters. share: factor that makes the sum a mean. */
+/** The optimizer's step for these parameters. share: factor that makes the sum a mean. */
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
                             float share);
 
-/** Compute the local weights: the parameters less the local rate times this worker's gradient, if
- * there is one. */
+/** Compute local weights: the parameters less the local rate times this worker's gradient. */
 fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Do a forward and a backward pass on the GPU. `need` is called once, for all parameters; `done`
- * gets device addresses. */
+/** A pass on the GPU: `need` is called once, for all parameters; `done` gets device addresses. */
 fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) FED_CHECKED;
-
-/* ---- worker_step.c, more ---- */
 
 /** Go back to the last completed step, and forget unfinished exchanges. */
 void feddc_worker_fall_back(feddc_worker *w);
 
-/* ---- worker_nics.c ---- */
-
-/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if
- * one is missing. Errors: FED_ESTATE a NIC has a different error bound; those of
- * feddc_exchange_take */
+/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if one
+ * is missing. Errors: FED_ESTATE a NIC has a different error bound; those of feddc_exchange_take */
 fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/* ---- worker_talk.c ---- */
-
-/** Do one exchange: put in words[w->n], and take the first n values of the sum into y, n <= w->n.
- * It is not counted as a step's. */
+/** Do one exchange: put in words[w->n], and take the first n values of the sum into y. No step's
+ * counters include it. */
 fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
                              fed_error *err) FED_CHECKED;
-
-/* ---- worker_save.c ---- */
 
 /** Read this rank's file of the checkpoint that the worker resumes from, if it fits. */
 fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) FED_CHECKED;

@@ -8,8 +8,6 @@
 #include "fed/hash.h"
 #include "fedclient/datacenter/worker/worker_impl.h"
 
-/* ---- New ---- */
-
 static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     const fed_optimizer *optimizer = &o->job.optimizer;
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.codec, err));
@@ -38,7 +36,7 @@ static size_t padded(size_t n) {
     return (n + 31) / 32 * 32;
 }
 
-/* Take the next part of n values of a worker's memory, if it is wanted; else return NULL. */
+/* Take n values of a worker's memory if wanted; else return NULL. */
 static float *cut(float **at, bool wanted, size_t n) {
     float *part = wanted ? *at : NULL;
     *at += wanted ? padded(n) : 0;
@@ -101,8 +99,6 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
     return FED_OK;
 }
 
-/* ---- Join ---- */
-
 static void leave(feddc_worker *w, bool orderly) {
     feddc_worker_count_in(w, 1);
     if (w->o.watch != NULL) {
@@ -156,7 +152,7 @@ static uint64_t digest_options(const feddc_worker *w) {
     return fed_digest_bytes(text, strlen(text));
 }
 
-/* Return the first rank with the most completed steps. */
+/* The first rank with the most completed steps. */
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
     uint32_t best = 0;
     for (uint32_t r = 1; r < workers; r++) {
@@ -248,8 +244,8 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
     if (status == FED_OK) {
         status = feddc_worker_find_nics(w, err);
     }
-    /* All ranks find this error. They exchange once more before they leave, because to the others a
-     * rank that leaves first would seem to have died. */
+    /* All ranks find this error. They exchange once more before they leave: the others would take a
+     * rank that leaves first for dead. */
     if (status == FED_ESTATE) {
         fed_error ignored;
         (void)!feddc_worker_turn(w, true, w->words, w->n, &ignored);

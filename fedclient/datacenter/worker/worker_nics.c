@@ -8,13 +8,10 @@
 #include "fedclient/datacenter/worker/worker_impl.h"
 #include "fedcodec/bursts.h"
 
-/*
- * Value i tests rank i / PROBES modulo workers: that rank puts in a fraction (the probe), the rank
- * after it 1, and the others 0. A NIC rounds the fraction before 1 is added. From then on the sum
- * is above 1, and NICs do not change such values. So the sum less 1 is the probe itself if no NIC
- * was on the way, or the rounded probe. A NIC with a different bound rounds some probes
- * differently.
- */
+/* Value i tests rank i / PROBES modulo workers: that rank puts in a fraction (the probe), the rank
+ * after it 1, the others 0. A NIC rounds the fraction before 1 is added. Then the sum is above 1,
+ * and NICs do not change such values. So the sum less 1 is the probe if no NIC was on the way, else
+ * the rounded probe. A NIC with a different bound rounds some probes differently. */
 enum { PROBES = 8 };
 
 static float probe_at(size_t i) {

@@ -1,4 +1,4 @@
-/* Checkpoints of a worker group: a common file, and a file for each rank with values of its own. */
+/* Checkpoints of a worker group: a common file, and a file of each rank. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,8 +23,6 @@ void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap) {
              o->nic != NULL ? " nic=" : "", text_or(o->nic, ""));
 }
 
-/* ---- A rank's own values ---- */
-
 /* The parts of a rank's file: residuals, local weights, and a gradient not yet exchanged. */
 enum { RESIDUAL, LOCAL, LEFT, PARTS };
 
@@ -39,7 +37,7 @@ static void free_own(own_values *own) {
     free(own->values);
 }
 
-/* Allocate a rank's own values. n: number of float32 values of each part; 0: no such part. */
+/* n: number of float32 values of each part; 0: no such part. */
 static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *err) {
     static const char *const names[PARTS] = {"optimizer.residual", "optimizer.local",
                                              "optimizer.gradient"};
@@ -104,8 +102,7 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     return status;
 }
 
-/* Return NULL if this rank's file belongs to the checkpoint and to this exchange, else the reason
- * why not. */
+/* Why this rank's file does not belong to the checkpoint and this exchange; NULL: it does. */
 static const char *misfit(const feddc_worker *w, const fed_checkpoint *file) {
     char plan[200], step[16];
     feddc_worker_plan_text(w, plan, sizeof plan);
@@ -186,11 +183,9 @@ fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {
     }
     free(w->resume);
     w->resume = NULL;
-    w->saves++; /* the next checkpoint must not overwrite the file that this checkpoint needs */
+    w->saves++; /* do not overwrite the file that this checkpoint needs */
     return FED_OK;
 }
-
-/* ---- The common file ---- */
 
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes, fed_error *err) {

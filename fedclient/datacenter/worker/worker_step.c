@@ -1,5 +1,4 @@
-/* The steps of a worker: gradients are put into the exchange layer by layer, and sums are taken
- * out layer by layer. */
+/* The steps of a worker: gradients go into the exchange and sums come out layer by layer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <string.h>
@@ -7,15 +6,13 @@
 
 #include "fedclient/datacenter/worker/worker_impl.h"
 
-/* ---- Time ---- */
-
 uint64_t feddc_worker_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Record the phase that ends now in the trace, if it is one that traces show. */
+/* Trace the phase that ends now, if it is one that traces show. */
 static void trace_phase(const feddc_worker *w, uint64_t now) {
     static const feddc_what whats[FEDDC_PHASES] = {[FEDDC_FORWARD] = FEDDC_FORWARD_PASS,
                                                    [FEDDC_BACKWARD] = FEDDC_BACKWARD_PASS,
@@ -42,8 +39,6 @@ void feddc_worker_enter(feddc_worker *w, feddc_phase phase) {
     w->since_step = w->step;
     w->phase = phase;
 }
-
-/* ---- Sums ---- */
 
 /* If an exchange must be taken out before the next step, begin its optimizer step. */
 static fed_status begin_taking(feddc_worker *w, fed_error *err) {
@@ -83,9 +78,7 @@ static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err)
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* ---- Local weights ---- */
-
-/* Begin to compute local weights: the parameters less the local rate times this worker's last
+/* Begin to compute local weights: the parameters less the local rate times this worker's
  * gradient. */
 static fed_status begin_local(feddc_worker *w, fed_error *err) {
     w->local_rule = (fed_optimizer){.rule = FED_SGD};
@@ -110,8 +103,6 @@ static fed_status update_local(feddc_worker *w, size_t offset, size_t n, fed_err
     feddc_worker_enter(w, phase);
     return FED_OK;
 }
-
-/* ---- A step ---- */
 
 /* Called before the forward pass reads these parameters. */
 static fed_status need(void *user, size_t offset, size_t n, fed_error *err) {
@@ -146,7 +137,7 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
 }
 
-/* Number of the batch that this rank takes at this step, of the batches that all workers share. */
+/* The batch that this rank takes at this step, of the batches that all workers share. */
 static size_t batch_number(const feddc_worker *w) {
     if (w->o.job.token != NULL) {
         return w->step;
@@ -154,8 +145,8 @@ static size_t batch_number(const feddc_worker *w) {
     return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
 }
 
-/* Do a forward and a backward pass. If values become infinite or NaN, the error's text names the
- * learning rate. */
+/* A forward and a backward pass. If values become infinite or NaN, the error names the learning
+ * rate. */
 static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad, float *loss,
                        fed_error *err) {
     const fedtrain_sink sink = {.done = done, .need = need, .user = w};

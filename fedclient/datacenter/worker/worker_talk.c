@@ -1,5 +1,5 @@
-/* Data that workers exchange beside gradients. They are sent as sums of float32, so that any link
- * and collective will do. */
+/* Data that workers exchange beside gradients: as sums of float32, which any link and collective
+ * take. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "fed/hash.h"
 #include "fedclient/datacenter/worker/worker_impl.h"
-
-/* ---- One exchange ---- */
 
 static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *c, int sign) {
     /* times UINT64_MAX is a subtraction, modulo 2^64 */
@@ -62,7 +60,7 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fe
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* y = the sum of all ranks' x, float32[n]; y may be x. Call it only when all sums are taken. */
+/* y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
 static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
     for (size_t at = 0; at < n; at += w->n) {
         const size_t part = n - at < w->n ? n - at : w->n;
@@ -73,10 +71,10 @@ static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_e
     return FED_OK;
 }
 
-/* ---- Bytes: two bytes are a number below 2^16, which float32 represents exactly ---- */
+/* Bytes are sent in pairs: each pair is a number below 2^16, which float32 represents exactly. */
 
-/* dst[bytes] = sum of all ranks' src, taken as 16-bit numbers; for each number only one rank's may
- * be other than 0. src NULL: zeros. */
+/* dst[bytes] = sum of all ranks' src as 16-bit numbers; only one rank's may be other than 0 for
+ * each number. src NULL: zeros. */
 static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8_t *dst,
                         fed_error *err) {
     const size_t words = bytes / 2;
@@ -109,8 +107,6 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
     memcpy(to + bytes * w->rank, own, bytes);
     return merge(w, to, bytes * w->workers, to, err);
 }
-
-/* ---- Settle ---- */
 
 static fed_status mean_statistics(feddc_worker *w, fed_error *err) {
     float *statistics = w->params + w->n;

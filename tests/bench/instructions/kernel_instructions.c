@@ -1,5 +1,4 @@
-/* Run each kernel of a list once, so that callgrind counts its instructions. instructions.py runs
- * this program. */
+/* Run each kernel of a list once, for instructions.py, which counts instructions by callgrind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 #include "fedtrain/optimizer.h"
 #include "gradients.h"
 
-/* The program prints a kernel's name, then calls measured_kernel. Callgrind counts the
- * instructions of this call. */
+/* The program prints a kernel's name, then calls measured_kernel, whose instructions are
+ * counted. */
 
 enum { VALUES = 65536, BATCH = 4, CLASSES = 10 };
 
@@ -56,15 +55,12 @@ void measured_kernel(void (*run)(void *user), void *user) {
 }
 
 static void measure(const char *what, const char *of, void (*run)(void *user), void *user) {
-    /* volatile: the compiler must not know the function, or it would call a clone with another
-     * name */
+    /* volatile: else the compiler could call a clone with another name */
     void (*volatile measured)(void (*)(void *), void *) = measured_kernel;
     printf("%s: %s\n", of, what);
     fflush(stdout);
     measured(run, user);
 }
-
-/* -- codecs -- */
 
 typedef struct coding {
     fedcodec codec;
@@ -110,8 +106,6 @@ static void run_codec(const char *setting) {
     free(c.message);
     gradients_free(&c.g);
 }
-
-/* -- steps of the trainer -- */
 
 typedef struct training {
     fed_arch arch;

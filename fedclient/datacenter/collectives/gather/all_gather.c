@@ -1,6 +1,6 @@
-/* Collective gather: each worker sends its message to all others, and each worker sums all
- * messages in the order of ranks. So a value is rounded only once. It suits small messages, as a
- * rank gets N - 1 of them. */
+/* Collective gather: each worker sends its message to all others, and sums all messages in the
+ * order of ranks. So a value is rounded only once. For small messages, as a rank gets N - 1 of
+ * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ typedef struct gather {
     gather_bucket *bucket; /* [buckets] */
 } gather;
 
-/* Where NICs round the values that they send, this rank adds its own gradient rounded as well:
- * otherwise its sum would differ from the others'. */
+/* This rank too adds its own gradient rounded, where NICs round what they send: otherwise its sum
+ * would differ from the others'. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     const bool rounds = feddc_nic_rounds(&g->job, b->turn.plain);
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
@@ -76,7 +76,7 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
     size_t len;
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
     const void *sent = message(b, &len);
-    /* What this rank adds as its own: its gradient, rounded or coded where the others get it so. */
+    /* what this rank adds: its gradient, rounded or coded where the others get it so */
     const void *own = raw && !feddc_nic_rounds(&g->job, b->turn.plain) ? b->x : sent;
     float *sum = g->job.sum + b->turn.shard->offset;
     FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));

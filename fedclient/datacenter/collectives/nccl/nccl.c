@@ -7,23 +7,19 @@
 #include "fedclient/datacenter/collectives/nccl/nccl_calls.h"
 #include "fedclient/datacenter/inputs.h"
 
-/*
- * The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
- * empty message to all others. A rank that has this message from all others reduces the bucket.
- * Buckets are reduced in the order of steps and buckets, which is the same on all ranks. So no
- * rank waits inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's
- * message for the first bucket carries NCCL's unique id.
- *
+/* The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
+ * empty message to all others. A rank with this message from all others reduces the bucket. Buckets
+ * are reduced in the order of steps and buckets, which is the same on all ranks. So no rank waits
+ * inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's message for
+ * the first bucket carries NCCL's unique id.
  * One reduction is under way at a time. The engine learns of its end by `poll`, and reads the link
- * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a rank is alive and its
- * reduction does not end within PATIENCE_S, the exchange fails. If a rank dies within
- * ncclCommInitRank, the others wait for NCCL's own time-outs.
- *
- * Rounding, with the codec bfloat16: each rank's values are rounded to bfloat16 once, to nearest
- * even, as the codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums,
- * which may overflow to infinity. Plain steps and small tensors are float32, added in NCCL's order.
- * All ranks get the same bits, but not those of other collectives.
- */
+ * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If it does not end within
+ * PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait for
+ * NCCL's own time-outs.
+ * Rounding, with the codec bfloat16: each rank's values are rounded once, to nearest even, as the
+ * codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums, which may
+ * overflow to infinity. Plain steps and small tensors are float32, added in NCCL's order. All ranks
+ * get the same bits, but not those of other collectives. */
 
 enum { PATIENCE_S = 60 };
 
@@ -46,12 +42,9 @@ typedef struct nccl {
     nccl_bucket *reducing; /* the bucket whose reduction is under way; NULL: none */
     uint64_t since;        /* when the reduction began, in ns of feddc_engine_ns */
     const fed_gpu_module *module;
-    /* bfloat16 values of the largest bucket, on the GPU; NULL: all is sent as float32 */
-    uint16_t *narrow;
+    uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;
 } nccl;
-
-/* ---- Calls of NCCL ---- */
 
 typedef struct order {
     nccl *n;
@@ -110,8 +103,6 @@ static fed_status call(nccl *n, fed_status (*what)(void *user, void *native), fe
     order o = {.n = n, .err = err};
     return fed_gpu_call(n->job.values->stream, what, &o);
 }
-
-/* ---- A bucket ---- */
 
 static fed_status convert(const nccl *n, const char *kernel, const void *from, size_t count,
                           void *to, fed_error *err) {
@@ -173,8 +164,7 @@ static void end_reduction(nccl *n) {
     feddc_engine_done(n->job.engine, turn->step, turn->bucket, 0, n->job.sum + turn->shard->offset);
 }
 
-/* End the reduction if the GPU's stream is done with it. Fail if it has taken longer than
- * PATIENCE_S. */
+/* End the reduction if the GPU's stream is done with it, or fail after PATIENCE_S. */
 static fed_status look(nccl *n, fed_error *err) {
     const feddc_values *v = n->job.values;
     bool done = false;
@@ -191,8 +181,6 @@ static fed_status look(nccl *n, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* ---- Who is ready ---- */
 
 static fed_status read_note(nccl *n, const nccl_bucket *b, const feddc_event *event,
                             fed_error *err) {
@@ -211,7 +199,6 @@ static fed_status read_note(nccl *n, const nccl_bucket *b, const feddc_event *ev
     return FED_OK;
 }
 
-/* Read the messages of ranks that are ready. *all: all ranks are. */
 static fed_status hear(nccl *n, nccl_bucket *b, bool *all, fed_error *err) {
     feddc_inputs *in = &b->in;
     for (; in->added < in->count; in->added++) {
@@ -244,8 +231,8 @@ static fed_status note(nccl *n, fed_status status) {
     return status;
 }
 
-/* Tell all other ranks that this bucket is ready. The bucket that is reduced first carries the id,
- * because all ranks read its message first. */
+/* Tell all others that this bucket is ready. The bucket reduced first carries the id, because all
+ * ranks read its message first. */
 static fed_status tell(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_head head = {
         .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};
@@ -301,8 +288,6 @@ static uint32_t waits_for(const void *self, uint32_t bucket) {
     const uint32_t rank = turn ? feddc_inputs_missing(&b->in) : UINT32_MAX;
     return rank != n->job.rank ? rank : UINT32_MAX;
 }
-
-/* ---- Open and close ---- */
 
 static void close_nccl(void *self) {
     nccl *n = self;

@@ -1,4 +1,4 @@
-/* The functions of libnccl.so.2 that are used, declared here: no header of NCCL is needed. */
+/* The functions of libnccl.so.2 in use, declared here: no header of NCCL is needed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NCCL_CALLS_H
 #define FEDDC_NCCL_CALLS_H
@@ -7,11 +7,8 @@
 
 #include "fed/error.h"
 
-/*
- * Types are those of nccl.h under names of our own; enums are unsigned.
- * tests/fedclient/datacenter/collectives/nccl/nccl_declared.c compares them with nccl.h where it is
- * installed.
- */
+/* Types of nccl.h under names of our own; enums are unsigned. The test
+ * tests/fedclient/datacenter/collectives/nccl/nccl_declared.c compares them with nccl.h. */
 typedef unsigned nccl_result; /* ncclResult_t */
 typedef unsigned nccl_type;   /* ncclDataType_t */
 typedef unsigned nccl_op;     /* ncclRedOp_t */
@@ -51,8 +48,7 @@ typedef struct nccl_calls {
 #undef X
 } nccl_calls;
 
-/** Load the library. FED_ENOTFOUND: it is not installed. FED_ESTATE: it is too old. The error's
- * text says what to do. */
+/** Load the library. FED_ENOTFOUND: it is not installed. FED_ESTATE: it is too old. */
 fed_status feddc_nccl_load(nccl_calls *nccl, fed_error *err) FED_CHECKED;
 void feddc_nccl_unload(nccl_calls *nccl);
 

@@ -1,7 +1,6 @@
 /* Collective owners: each shard of a bucket has an owner. Workers push their gradient of the shard
- * to it; the owner sums the pushes and sends the sum to all. Owners are the workers, or ranks
- * beside them ("aggregators"). With one aggregator this is the star topology of the papers in
- * docs/datacenter.md. */
+ * to it; it sums the pushes and sends the sum to all. Owners are the workers, or ranks beside them
+ * ("aggregators"). One aggregator is the star topology of the papers in docs/datacenter.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/collectives/owners/owners.h"
 
@@ -14,8 +13,6 @@ static uint32_t aggregators(const double *param) {
 static uint32_t shards(const double *param, uint32_t ranks) {
     return aggregators(param) > 0 ? aggregators(param) : ranks;
 }
-
-/* -- A worker's side: push the gradient, take the pull -- */
 
 static fed_status push_message(owners *o, owners_shard *s, bool raw, const float *x,
                                fed_error *err) {
@@ -53,8 +50,7 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
                              FEDDC_TOKEN_NOTHING, err);
 }
 
-/* The sum has arrived. If the owner did not count this rank's push, add the push to the residual
- * again. */
+/* The sum has arrived. If it lacks this rank's push, add the push to the residual again. */
 static fed_status settle_push(owners *o, owners_shard *s, bool missed, fed_error *err) {
     feddc_buffer *pushed = s->pushed;
     s->pushed = NULL;
@@ -68,8 +64,7 @@ static fed_status settle_push(owners *o, owners_shard *s, bool missed, fed_error
     return FED_OK;
 }
 
-/* The caller reads a raw sum from the link's buffer, so the event is kept until the caller has
- * taken the sum. */
+/* The caller reads a raw sum in the link's buffer, so the event is kept until the sum is taken. */
 static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *event,
                                fed_error *err) {
     if (event->len != s->shard->n * sizeof(float)) {
@@ -104,8 +99,7 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
     return FED_OK;
 }
 
-/* Push a shard. With backup workers the others may be ahead of this rank, so the sum may have
- * arrived already. */
+/* Push a shard. With backup workers its sum may have arrived already, from ranks that are ahead. */
 static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const float *x, bool plain,
                               fed_error *err) {
     s->step = step;
@@ -135,8 +129,6 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
     }
     return FED_OK;
 }
-
-/* -- Messages -- */
 
 static fed_status on_pull(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
     if (event->peer != s->owner) {
@@ -203,8 +195,6 @@ static uint32_t waits_for(const void *self, uint32_t bucket) {
     }
     return UINT32_MAX;
 }
-
-/* -- Open and close -- */
 
 static void close_owners(void *self) {
     owners *o = self;

@@ -1,5 +1,4 @@
-/* Shared by owners.c and owners_sum.c: the state of a shard, at its owner and at the other
- * workers. */
+/* Shared by owners.c and owners_sum.c: the state of a shard at its owner and at other workers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_OWNERS_H
 #define FEDDC_OWNERS_H
@@ -11,7 +10,6 @@
 enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 }; /* kinds of messages */
 enum { OWNERS_MISSED = 2 }; /* a flag beside FEDDC_PLAIN: the sum lacks the receiver's push */
 
-/** What an owner does with a shard. */
 typedef enum owners_phase {
     OWNERS_IDLE = 0, /* the next step may begin */
     OWNERS_SUMMING,  /* pushes are being added */
@@ -54,8 +52,6 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
     return &o->shard[(size_t)bucket * o->job.plan->shards + part];
 }
 
-/* In owners_sum.c, the owner's side: */
-
 /** Add this rank's own gradient to the sum of a shard that it owns. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) FED_CHECKED;
@@ -63,11 +59,11 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
                           fed_error *err) FED_CHECKED;
 
 /** Do what is possible now for a shard that this rank owns: add pushes, send the sum, begin the
- * next step. The next step begins once the caller has taken the sum (`untaken`) and no send reads
- * it (`lent`). */
+ * next step. That begins once the caller has taken the sum (`untaken`) and no send reads it
+ * (`lent`). */
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
 
-/** Return the first worker whose push is missing, or UINT32_MAX if the shard waits for none. */
+/** The first worker whose push is missing, or UINT32_MAX if the shard waits for none. */
 uint32_t owners_missing(const owners *o, const owners_shard *s);
 
 #endif

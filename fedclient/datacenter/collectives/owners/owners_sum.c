@@ -1,4 +1,4 @@
-/* The owner's side of "owners": it adds up the pushes of a shard, and sends the sum to all. */
+/* The owner's side of "owners": add the pushes of a shard, and send the sum to all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -11,9 +11,7 @@ static bool sums_in_order(const owners *o, const owners_shard *s) {
     return s->plain || o->job.late == 0;
 }
 
-/* -- Add -- */
-
-/* Return the values that rank r has pushed, or NULL if they have not arrived. */
+/* The values that rank r has pushed, or NULL if they have not arrived. */
 static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r) {
     if (r == o->job.rank) {
         return s->own != NULL && s->own_step == s->step ? s->own : NULL;
@@ -21,8 +19,7 @@ static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r)
     return s->push[r].kind == FEDDC_ARRIVED ? s->push[r].data : NULL;
 }
 
-/* Return the next worker from `from` on whose push has arrived and may be added now; job.workers:
- * none. */
+/* The next worker, from `from` on, whose push may be added now; job.workers: none. */
 static uint32_t next_to_add(const owners *o, const owners_shard *s, uint32_t from) {
     if (sums_in_order(o, s)) {
         bool there = from < o->job.workers && pushed_by(o, s, from) != NULL;
@@ -45,7 +42,7 @@ static void counted(owners *o, owners_shard *s, uint32_t r) {
     }
 }
 
-/* Add n values, beginning at value `at`, of the raw pushes of ranks from .. to - 1. */
+/* Add the raw pushes of ranks from .. to - 1: n values, beginning at value `at`. */
 static fed_status add_chunk(const owners *o, const owners_shard *s, uint32_t from, uint32_t to,
                             size_t at, size_t n) {
     const feddc_values *v = o->job.values;
@@ -60,8 +57,7 @@ static fed_status add_chunk(const owners *o, const owners_shard *s, uint32_t fro
     return FED_OK;
 }
 
-/* Add raw pushes chunk by chunk: first one chunk of each push, then the next chunk. A GPU adds
- * whole pushes. */
+/* Add one chunk of each raw push, then the next chunk. A GPU adds whole pushes. */
 static fed_status add_chunks(const owners *o, const owners_shard *s, uint32_t from, uint32_t to) {
     const size_t all = s->shard->n, chunk = o->job.values->gpu != NULL ? all : CHUNK;
     for (size_t at = 0; at < all; at += chunk) {
@@ -110,12 +106,11 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
 }
 
 /* How many gradients a sum needs. A plain sum needs those of backup workers too, because no
- * residual would keep a gradient that comes too late. */
+ * residual would keep a late gradient. */
 static uint32_t enough_for(const owners *o, const owners_shard *s) {
     return s->plain ? o->job.workers : o->job.workers - o->job.late;
 }
 
-/* Add the pushes that have arrived and may be added now. */
 static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
     uint32_t enough = enough_for(o, s);
     uint32_t r = next_to_add(o, s, sums_in_order(o, s) ? s->added : 0);
@@ -134,8 +129,6 @@ static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- Spread -- */
 
 static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size_t len,
                               uint64_t token, fed_error *err) {
@@ -172,8 +165,7 @@ static fed_status copy_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed
     return FED_OK;
 }
 
-/* Send the sum as a message in a buffer of its own, so that the sum's memory is free for the next
- * step. */
+/* Send the sum in a buffer of its own, so that the sum's memory is free for the next step. */
 static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t receivers,
                                  fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
@@ -205,15 +197,12 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
         FED_TRY(send_to_all(o, s, sum, s->shard->n * sizeof *sum,
                             feddc_token_of_shard((size_t)(s - o->shard)), err));
     } else {
-        /* a late worker may leave its message unread for long, so it must not lie in the sum's
-         * memory */
+        /* a late worker may leave its message unread for long: do not send the sum's memory */
         FED_TRY(spread_message(o, s, raw, receivers, err));
     }
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
     return FED_OK;
 }
-
-/* -- Phases -- */
 
 static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, fed_error *err) {
     FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
@@ -230,8 +219,7 @@ static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, f
     return FED_OK;
 }
 
-/* Find the step of the next sum, and whether it is plain. false: no gradient of the next sum has
- * arrived. */
+/* Find the step of the next sum, and whether it is plain. false: no gradient of it has arrived. */
 static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
     for (size_t k = 0; k < s->pending.count; k++) {
         const feddc_head *head = &s->pending.event[k].head;

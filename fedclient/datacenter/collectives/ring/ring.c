@@ -1,6 +1,6 @@
-/* Collective ring, from the paper INCEPTIONN (Algorithm 1, with its indices corrected): there are
- * as many shards as ranks. The partial sum of shard k starts at rank k, and each rank adds its
- * gradient. Rank k - 1 completes the sum, which then goes round once more. */
+/* Collective ring (INCEPTIONN, Algorithm 1, with its indices corrected): as many shards as ranks.
+ * The partial sum of shard k starts at rank k, and each rank adds its gradient. Rank k - 1
+ * completes the sum, which then goes round once more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/sum_relay.h"
 

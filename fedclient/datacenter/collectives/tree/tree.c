@@ -1,6 +1,6 @@
-/* Collective tree: groups of neighbouring ranks sum first (INCEPTIONN, figure 1 b and c). In each
- * group a shard has an owner, which adds its group's gradients. The owner in one of the groups
- * then adds the groups' sums. So each shard leaves a group once and returns once. */
+/* Collective tree: groups of neighbouring ranks sum first (INCEPTIONN, figure 1 b and c). A shard
+ * has an owner in each group, which adds its group's gradients. One of the owners then adds the
+ * groups' sums. So each shard leaves a group once and returns once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/sum_relay.h"
 
@@ -9,7 +9,7 @@ static uint32_t shards(const double *param, uint32_t ranks) {
     return group < ranks ? group : ranks;
 }
 
-/* A group: ranks first .. first + count - 1, and the one of them that owns the shard. */
+/* Ranks first .. first + count - 1, and the one of them that owns the shard. */
 typedef struct group {
     uint32_t first, count, owner;
 } group;

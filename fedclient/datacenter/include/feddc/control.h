@@ -96,21 +96,15 @@ typedef struct feddc_verdict {
                      * for bucket 5" */
 } feddc_verdict;
 
-/* --- the failure detector --- */
-
 typedef struct feddc_detector feddc_detector;
 
 typedef struct feddc_detector_options {
     const char *address;   /* "host:port" to listen on; port 0: a free one */
     const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
     uint32_t size;         /* members that the worker group begins with */
-    /* go on while at least this many members are left; 0: as many as size, so the first loss ends
-     * the group */
-    uint32_t min;
-    /* after this time, begin also with fewer than size members, but at least `min`; 0: 60 s */
-    uint32_t join_ms;
-    /* Called for each verdict, in the failure detector's thread, so it must return soon. NULL:
-     * none */
+    uint32_t min;     /* least members to go on with; 0: size, so the first loss ends the group */
+    uint32_t join_ms; /* after this time, begin also with fewer, but at least `min`; 0: 60 s */
+    /* Called for each verdict in the failure detector's thread; must return soon. NULL: none */
     void (*verdict)(void *user, const feddc_verdict *verdict);
     void *user;
 } feddc_detector_options;
@@ -120,8 +114,7 @@ typedef struct feddc_detector_options {
 fed_status feddc_detector_open(const feddc_detector_options *options, feddc_detector **detector,
                                fed_error *err) FED_CHECKED;
 
-/** "host:port" on which the failure detector listens: the address to give to members. Valid as
- * long as the failure detector. */
+/** "host:port" of the failure detector, for members. Valid as long as the failure detector. */
 const char *feddc_detector_address(const feddc_detector *detector);
 
 typedef enum feddc_detector_state {
@@ -138,10 +131,9 @@ typedef struct feddc_detector_look {
     uint32_t members;    /* members of the first generation, numbered 0 to members - 1 */
     uint32_t alive;      /* members that neither failed nor finished */
     uint32_t step;       /* the lowest step that a living member is at */
-    /* the member with the longest compute time a step; UINT32_MAX: not known yet */
-    uint32_t slowest;
-    double slowness; /* its compute time divided by the median member's */
-    char why[400];   /* the last verdicts; in state FEDDC_ENDED the reason */
+    uint32_t slowest;    /* member with the longest compute time a step; UINT32_MAX: unknown */
+    double slowness;     /* its compute time divided by the median member's */
+    char why[400];       /* the last verdicts; in state FEDDC_ENDED the reason */
 } feddc_detector_look;
 
 /** Fill in the worker group's state. Callable from any thread. */
@@ -164,41 +156,36 @@ typedef struct feddc_member_look {
 /** Fill in one member's state. false: there is no such worker. Callable from any thread. */
 bool feddc_detector_member(feddc_detector *detector, uint32_t worker, feddc_member_look *look);
 
-/** Wait up to ms until the worker group is FEDDC_DONE or FEDDC_ENDED, and return its state.
- * Callable from any thread. */
+/** Wait up to ms until the worker group is FEDDC_DONE or FEDDC_ENDED; return its state. Callable
+ * from any thread. */
 feddc_detector_state feddc_detector_wait(feddc_detector *detector, uint32_t ms);
 
 /** End the worker group, unless it has ended: members are told `why`. Callable from any thread. */
 void feddc_detector_end(feddc_detector *detector, const char *why);
 
-/** Close the connections, end the thread, free. Members that are still there see the failure
- * detector go. NULL is allowed. */
+/** Close the connections, end the thread, free. To members still there, the failure detector is
+ * gone. NULL is allowed. */
 void feddc_detector_close(feddc_detector *detector);
-
-/* --- the member's side --- */
 
 typedef struct feddc_watch feddc_watch;
 
 typedef struct feddc_watch_options {
     const char *address;   /* the failure detector's address */
     const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
-    /* With link mpi: this process's rank, which MPI has fixed. Else the rank that this member
-     * requests. Members with a request come first, the others follow in order of arrival.
-     * UINT32_MAX: no request */
+    /* The rank that this member requests; with link mpi, its rank in MPI. Members with a request
+     * come first, the others in order of arrival. UINT32_MAX: no request */
     uint32_t rank;
-    /* for link tcp: open a listener for each generation, and tell the others its address */
-    bool listens;
-    /* what this member computes on, for people: "cuda:0 NVIDIA H100"; NULL or "": the processor */
-    const char *computes_on;
-    /* With `listens`: this machine's numeric address at which the others reach it. NULL: the local
-     * address of the connection to the failure detector */
+    bool listens;            /* for link tcp: open a listener for each generation */
+    const char *computes_on; /* shown to people: "cuda:0 NVIDIA H100"; NULL or "": the processor */
+    /* With `listens`: this machine's numeric address for the others. NULL: the local address of the
+     * connection to the failure detector */
     const char *host;
-    /* A failure detector that is silent for this time counts as gone; 0: 10 s. With link mpi give
+    /* The failure detector counts as gone when silent for this time; 0: 10 s. With link mpi give
      * 2500, because the failure detector runs in rank 0 */
     uint32_t patience_ms;
-    /* Called once, from the watch's thread, when the worker group has ended for this member; why
-     * is a sentence to print. With link mpi, print it and end the process, since the main thread
-     * may hang in MPI. NULL: none */
+    /* Called once, in the watch's thread, when the worker group has ended for this member; why is a
+     * sentence to print. With link mpi, print it and end the process: the main thread may hang in
+     * MPI. NULL: none */
     void (*over)(void *user, const char *why);
     void *user;
 } feddc_watch_options;
@@ -214,8 +201,8 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /** A generation of the worker group. Valid until the next feddc_watch_next or feddc_watch_close. */
 typedef struct feddc_worker_group {
-    /* rank, size and generation; with `listens` also address, listener, secret and patience_ms.
-     * Whoever opens a link with it owns the listener from then on */
+    /* with `listens` also address, listener, secret and patience_ms; who opens a link owns the
+     * listener */
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
     const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */
@@ -237,31 +224,29 @@ typedef struct feddc_worker_group {
 fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
                             const feddc_worker_group **group, fed_error *err) FED_CHECKED;
 
-/** Let the watch look at this exchange, and abort it when its generation is over. NULL: look at
- * none any more; after such a call the exchange may be closed. */
+/** Let the watch look at this exchange, and abort it when its generation is over. NULL: at none any
+ * more; then the exchange may be closed. */
 void feddc_watch_exchange(feddc_watch *watch, feddc_exchange *exchange);
 
-/** Report that the main thread begins or is still in this phase of this step. Costs a few atomic
- * stores and one reading of the clock. Call it at each change of phase, and from time to time in
- * a long phase. Compute time is the time between calls, except in FEDDC_WAITING. Call it from one
- * thread only. */
+/** Report that the main thread begins or is still in this phase of this step. Costs a few
+ * atomic stores and one reading of the clock. Call it at each change of phase, from time to
+ * time in a long phase, and from one thread only. Compute time is the time between calls,
+ * except in FEDDC_WAITING. */
 void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step);
 
-/** Report the digest of the parameters after `completed` steps. All members must report after the
- * same steps. */
+/** Report the digest of the parameters after `completed` steps, the same steps on all members. */
 void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest);
 
-/** Return whether the generation or the worker group is over. Work outside of the exchange that
- * takes long should ask, and stop if so. Callable from any thread. */
+/** Return whether the generation or the worker group is over. Long work outside of the exchange
+ * should ask, and stop then. Callable from any thread. */
 bool feddc_watch_over(const feddc_watch *watch);
 
 /** *offset_us: the failure detector's monotonic clock less this process's, in microseconds, from
- * the sample with the shortest round trip. Returns that round trip, or -1 if there is no sample
- * yet. For traces. */
+ * the sample with the shortest round trip. Returns that round trip; -1: no sample yet. */
 int64_t feddc_watch_clock(const feddc_watch *watch, int64_t *offset_us);
 
 /** Tell the failure detector that this member leaves, end the thread, and free. why: NULL if the
- * work is done, else this member's own error. NULL is allowed for watch. */
+ * work is done, else this member's error. NULL is allowed for watch. */
 void feddc_watch_close(feddc_watch *watch, const char *why);
 
 FED_API_END

@@ -13,10 +13,8 @@
 
 FED_API_BEGIN
 
-/*
- * Pure functions. Times are seconds, sizes are bytes of float32 before compression. An aggregator
- * beside the workers is not counted as a worker.
- */
+/* Pure functions. Times are seconds, sizes are bytes of float32 before compression. An aggregator
+ * beside the workers is not counted as a worker. */
 
 /* -- An exchange: INCEPTIONN, section VIII-D -- */
 
@@ -26,9 +24,9 @@ typedef struct feddc_cost_line {
     double beta;  /* transfer of a byte, seconds: 8 / (bit/s), in each direction at once */
     double gamma; /* adding a byte of float32 to a sum, seconds */
 
-    /* Not in the paper. message: seconds that each message costs the rank that sends or receives
-     * most messages. bucket: bytes of float32 in a bucket, as each bucket has messages of its own
-     * (0: one bucket). With many workers, these two limit the ways with few hops. */
+    /* Not in the paper. message: seconds that each message costs the busiest rank. bucket: bytes of
+     * float32 in a bucket, which has messages of its own (0: one bucket). They limit ways with few
+     * hops. */
     double message, bucket;
 } feddc_cost_line;
 
@@ -49,8 +47,7 @@ typedef enum feddc_cost_way {
                           * machine, then a tree of log2 p broadcasts */
     FEDDC_COST_RING,     /* the paper's Algorithm 1 */
     FEDDC_COST_OWNERS,   /* each worker sums its 1/p of the buckets: two hops */
-    /* one machine beside the workers owns all buckets; its pulls leave while the next bucket's
-     * pushes arrive */
+    /* one machine beside the workers owns all buckets; it sends sums while pushes still arrive */
     FEDDC_COST_CENTRAL,
     FEDDC_COST_GATHER /* each message goes to all */
 } feddc_cost_way;
@@ -71,17 +68,15 @@ typedef struct feddc_cost {
 feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec);
 
-/** The time of the collective tree: groups of `group` workers sum with owners, then the owners of
- * the same shard in all groups do. below: each worker's line to the others of its group. above:
- * the line that a group shares to all other groups. p is a multiple of group. */
+/** The collective tree: groups of `group` workers sum with owners, then the owners of the same
+ * shard in all groups do. below: each worker's line in its group. above: the line that a group
+ * shares to all others. p is a multiple of group. */
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec);
 
-/** latency + wire + sum. The paper CD-SGD calls this communication: phi without a codec, psi with
- * one. */
+/** latency + wire + sum: what CD-SGD calls communication, phi without a codec, psi with one. */
 double feddc_cost_communication(const feddc_cost *cost);
 
-/** A way's name: "star", "ring", "owners", "central" or "gather". */
 const char *feddc_cost_way_name(feddc_cost_way way);
 
 /* -- A step: CD-SGD, table 1 and equations 2 to 9 -- */
@@ -109,12 +104,12 @@ double feddc_cost_cdsgd_exchange(const feddc_cost_step *s, uint64_t i);
 /** Equation 7: CD-SGD's step i. */
 double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i);
 
-/** The mean of equation 7 over k steps. Where the exchange is longer than tau it is section 3.3's
- * ((k - 1) (delta + psi) + phi) / k. */
+/** The mean of equation 7 over k steps. For an exchange longer than tau, section 3.3 has ((k - 1)
+ * (delta + psi) + phi) / k. */
 double feddc_cost_cdsgd(const feddc_cost_step *s);
 
-/** Equations 8 and 9: the time that step i of CD-SGD saves against local update, and against
- * BIT-SGD. The paper's text gives delta for BIT-SGD, but its equation 9 gives delta + psi. */
+/** Equations 8 and 9: what step i of CD-SGD saves against local update, and against BIT-SGD. For
+ * BIT-SGD the paper's text says delta, but equation 9 gives delta + psi. */
 double feddc_cost_saved_odsgd(const feddc_cost_step *s, uint64_t i);
 double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
 
@@ -126,15 +121,15 @@ double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
  */
 double feddc_cost_exposed(const double *ready, const double *wire, size_t buckets, double end);
 
-/** The time of a step whose exchange of `exchange` seconds has `buckets` equal buckets. They
- * become ready at equal distances in the backward pass, which is two thirds of tau. */
+/** A step whose exchange of `exchange` seconds has `buckets` equal buckets, ready at equal
+ * distances in the backward pass, which is two thirds of tau. */
 double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
 
-/** The time of a step in which a rule acts like `act`. buckets 0: exchange and computation overlap
- * only if the rule says so, as in the equations; else as in feddc_cost_layered. */
+/** A step in which a rule acts like `act`. buckets 0: exchange and computation overlap only if the
+ * rule says so, as in the equations; else as in feddc_cost_layered. */
 double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
 
-/** The mean time of the steps 0 .. steps - 1 of a rule; s->k is not read. */
+/** The mean of a rule's steps 0 .. steps - 1; s->k is not read. */
 double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_t steps,
                        uint32_t buckets);
 
@@ -150,20 +145,17 @@ typedef struct feddc_cost_inputs {
     double push, pull;  /* its compression ratios; 1 for float32 */
     double encode_rate; /* bytes of float32 that it encodes in a second */
     double decode_rate; /* bytes of float32 that it decodes in a second */
-    /* bytes of float32 that a compressing NIC takes in a second; 0: hosts encode and decode. Else
-     * encode_rate and decode_rate are not read */
-    double nic_rate;
-    bool no_ring;  /* leave the ring out: the codec's error grows at each hop */
-    double tau;    /* forward and backward pass of a worker, seconds */
-    uint32_t k;    /* CD-SGD's k, at least 1 */
-    double bucket; /* bytes of float32; 0: 1 MiB */
-    /* numbers of workers: all from low to high, then powers of 2 up to 1,024 */
-    uint32_t low, high;
+    double nic_rate;    /* bytes/s of a compressing NIC, replacing the two rates above; 0: no NIC */
+    bool no_ring;       /* leave the ring out: the codec's error grows at each hop */
+    double tau;         /* forward and backward pass of a worker, seconds */
+    uint32_t k;         /* CD-SGD's k, at least 1 */
+    double bucket;      /* bytes of float32; 0: 1 MiB */
+    uint32_t low, high; /* workers: all from low to high, then powers of 2 up to 1,024 */
 } feddc_cost_inputs;
 
-/** Append two tables to out: the time of an exchange by each way (INCEPTIONN), and of a step by
- * each rule with the collective owners (CD-SGD). Times are milliseconds; there is a line for each
- * number of workers. Errors: out->status. */
+/** Append two tables to out, with a line for each number of workers, in milliseconds: an exchange
+ * by each way (INCEPTIONN), and a step by each rule with the collective owners (CD-SGD). Errors:
+ * out->status. */
 void feddc_cost_tables(const feddc_cost_inputs *in, fed_writer *out);
 
 FED_API_END

@@ -1,5 +1,4 @@
-/* Exchange of gradients: all ranks of a worker group put their gradients in, and each takes out
- * the sum. */
+/* Exchange of gradients: all ranks put their gradients in, and each takes out the sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_EXCHANGE_H
 #define FEDDC_EXCHANGE_H
@@ -36,35 +35,33 @@ FED_API_BEGIN
  * without being compared.
  */
 
-/** Options of an exchange. They must be the same on all ranks of a worker group, except place,
- * trace, device and stream. */
+/** Options, the same on all ranks of a worker group except place, trace, device and stream. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
     const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
                              * NULL: feddc_collective_preset. feddc_collective_about lists them */
-    /* codec of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
-    const char *codec;
-    const char *pull; /* codec of pulls, the sums on their way back; NULL: float32 */
-    const char *nic;  /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
+    const char *codec; /* codec of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
+    const char *pull;  /* codec of pulls, the sums on their way back; NULL: float32 */
+    const char *nic;   /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
 
     /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
     const size_t *tensor;
     size_t tensors;
     size_t small; /* tensors of fewer values travel as float32; 0: 256 */
-    /* about how many bytes of gradient a message has; 0: 1 MiB, but with aggregators and no codec
-     * a 64th of the gradient, from 32 KiB to 1 MiB */
+    /* bytes of gradient in a message, about; 0: 1 MiB, but with aggregators and no codec a 64th of
+     * the gradient, from 32 KiB to 1 MiB */
     size_t bucket;
 
-    /* Number of backup workers, for the collective owners with aggregators. A sum does not wait
-     * for the last `late` workers; they add their pushes to their residuals again. Needs a codec
-     * with a residual. Plain steps wait for all */
+    /* Backup workers, for the collective owners with aggregators. A sum does not wait for the last
+     * `late` workers; they add their pushes to their residuals again. Needs a codec with a
+     * residual. Plain steps wait for all */
     uint32_t late;
     struct feddc_trace
         *trace; /* the engine records its spans here; must outlive the exchange; NULL: no trace */
 
-    /* The GPU on which gradients and sums lie (see below), and the stream of the thread that calls
-     * put and take. Both must outlive the exchange. NULL: gradients and sums lie in host memory */
+    /* The GPU where gradients and sums lie (see below), and the stream of the thread that calls put
+     * and take. Both must outlive the exchange. NULL: host memory */
     fed_gpu *device;
     fed_gpu_stream *stream;
 } feddc_exchange_options;
@@ -116,16 +113,16 @@ typedef struct feddc_exchange feddc_exchange;
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
 
-/** Check whether feddc_exchange_open would accept these options in a worker group of `ranks`
- * ranks, without opening a link. Only link (NULL: any), collective, codec, pull, nic, late,
- * device and stream are read. Errors: FED_EINVAL as from feddc_exchange_open; FED_ENOMEM */
+/** Check whether feddc_exchange_open would accept these options for `ranks` ranks, without opening
+ * a link. Only link (NULL: any), collective, codec, pull, nic, late, device and stream are read.
+ * Errors: FED_EINVAL as from feddc_exchange_open; FED_ENOMEM */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
-/** Number of workers: they are the ranks below this number. Ranks from it on are aggregators. */
+/** Workers are the ranks below this number. Ranks from it on are aggregators. */
 uint32_t feddc_exchange_workers(const feddc_exchange *x);
 
-/** Number of the gradient's values: the sum over all tensors. */
+/** The number of values of all tensors. */
 size_t feddc_exchange_size(const feddc_exchange *x);
 
 /**
@@ -158,82 +155,75 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
                                void *user, fed_error *err) FED_CHECKED;
 
 /** With backup workers: return whether the sum of this step, or a part of it, is complete without
- * this rank. Then it need not compute its gradient: put zeros in, and take the sum, to catch up.
- * Messages that arrive before are kept in memory. */
+ * this rank. This rank may then put in zeros and take the sum, to catch up. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
 
-/** All-reduce in float32: put the whole gradient in as a plain step, and take the whole sum.
- * Returns when sum is complete; with a device, a copy to sum may still wait in the stream. grad,
- * sum: float32[size]; they may be the same memory */
+/** All-reduce in float32: put the whole gradient in as a plain step, and take the whole sum. With a
+ * device, a copy to sum may still wait in the stream. grad, sum: float32[size]; may be the same */
 fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
                            fed_error *err) FED_CHECKED;
 
-/** All-reduce, compressed by the codec or the nic with which x was opened:
- * MPI_collective_communication_comp of INCEPTIONN (section VI-B). Only messages of such steps are
- * marked for NICs. Errors as of feddc_allreduce; also FED_EINVAL x has neither codec nor nic */
+/** All-reduce, compressed by x's codec or nic: MPI_collective_communication_comp of INCEPTIONN
+ * (section VI-B). Only messages of such steps are marked for NICs. Errors as of feddc_allreduce;
+ * also FED_EINVAL x has neither codec nor nic */
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
                                       float *sum, fed_error *err) FED_CHECKED;
 
-/** An aggregator's main thread calls this. Returns when all workers have closed their exchange. */
+/** An aggregator's main thread calls this. Returns when all workers have closed. */
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;
 
-/** Make a waiting take, and all later ones, return FED_EIO with this text. Callable from any
- * thread. */
+/** Make all takes from now on, also a waiting one, fail with FED_EIO and this text. Callable from
+ * any thread. */
 void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
 /** Counts of an exchange since its opening. */
 typedef struct feddc_exchange_counts {
-    /* bytes of messages with their heads; a worker counts received ones only of steps whose sums
-     * are complete */
+    /* bytes of messages and heads; a worker counts received ones only of steps that are complete */
     uint64_t sent_bytes, received_bytes;
     uint64_t messages;                /* messages sent */
     double encode_s, decode_s, sum_s; /* seconds of the engine's thread */
     double wait_s;                    /* seconds that the caller waited in take */
-    /* seconds from a step's first put to its last sum, over all steps; time in which two steps are
-     * under way counts once */
-    double exchange_s;
-    /* of `coded` values in a sample of messages, `zeroed` were not 0 and were made 0 by the nic or
-     * a push codec without a residual */
+    double exchange_s; /* seconds from first put to last sum of a step; overlaps count once */
+    /* of `coded` sampled values, `zeroed` became 0 by the nic or by a push codec without a
+     * residual */
     uint64_t zeroed, coded;
 } feddc_exchange_counts;
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
 
-/** What an exchange waits for: its oldest bucket that is not complete, and the rank that the
- * bucket waits for. bucket UINT32_MAX: it waits for nothing. Callable from any thread. */
+/** What an exchange waits for: its oldest bucket that is not complete, and the rank that this
+ * bucket waits for. bucket UINT32_MAX: nothing. Callable from any thread. */
 typedef struct feddc_exchange_state {
     uint32_t step, bucket, waits_for;
 } feddc_exchange_state;
 
 void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
 
-/** The residuals, which a checkpoint must hold beside the model:
- * float32[feddc_exchange_state_size] in host memory. Call these only while no step is under way.
- * restore needs the same rank, number of ranks and options as at save. Errors, with a device:
- * FED_ENOMEM, FED_EIO */
+/** The residuals, for a checkpoint: float32[feddc_exchange_state_size] in host memory. Only while
+ * no step is under way. restore needs the rank, number of ranks and options of save. Errors, with a
+ * device: FED_ENOMEM, FED_EIO */
 size_t feddc_exchange_state_size(const feddc_exchange *x);
 fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) FED_CHECKED;
 fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,
                                   fed_error *err) FED_CHECKED;
 
-/** Leave the worker group, and free. orderly: first help the others to finish the last step;
- * false: leave at once. NULL is allowed. */
+/** Leave the worker group, and free. orderly: first help the others to finish the last step. NULL
+ * is allowed. */
 void feddc_exchange_close(feddc_exchange *x, bool orderly);
 
 /** Name of the k-th collective, and a line about it; NULL past the last. */
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The default collective: owners. With a device and float32 pulls it is gather for up to 8 ranks
- * and for codecs with sparse messages (sbc, stc, topk, dgc). */
+/** The default collective: owners; with a device and float32 pulls gather, for up to 8 ranks and
+ * for codecs with sparse messages (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
-/** Return whether this codec scales by the largest value of its input times a factor. Such a codec
- * is refused for the ring, where each hop would enlarge the error. */
+/** Return whether this codec scales by its input's largest value times a factor. It is refused for
+ * the ring, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
-/** *aggregators: how many ranks beside the workers a collective needs: "owners:aggregators=1"
- * needs one. Errors: FED_EINVAL the spec is wrong */
+/** *aggregators: ranks beside the workers: "owners:aggregators=1" needs one. Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
                                         fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* A link carries messages between the ranks of a worker group. This header is for authors of links
- * and for feddc/exchange.h. */
+/* A link carries messages between ranks. For authors of links and feddc/exchange.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_LINK_H
 #define FEDDC_LINK_H
@@ -13,10 +12,8 @@
 
 FED_API_BEGIN
 
-/*
- * A link is a folder, links/NAME/, which defines one feddc_link_vtable, and a line of links.def.
- * tests/contract/test_each_link.c checks that each link of the table keeps this contract.
- */
+/* A link is a folder, links/NAME/, with one feddc_link_vtable, and a line of links.def.
+ * tests/contract/test_each_link.c checks that each link keeps this contract. */
 
 enum { FEDDC_RANKS = 1024, FEDDC_SECRET = 32 };
 
@@ -27,24 +24,22 @@ typedef struct feddc_place {
 
     struct feddc_hub *hub; /* threads: shared by the ranks of this process; from feddc_hub_new */
 
-    /* tcp: "host:port" of each rank; char *[size]. A rank listens on its own. */
-    const char *const *address;
+    const char *const *address; /* tcp: "host:port" of each rank; char *[size] */
     int listener; /* tcp: a socket that listens on address[rank] already; the link closes it. -1:
                    * the link opens one */
-    /* tcp: the worker group's secret, FEDDC_SECRET bytes. Two ranks talk only after each has proved
-     * to the other that it knows the secret, for this generation. */
+    /* tcp: FEDDC_SECRET bytes. Two ranks talk only after each has proved to the other that it knows
+     * the secret, for this generation. */
     const uint8_t *secret;
     uint32_t generation;    /* tcp: goes up when a worker group goes on without a dead rank */
     const char *congestion; /* tcp: the sockets' congestion control ("reno"); NULL: the system's */
-    /* tcp: NICs may round FEDDC_FLOATS messages. All these messages use a connection of their own,
-     * whose packets have the type of service 0x28 (INCEPTIONN, section VI). feddc_exchange_open
-     * sets it */
+    /* tcp: NICs may round FEDDC_FLOATS messages. These use a connection of their own, whose packets
+     * have the type of service 0x28 (INCEPTIONN, section VI). feddc_exchange_open sets it */
     bool mark;
     uint32_t patience_ms; /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
 } feddc_place;
 
-/** Make what the threads of one process share to be ranks 0 to size - 1 of link "threads". NULL:
- * out of memory. Free it after the last rank has closed its link. */
+/** Make what the threads of a process share to be ranks 0 to size - 1 of link "threads". NULL: out
+ * of memory. Free it after the last rank has closed its link. */
 struct feddc_hub *feddc_hub_new(uint32_t size);
 void feddc_hub_free(struct feddc_hub *hub);
 
@@ -57,18 +52,16 @@ typedef struct feddc_head {
     uint32_t step;
 } feddc_head;
 
-/** A flag: the message's data are float32, and nothing else. Link tcp sends large ones over a
- * connection of their own, which a NIC may compress if it is marked. */
+/** A flag: the data are float32, and nothing else. Link tcp sends large ones over a connection of
+ * their own, which a NIC may compress if it is marked. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {
     FEDDC_NOTHING = 0, /* no event within the time to wait */
-    /* a message from `peer`: head, data, len. The receiver may read data until release */
-    FEDDC_ARRIVED,
-    FEDDC_SENT,  /* the send with this token no longer reads its data */
-    FEDDC_WOKEN, /* somebody called wake */
-    /* `peer` has left: it sends and receives nothing more. Comes once, after all messages of the
-     * peer. `orderly`: as the peer gave it to close */
+    FEDDC_ARRIVED,     /* from `peer`: head, data, len. data may be read until release */
+    FEDDC_SENT,        /* the send with this token no longer reads its data */
+    FEDDC_WOKEN,       /* somebody called wake */
+    /* `peer` has left: it sends and receives nothing more. Comes once, after all its messages */
     FEDDC_GONE
 } feddc_event_kind;
 
@@ -76,8 +69,7 @@ typedef struct feddc_event {
     feddc_event_kind kind;
     uint32_t peer;
     feddc_head head;
-    /* len bytes; NULL if len is 0. Aligned to 64 bytes; on links that share memory, aligned as the
-     * sender's data */
+    /* len bytes; NULL if len is 0. Aligned to 64 bytes; in shared memory as the sender's data */
     const uint8_t *data;
     size_t len;
     void *lease;    /* ARRIVED: used by the link's release */
@@ -100,29 +92,29 @@ typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
-    /** Fill in rank and size, if the system that started this process knows them. NULL: it does
-     * not. Errors: FED_EIO */
+    /** Fill in rank and size, where the system that started this process knows them; else NULL.
+     * Errors: FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
     /** Connect with the other ranks. Returns when messages can be sent to each of them. place is
-     * not read after the call. Errors: FED_EBUSY a rank did not come in time, the error's text
-     * names it; FED_EAUTH a rank could not prove that it knows the secret; FED_EINVAL,
-     * FED_ENOMEM, FED_EIO. */
+     * not read after the call. Errors: FED_EBUSY a rank did not come in time, named by the error's
+     * text; FED_EAUTH a rank could not prove that it knows the secret; FED_EINVAL, FED_ENOMEM,
+     * FED_EIO. */
     fed_status (*open)(const feddc_place *place, void **self, fed_error *err);
 
-    /** Send a message to rank `to`, which is another rank. Copies the head; never blocks. To a
-     * rank that is gone: returns FED_OK, and SENT comes. Errors: FED_ENOMEM, FED_EIO */
+    /** Send a message to another rank. Copies the head; never blocks. To a rank that is gone:
+     * returns FED_OK, and SENT comes. Errors: FED_ENOMEM, FED_EIO */
     fed_status (*send)(void *self, uint32_t to, const feddc_head *head, const void *data,
                        size_t len, uint64_t token, fed_error *err);
 
-    /** Take the next event, waiting up to ms for it; 0: without waiting. Errors: FED_ENOMEM,
-     * FED_EIO. After an error the link is broken and can only be closed. */
+    /** Take the next event, waiting up to ms. Errors: FED_ENOMEM, FED_EIO. After an error the link
+     * is broken and can only be closed. */
     fed_status (*wait)(void *self, int ms, feddc_event *event, fed_error *err);
 
     /** Give the data of an ARRIVED event back. Events may be released in any order. */
     void (*release)(void *self, const feddc_event *event);
 
-    /** Make wait return WOKEN, now or at its next call. Several calls may become one event. */
+    /** Make wait return WOKEN, now or at its next call. Calls may become one event. */
     void (*wake)(void *self);
 
     /**
@@ -133,8 +125,7 @@ typedef struct feddc_link_vtable {
     void (*close)(void *self, bool orderly);
 } feddc_link_vtable;
 
-/** The k-th link of this build, NULL past the last; and the link of a name, NULL if there is
- * none. */
+/** The k-th link of this build, NULL past the last; and the link of a name, or NULL. */
 const feddc_link_vtable *feddc_link_at(size_t k);
 const feddc_link_vtable *feddc_link_named(const char *name);
 

@@ -29,11 +29,9 @@ FED_API_BEGIN
 typedef struct feddc_act {
     bool exchange; /* this step's gradient is exchanged; false: it is added to the next one's */
     bool plain;    /* exchanged as float32, whatever the codec */
-    /* forward and backward use local weights: the weights after the last sum, less the local rate
-     * times this worker's gradient since */
+    /* compute with local weights: after the last sum, less local rate times own gradient since */
     bool local;
-    /* 0 or 1: before step t + 1 begins, the weights must contain the sum of step t - behind */
-    uint32_t behind;
+    uint32_t behind; /* 0 or 1: before step t + 1, weights have the sum of step t - behind */
 } feddc_act;
 
 typedef struct feddc_sync {
@@ -41,15 +39,15 @@ typedef struct feddc_sync {
     double param[2];
 } feddc_sync;
 
-/** Parse a rule such as "ssgd", "local:n=2" or "cdsgd:n=5,k=2". FED_EINVAL: the error's text names
- * the wrong word and what is allowed. */
+/** Parse "ssgd", "local:n=2" or "cdsgd:n=5,k=2". FED_EINVAL: the error's text names the wrong word
+ * and what is allowed. */
 fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) FED_CHECKED;
 
 /** What the rule demands at step t; steps begin at 0. */
 feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
 
-/** Check that the rule ever uses this codec or nic. FED_EINVAL: it does not, because it always
- * exchanges float32; the error's text names the rule to take. NULL and "float32" fit all rules. */
+/** FED_EINVAL: the rule never uses this codec or nic, because it always exchanges float32; the
+ * error's text names the rule to take. NULL and "float32" fit all rules. */
 fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error *err) FED_CHECKED;
 
 /** Name of the k-th rule, and a line about it; NULL past the last. */

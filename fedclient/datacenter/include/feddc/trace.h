@@ -32,8 +32,7 @@ typedef enum feddc_what {
     FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
     FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
     FEDDC_UPDATE,           /* compute: the optimizer */
-    /* compute: waits for the exchange; engine: waits for the GPU to finish this gradient */
-    FEDDC_WAIT,
+    FEDDC_WAIT,     /* compute: waits for the exchange; engine: for the GPU to finish a gradient */
     FEDDC_ENCODE,   /* engine */
     FEDDC_DECODE,   /* engine */
     FEDDC_SUM,      /* engine */
@@ -44,7 +43,7 @@ typedef enum feddc_what {
     FEDDC_WHATS
 } feddc_what;
 
-/** Rows. The row of a peer is FEDDC_ROW_PEER + its rank. */
+/** The row of a peer is FEDDC_ROW_PEER + its rank. */
 enum { FEDDC_ROW_COMPUTE = 0, FEDDC_ROW_ENGINE, FEDDC_ROW_BUCKETS, FEDDC_ROW_PEER };
 
 typedef struct feddc_span {
@@ -69,8 +68,8 @@ void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span);
 
 /* -- Clocks of other machines -- */
 
-/** One question to another rank for its time. sent and received are times of this rank's clock,
- * remote is the other's. */
+/** One question to another rank for its time: sent and received by this rank's clock, remote by the
+ * other's. */
 typedef struct feddc_clock_sample {
     uint64_t sent, remote, received; /* ns */
 } feddc_clock_sample;
@@ -120,8 +119,8 @@ fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) F
 
 /* -- The table at the end, with or without a trace -- */
 
-/** Sums over all steps of one rank. Seconds; feddc_exchange_counts has those of the exchange. All
- * members have 64 bits: the struct can be sent between machines of one kind without conversion. */
+/** Sums over all steps of one rank, in seconds. All members have 64 bits: machines of one kind can
+ * exchange the struct without conversion. */
 typedef struct feddc_times {
     uint64_t steps;
     double step;    /* wall-clock time of these steps */
@@ -138,8 +137,7 @@ typedef struct feddc_means {
     double compute; /* CD-SGD's tau */
     double codec;   /* encode and decode: delta */
     double sum;
-    /* exchange less codec and sum: time for lines, peers, and waiting for parts */
-    double wire;
+    double wire;     /* exchange less codec and sum: lines, peers, waiting for parts */
     double exchange; /* delta + psi; phi without a codec */
     double exposed;
     double hidden; /* 1 - exposed / exchange, from 0 to 1; 0 if nothing was exchanged */

@@ -52,16 +52,14 @@ typedef struct feddc_worker_options {
 
     const fed_arch *arch; /* the net's architecture; must outlive the worker */
 
-    /* net (which outlives the worker), optimizer, set and shard or token, batch, seed, augment.
-     * `after_step` is called with the step's number and this rank's own loss; what it returns is
-     * not read. */
+    /* net (must outlive the worker), optimizer, set and shard or token, batch, seed, augment.
+     * `after_step` gets the step's number and this rank's own loss; what it returns is not read. */
     fedtrain_job job;
 
-    /* keep a copy of the last complete step (on a GPU: of the begin of the last run), so that join
-     * can be called again after a rank has failed */
+    /* keep a copy of the last complete step (on a GPU: of the last run's begin), for another join
+     * after a rank has failed */
     bool elastic;
-    /* the watch to which phases are reported, or NULL; must outlive the worker */
-    struct feddc_watch *watch;
+    struct feddc_watch *watch; /* gets reports of phases; or NULL; must outlive the worker */
 } feddc_worker_options;
 
 /**
@@ -95,28 +93,27 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
 bool feddc_worker_sums_only(const feddc_worker *w);
 fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Train the next steps. At its return params contains all sums. Two runs of n steps give the same
- * bits as one run of 2 n steps. Errors: as of feddc_exchange_take and fedtrain_net_gradient_to */
+/** Train the next steps. On return params contains all sums. Two runs of n steps give the same bits
+ * as one of 2 n steps. Errors: as of feddc_exchange_take and fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
-/** step: steps that the worker group has done. completed: those of them whose sums are complete,
- * which are all unless a call has failed. Also this worker's rank, and the number of workers. */
+/** step: steps of the worker group. completed: those whose sums are complete: all, unless a call
+ * has failed. Also this worker's rank, and the number of workers. */
 uint32_t feddc_worker_step(const feddc_worker *w);
 uint32_t feddc_worker_completed(const feddc_worker *w);
 uint32_t feddc_worker_rank(const feddc_worker *w);
 uint32_t feddc_worker_count(const feddc_worker *w);
 
-/** A worker's results and times. Seconds and bytes count its steps only, not the exchanges of
- * settle, share and gather. All members have 64 bits. */
+/** A worker's results. Seconds and bytes count its steps only, not settle, share and gather. All
+ * members have 64 bits. */
 typedef struct feddc_worker_tally {
     uint64_t digest; /* fed_digest of all parameters */
     uint64_t steps;
-    /* mean of this worker's own loss since the last settle */
-    double loss;
-    double step_s;                                /* wall-clock time */
-    double forward_s, backward_s;                 /* time without waiting */
-    double update_s;                              /* time of optimizer and local weights */
-    double exposed_s;                             /* time that it waited for sums */
+    double loss;                  /* mean of this worker's loss since the last settle */
+    double step_s;                /* wall-clock time */
+    double forward_s, backward_s; /* time without waiting */
+    double update_s;              /* time of optimizer and local weights */
+    double exposed_s;             /* time that it waited for sums */
     double exchange_s, encode_s, decode_s, sum_s; /* as in feddc_exchange_counts */
     uint64_t sent_bytes, received_bytes, messages;
     uint64_t zeroed, coded;
@@ -136,8 +133,7 @@ fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally,
 fed_status feddc_worker_share(feddc_worker *w, uint32_t from, void *data, size_t bytes,
                               fed_error *err) FED_CHECKED;
 
-/** Gather own[bytes] of all ranks: that of rank r is copied to all + r * bytes. bytes must be
- * even. */
+/** Copy own[bytes] of each rank r to all + r * bytes, on all ranks. bytes must be even. */
 fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, void *all,
                                fed_error *err) FED_CHECKED;
 
@@ -150,11 +146,8 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
  * last, so that a crash at any time leaves a complete checkpoint.
  */
 
-/**
- * Write a checkpoint. layout and values are those of the common file: params and state. notes:
- * key, value, ..., NULL; they are added to the worker's own notes ("worker.step" and others). Call
- * it after settle.
- */
+/** Call it after settle. layout and values are those of the common file: params and state. notes:
+ * key, value, ..., NULL; they are added to the worker's own ("worker.step" and others). */
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes,
                              fed_error *err) FED_CHECKED;
@@ -167,8 +160,8 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
 fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,
                                float *values, fed_error *err) FED_CHECKED;
 
-/** A sentence for the user about what join found: dropped residuals or, on rank 0, a missing
- * packet NIC. "" if there is nothing. */
+/** A sentence for the user about what join found: dropped residuals or, on rank 0, a missing packet
+ * NIC. "": nothing. */
 const char *feddc_worker_remark(const feddc_worker *w);
 
 /** Leave the worker group and free. orderly as in feddc_exchange_close. NULL is allowed. */

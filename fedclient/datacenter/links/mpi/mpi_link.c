@@ -49,7 +49,6 @@ typedef struct frame {
     uint32_t kind;
 } frame;
 
-/* An MPI request under way, and what to do when it completes. */
 typedef struct flight {
     feddc_mpi_block *block; /* frame and payload; of a large send only the frame */
     bool receives, tells;   /* tells: make a SENT event with this token */
@@ -92,8 +91,6 @@ static int64_t now_us(void) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* -- Events -- */
-
 static fed_status push_event(mpi_link *l, const feddc_event *event, fed_error *err) {
     if (l->events == l->event_room) {
         size_t more = l->event_room != 0 ? 2 * l->event_room : 64;
@@ -123,8 +120,6 @@ static bool pop_event(mpi_link *l, feddc_event *event) {
     l->events--;
     return true;
 }
-
-/* -- Requests -- */
 
 static fed_status make_room_for_flight(mpi_link *l, fed_error *err) {
     if (l->flights < l->room_for) {
@@ -196,9 +191,6 @@ static fed_status send_frame(mpi_link *l, uint32_t to, frame f, const void *data
     return FED_OK;
 }
 
-/* -- What arrives -- */
-
-/* Turn a complete message into an event. */
 static fed_status give_out(mpi_link *l, uint32_t from, feddc_mpi_block *block, fed_error *err) {
     feddc_event event = {.peer = from};
     frame f;
@@ -244,7 +236,6 @@ static void append(peer *p, feddc_mpi_block *block) {
     p->last = block;
 }
 
-/* Match the next message, and begin to receive it. */
 static fed_status match_next(mpi_link *l, int *found, fed_error *err) {
     MPI_Message message;
     MPI_Status about;
@@ -343,8 +334,6 @@ static bool take_wake(mpi_link *l) {
     pthread_mutex_unlock(&l->lock);
     return woken;
 }
-
-/* -- The table -- */
 
 static fed_status mpi_find(feddc_place *place, fed_error *err) {
     int rank = 0, size = 0;

@@ -1,5 +1,4 @@
-/* Memory blocks for messages of link mpi: their sizes are powers of two, and they are used
- * again. */
+/* Memory blocks for messages of link mpi. Sizes are powers of two, and blocks are used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MPI_ROOM_H
 #define FEDDC_MPI_ROOM_H
@@ -28,11 +27,11 @@ typedef struct feddc_mpi_room {
     feddc_mpi_block *all;
 } feddc_mpi_room;
 
-/** Take a block for len bytes of payload, len <= INT32_MAX. NULL: out of memory. */
+/** A block for len bytes of payload, len <= INT32_MAX. NULL: out of memory. */
 feddc_mpi_block *feddc_mpi_room_take(feddc_mpi_room *room, size_t len);
 void feddc_mpi_room_give(feddc_mpi_room *room, feddc_mpi_block *block);
 
-/** Free all blocks, those that were not given back too. */
+/** Free all blocks, also those not given back. */
 void feddc_mpi_room_close(feddc_mpi_room *room);
 
 #endif

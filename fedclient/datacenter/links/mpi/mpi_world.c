@@ -68,7 +68,6 @@ fed_status feddc_mpi_begin(fed_error *err) {
                           "for one thread: give MPI_Init_thread MPI_THREAD_SERIALIZED");
 }
 
-/* Poll until a request is complete. */
 static fed_status await(MPI_Request *request, int64_t until, fed_error *err) {
     int done = 0;
     for (;;) {

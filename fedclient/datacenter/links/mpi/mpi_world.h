@@ -1,5 +1,4 @@
-/* When MPI starts and ends in this process. MPI's state is global, so this module's state is
- * too. */
+/* When MPI starts and ends in this process. As MPI's state is global, so is this module's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MPI_WORLD_H
 #define FEDDC_MPI_WORLD_H
@@ -17,8 +16,8 @@
  * link is open does not finalize; mpirun then ends the other ranks.
  */
 
-/** Make MPI ready. Errors: FED_ESTATE MPI has ended in this process, or the program has initialised
- * it for one thread only */
+/** Errors: FED_ESTATE MPI has ended in this process, or the program has initialised it for one
+ * thread only */
 fed_status feddc_mpi_begin(fed_error *err) FED_CHECKED;
 
 /** Make a communicator of all ranks, for the only link that a process may have open. Waits up to

@@ -1,5 +1,4 @@
-/* Link "tcp" after its connections are open: send bytes, receive messages, notice that ranks
- * leave. */
+/* Link "tcp" after its connections are open: send, receive, notice that ranks leave. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -17,8 +16,6 @@ enum { NEWS = 64, PARTS = 32, FIRST_EVENTS = 64 };
 
 /* epoll's data of the wake-up eventfd; that of a connection is peer * TCP_STREAMS + stream */
 static const uint64_t BELL = UINT64_MAX;
-
-/* -- Events -- */
 
 static fed_status push_event(tcp_link *link, const feddc_event *event, fed_error *err) {
     if (link->count == link->room) {
@@ -51,8 +48,6 @@ static void list(tcp_link *link, tcp_peer *peer) {
     }
 }
 
-/* -- Out -- */
-
 static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_error *err) {
     tcp_item *item = s->first;
     s->first = item->next;
@@ -68,7 +63,7 @@ static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_
     return tell ? push_event(link, &sent, err) : FED_OK;
 }
 
-/* Nothing more can be sent to this rank: drop its queued messages, and make their SENT events. */
+/* This rank can get nothing more: drop its queued messages, with their SENT events. */
 static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (unsigned k = 0; k < TCP_STREAMS; k++) {
         while (peer->stream[k].first != NULL) {
@@ -100,7 +95,7 @@ static size_t gather(const tcp_stream *s, struct iovec part[PARTS]) {
         }
         if (item->len > 0) {
             done -= item->record_len;
-            /* iovec's pointer is not const, because iovec is also used for reading */
+            /* iovec's pointer is not const, because it also serves reading */
             part[n++] = (struct iovec){(void *)(uintptr_t)(item->data + done), item->len - done};
         }
     }
@@ -160,15 +155,13 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
     return peer->gone || peer->cut ? drop_all(link, peer, err) : flush(link, peer, s, err);
 }
 
-/* -- In -- */
-
-/* Return the connection from which the next bytes must be read. */
+/* The connection from which the next bytes must be read. */
 static tcp_stream *next_stream(tcp_peer *peer) {
     const bool apart = peer->arriving && peer->record.type == TCP_FLOATS;
     return &peer->stream[apart ? TCP_FLOATS_STREAM : TCP_HEADS_STREAM];
 }
 
-/* The peer has sent an invalid record: read nothing more from it. */
+/* An invalid record has come: read nothing more from this peer. */
 static void refuse(tcp_peer *peer) {
     peer->goodbye = false;
     peer->arriving = false;
@@ -204,7 +197,6 @@ static fed_status message_ends(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return FED_OK;
 }
 
-/* Parse the records and message bytes that are in the peer's stage buffer. */
 static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (;;) {
         const size_t staged = peer->end - peer->begin;
@@ -240,7 +232,7 @@ static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
 }
 
 /* Read once from a connection: first into the message that is arriving, then into the stage
- * buffer. Return the number of bytes. */
+ * buffer. */
 static size_t fill(tcp_peer *peer, tcp_stream *s) {
     struct iovec part[2];
     struct msghdr message = {.msg_iov = part};
@@ -275,8 +267,7 @@ static size_t fill(tcp_peer *peer, tcp_stream *s) {
     return (size_t)n;
 }
 
-/* Read what has arrived, up to about TCP_READ_TURN bytes. *more: there may be bytes left to
- * read. */
+/* Read about TCP_READ_TURN bytes at most. *more: there may be bytes left to read. */
 static fed_status receive(tcp_link *link, tcp_peer *peer, bool *more, fed_error *err) {
     size_t turn = TCP_READ_TURN;
     for (;;) {
@@ -323,8 +314,6 @@ static fed_status serve(tcp_link *link, tcp_peer *peer, fed_error *err) {
     const tcp_stream *s = next_stream(peer);
     return s->ended || peer->cut ? leave(link, peer, err) : FED_OK;
 }
-
-/* -- The kernel -- */
 
 static void note(tcp_link *link, const struct epoll_event *news) {
     if (news->data.u64 == BELL) {

@@ -180,8 +180,8 @@ static void tcp_wake(void *self) {
     (void)!write(link->bell, &once, sizeof once);
 }
 
-/* Return whether the peer's machine has acknowledged all bytes sent to it. When the kernel has the
- * last byte, shut the sending side down. */
+/* Return whether the peer's machine has acknowledged all bytes. When the kernel has the last byte,
+ * shut the sending side down. */
 static bool has_left(tcp_peer *peer) {
     if (peer->gone || peer->cut) {
         return true;
@@ -203,7 +203,7 @@ static bool has_left(tcp_peer *peer) {
 }
 
 /* Send the last record to all, and wait until the others' machines have acknowledged all bytes.
- * Messages that arrive meanwhile are dropped, so that the others can leave too. */
+ * Drop messages that arrive meanwhile, so that the others can leave too. */
 static fed_status say_goodbye(tcp_link *link, fed_error *err) {
     const tcp_record record = {.type = TCP_GOODBYE};
     tcp_item item = {.record_len = TCP_RECORD};

@@ -21,7 +21,6 @@ enum {
     TCP_UNREAD_MAX = 64 << 20 /* reading stops while so many received bytes wait to be taken */
 };
 
-/** Bytes that wait to be sent. */
 typedef struct tcp_item {
     struct tcp_item *next;
     uint8_t record[TCP_RECORD];
@@ -32,8 +31,8 @@ typedef struct tcp_item {
     uint64_t token;
 } tcp_item;
 
-/** One of the two connections between two ranks. epoll reports each change to readable or writable
- * only once (edge-triggered), so both are remembered here. */
+/** One of the two connections between two ranks. epoll reports each change only once
+ * (edge-triggered), so readable and writable are remembered here. */
 typedef struct tcp_stream {
     int fd; /* -1: closed */
     bool readable, writable;
@@ -77,19 +76,16 @@ typedef struct tcp_link {
     size_t unsent; /* number of items in all streams */
 } tcp_link;
 
-/** Connect with all other ranks: fills in peer[].stream[].fd. Closes the listener in any case. */
+/** Connect with all other ranks: fills in peer[].stream[].fd. Always closes the listener. */
 fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *err) FED_CHECKED;
 
-/* -- tcp_flow.c -- */
-
-/** Watch all connections. */
 fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) FED_CHECKED;
 
 /** Put an item behind the others of a stream, and send what can be sent. data may be NULL. */
 fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const tcp_item *item,
                          fed_error *err) FED_CHECKED;
 
-/** Ask epoll, waiting up to ms; then send and receive on each connection that is ready. */
+/** Wait up to ms for epoll; then send and receive on each connection that is ready. */
 fed_status feddc_tcp_poll(tcp_link *link, int ms, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,5 +1,4 @@
-/* Link "tcp": connect the ranks of a worker group. Higher ranks open the connections to lower ones
- * ("call" them). */
+/* Link "tcp": connect the ranks. Higher ranks open the connections to lower ones ("call" them). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -12,20 +11,17 @@
 #include "fed/crypto.h"
 #include "fedclient/datacenter/links/tcp/tcp_socket.h"
 
-/*
- * A guest is a connection that was opened to this rank and whose peer has not proved its rank yet.
- * There is a limited number of places ("seats") for guests, each for a short time. If all seats
- * are taken, the oldest guest is closed. So a flood of foreign connections cannot use up this
- * rank's sockets; a real rank then only has to try again.
- */
+/* A guest is a connection to this rank whose peer has not proved its rank yet. Guests have a
+ * limited number of places ("seats"), each for a short time. If all are taken, the oldest guest is
+ * closed. So a flood of foreign connections cannot use up this rank's sockets; a real rank then
+ * only has to try again. */
 enum {
     PATIENCE_MS = 30000,
     ENTRY_MS = 2000,
     ENTRIES_MORE = 64, /* seats beyond one for each rank */
     ACCEPTS = 32,      /* most connections to accept at a time */
     TRY_MS = 3000,     /* time for one try, from connecting to the record READY */
-    /* pause after the first failed call; it doubles each time, up to PAUSE_MAX_MS */
-    PAUSE_MS = 5,
+    PAUSE_MS = 5,      /* after the first failed call; doubles each time, up to PAUSE_MAX_MS */
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };
@@ -49,7 +45,6 @@ typedef enum call_state {
     CALL_DONE
 } call_state;
 
-/** State of connecting with one other rank. */
 typedef struct meeting {
     call_state state; /* only for lower ranks, which this rank calls */
     int64_t at;       /* time at which the pause or the try ends */
@@ -88,8 +83,6 @@ static void remember(meeting *m, fed_status why, const char *reason) {
     m->reason[len] = '\0';
 }
 
-/* -- Guests -- */
-
 static guest *free_entry(room *r) {
     guest *oldest = &r->seat[0];
     for (size_t k = 0; k < r->seats; k++) {
@@ -120,8 +113,7 @@ static void let_in(room *r) {
     }
 }
 
-/* Answer a guest that has proved that it knows the secret. If its rank and worker group fit, keep
- * its connection. */
+/* Answer a guest that knows the secret. If its rank and worker group fit, keep its connection. */
 static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     tcp_verdict verdict = feddc_tcp_judge(&r->me, hello);
     if (verdict == TCP_WELCOME_HERE && *fd_of(r, hello->from, TCP_HEADS_STREAM) >= 0) {
@@ -144,7 +136,7 @@ static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     feddc_tcp_close_fd(&g->fd);
 }
 
-/* Find the rank to which this ticket was given, and keep the guest as its connection for floats. */
+/* Find the rank that got this ticket, and keep the guest as its connection for floats. */
 static void take_ticket(room *r, guest *g) {
     for (uint32_t k = r->me.from + 1; k < r->me.size; k++) {
         int *heads = fd_of(r, k, TCP_HEADS_STREAM), *floats = fd_of(r, k, TCP_FLOATS_STREAM);
@@ -176,7 +168,6 @@ static void challenge(guest *g) {
     }
 }
 
-/* A guest has sent all bytes of its next message. */
 static void hear(room *r, guest *g) {
     tcp_hello hello;
     if (g->challenged) {
@@ -184,8 +175,7 @@ static void hear(room *r, guest *g) {
             answer_hello(r, g, &hello);
             return;
         }
-        /* The claimed rank is not proved. It only serves to explain later why that rank did not
-         * come. */
+        /* not proved: it only serves to explain later why that rank did not come */
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
@@ -218,7 +208,7 @@ static void listen_to(room *r, guest *g) {
     }
 }
 
-/* A caller sends nothing before it gets READY, so anything but "no bytes yet" means that it has
+/* A caller sends nothing before it gets READY: anything but "no bytes yet" means that it has
  * failed. */
 static void lose(room *r, uint32_t rank) {
     uint8_t byte;
@@ -226,8 +216,6 @@ static void lose(room *r, uint32_t rank) {
         feddc_tcp_close_fd(fd_of(r, rank, TCP_HEADS_STREAM));
     }
 }
-
-/* -- Calls -- */
 
 static void hang_up(room *r, uint32_t rank, fed_status why, const char *reason) {
     meeting *m = &r->with[rank];
@@ -259,7 +247,7 @@ static void call(room *r, uint32_t rank, unsigned stream) {
     }
 }
 
-/* A connection has been opened, or has failed: send its first bytes. */
+/* The connection is open, or has failed: send its first bytes. */
 static void connected(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const bool heads = m->state == CALL_CONNECTS;
@@ -324,7 +312,6 @@ static void read_ready(room *r, uint32_t rank) {
     }
 }
 
-/* Read bytes from a rank that was called. */
 static void hear_called(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const size_t want = m->state == CALL_CHALLENGE ? (size_t)TCP_NONCE
@@ -352,13 +339,11 @@ static void hear_called(room *r, uint32_t rank) {
     }
 }
 
-/* -- All of them -- */
-
 static void watch_for(room *r, int fd, short events) {
     r->door[r->doors++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Add the connections of this rank on which to wait; each rank has two entries in `door`. */
+/* Wait on this rank's connections; each rank has two entries in `door`. */
 static void watch_rank(room *r, uint32_t rank) {
     int heads = *fd_of(r, rank, TCP_HEADS_STREAM), floats = *fd_of(r, rank, TCP_FLOATS_STREAM);
     const call_state state = r->with[rank].state;
@@ -433,7 +418,7 @@ static void turn(room *r, int64_t left) {
     }
 }
 
-/* Return the lowest rank that is not connected; me.size: all are. */
+/* The lowest rank that is not connected; me.size: all are. */
 static uint32_t missing(room *r) {
     uint32_t k = 0;
     while (k < r->me.size &&

@@ -1,5 +1,5 @@
-/* Buffers for arriving messages, in sizes of powers of two. Buffers that were given back are used
- * again; none is freed before feddc_tcp_pool_free. */
+/* Buffers for arriving messages. Sizes are powers of two. None is freed before
+ * feddc_tcp_pool_free. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_pool.h"
 

@@ -15,19 +15,19 @@ typedef struct tcp_buffer {
     size_t len;     /* bytes of the message */
 } tcp_buffer;
 
-/** Initialise it with zeros. */
+/** All zeros: an empty pool. */
 typedef struct tcp_pool {
     tcp_buffer *idle[TCP_BUFFER_CLASSES];
     tcp_buffer *used; /* list of buffers that were not given back */
 } tcp_pool;
 
-/** Take a buffer for len bytes, 1 to 1 GiB. NULL: out of memory. */
+/** A buffer for len bytes, 1 to 1 GiB. NULL: out of memory. */
 tcp_buffer *feddc_tcp_pool_take(tcp_pool *pool, size_t len);
 
-/** Give a buffer back. NULL is allowed. */
+/** NULL is allowed. */
 void feddc_tcp_pool_give(tcp_pool *pool, tcp_buffer *buffer);
 
-/** Free all buffers, those that were not given back too. */
+/** Free all buffers, also those not given back. */
 void feddc_tcp_pool_free(tcp_pool *pool);
 
 /** The message's bytes, aligned to 64. */

@@ -54,7 +54,7 @@ static bool never_block(int fd) {
            fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-/* Set the options of every connection. Keepalive probes notice that a quiet line has failed. */
+/* Keepalive probes notice that a quiet line has failed. */
 static bool set_line(int fd) {
     return never_block(fd) && set(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
            set(fd, SOL_SOCKET, SO_KEEPALIVE, 1) && set(fd, IPPROTO_TCP, TCP_KEEPIDLE, QUIET_S) &&
@@ -82,7 +82,7 @@ fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *er
     return set_congestion(listener, congestion, err);
 }
 
-/* Listen on one of a host's addresses. Returns the socket, or -1 with the reason in errno. */
+/* Listen on one of a host's addresses. -1: errno has the reason. */
 static int listen_on(const struct addrinfo *at) {
     int fd = socket(at->ai_family, at->ai_socktype, at->ai_protocol);
     if (fd >= 0 && (!set(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
@@ -124,8 +124,7 @@ int feddc_tcp_accept(int listener) {
     return fd;
 }
 
-/* Begin to connect to one of a host's addresses. Returns the socket, or -1 with the reason in
- * errno. */
+/* Begin to connect to one of a host's addresses. -1: errno has the reason. */
 static int call_one(const struct addrinfo *to, const char *congestion, bool marked,
                     fed_status *status, fed_error *err) {
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
@@ -171,7 +170,7 @@ int feddc_tcp_called(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : errno;
 }
 
-/* Turn the result n of recv or send into the number of bytes: 0 if the call would block, -1 if it
+/* n is the result of recv or send. Return the number of bytes: 0 if the call would block, -1 if it
  * failed. */
 static ssize_t moved(ssize_t n) {
     if (n >= 0) {

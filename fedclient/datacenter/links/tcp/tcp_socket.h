@@ -9,12 +9,12 @@
 
 #include "fed/error.h"
 
-/** A connection on which sent bytes are not acknowledged for this time counts as broken. The
- * failure detector (feddc/control.h) usually notices sooner. */
+/** A connection whose sent bytes are not acknowledged for this time is broken. The failure detector
+ * (feddc/control.h) usually notices sooner. */
 enum { TCP_LINE_MS = 10000 };
 
-/** Mark the packets of a socket for NICs, or unmark them. A listener's mark also applies to its
- * answers and to the sockets that it accepts. false: errno has the reason. */
+/** Mark a socket's packets for NICs, or unmark them. A listener's mark also applies to its answers
+ * and accepted sockets. false: errno has the reason. */
 bool feddc_tcp_mark(int fd, bool marked);
 
 /** Listen on "host:port" or "[host]:port". Errors: FED_EINVAL the text is no address, or the
@@ -22,17 +22,16 @@ bool feddc_tcp_mark(int fd, bool marked);
 fed_status feddc_tcp_listen(const char *address, const char *congestion, int *fd,
                             fed_error *err) FED_CHECKED;
 
-/** Prepare a listening socket so that accept does not block and accepted sockets have this
- * congestion control (NULL: the system's). Errors: FED_EINVAL the kernel lacks the congestion
- * control; FED_EIO */
+/** Make accept non-blocking, and give accepted sockets this congestion control (NULL: the
+ * system's). Errors: FED_EINVAL the kernel lacks the congestion control; FED_EIO */
 fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *err) FED_CHECKED;
 
 /** Accept the next connection. -1: there is none. */
 int feddc_tcp_accept(int listener);
 
-/** Begin to connect, with a socket that is marked for NICs or not. The socket becomes writable
- * when connecting has ended. Errors: FED_EINVAL the text is no address, or the kernel lacks the
- * congestion control; FED_ENET no such host, or it refuses; FED_EIO */
+/** Begin to connect, marked for NICs or not. The socket becomes writable when connecting has ended.
+ * Errors: FED_EINVAL the text is no address, or the kernel lacks the congestion control; FED_ENET
+ * no such host, or it refuses; FED_EIO */
 fed_status feddc_tcp_call(const char *address, const char *congestion, bool marked, int *fd,
                           fed_error *err) FED_CHECKED;
 
@@ -40,11 +39,11 @@ fed_status feddc_tcp_call(const char *address, const char *congestion, bool mark
 int feddc_tcp_called(int fd);
 
 /** One recv or send without waiting. Returns the number of bytes, 0 if the call would block, or -1
- * if the connection has ended. */
+ * at the connection's end. */
 ssize_t feddc_tcp_read(int fd, void *dst, size_t len);
 ssize_t feddc_tcp_write(int fd, const void *src, size_t len);
 
-/** Close *fd if it is not -1, and set it to -1. */
+/** Close *fd unless it is -1, and set it to -1. */
 void feddc_tcp_close_fd(int *fd);
 
 #endif

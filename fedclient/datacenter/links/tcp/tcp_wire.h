@@ -54,7 +54,7 @@ typedef enum tcp_verdict {
     TCP_WRONG_RANK /* the caller looked for another rank than the one it reached */
 } tcp_verdict;
 
-/** A few words for a verdict; never NULL. */
+/** Never NULL. */
 const char *feddc_tcp_verdict_text(uint32_t verdict);
 
 /** The sender of a hello or welcome. Only a hello has a nonce. */
@@ -75,7 +75,7 @@ void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SE
 fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secret[FEDDC_SECRET],
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
-/** Return the called rank's verdict on a hello. me: its own data. */
+/** The called rank's verdict on a hello. me: its own data. */
 tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
 
 /** hello: the bytes of the hello that this welcome answers. */

@@ -1,5 +1,4 @@
-/* Link "threads": ranks are threads of one process. A receiver reads a message in the sender's
- * memory. */
+/* Link "threads": ranks are threads of one process. A receiver reads the sender's memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
@@ -8,12 +7,9 @@
 
 #include "feddc/link.h"
 
-/*
- * A message is described by a note. The sender puts the note into the receiver's inbox, and wait
- * takes it out. The receiver keeps it until release, which puts it into the sender's inbox. There
- * it becomes a SENT event, and the sender uses the note again. So a rank can close when all its
- * notes have come back.
- */
+/* A note describes a message. The sender puts it into the receiver's inbox, and wait takes it out.
+ * The receiver keeps it until release, which puts it into the sender's inbox. There it becomes a
+ * SENT event, and can be used again. So a rank can close when all its notes have come back. */
 typedef struct note {
     struct note *next, *before; /* before: only valid while the receiver keeps the note */
     uint32_t from, to;
@@ -34,8 +30,7 @@ typedef struct inbox {
     uint64_t put, taken; /* number of notes put in and taken out since the beginning */
     uint32_t farewells;  /* ranks that have left and whose GONE event is still to come */
     uint64_t due;        /* GONE events come only when `taken` has reached this number */
-    /* [size], how a rank has left: 0 not, or its GONE came; 1 at once; 2 orderly */
-    uint8_t *farewell;
+    uint8_t *farewell;   /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
 } inbox;
 
 struct feddc_hub {
@@ -111,7 +106,7 @@ void feddc_hub_free(struct feddc_hub *hub) {
     free(hub);
 }
 
-/* Called with the hub's lock held: wait until each rank has opened. */
+/* With the hub's lock held: wait until each rank has opened. */
 static fed_status meet(struct feddc_hub *hub, uint32_t patience_ms, fed_error *err) {
     struct timespec until = after_ms(patience_ms);
     int rc = 0;
@@ -182,8 +177,8 @@ static void rouse(inbox *box) {
     }
 }
 
-/* Put a note into an inbox. back: the note returns to its sender. false: the rank has closed and
- * takes only notes that come back. */
+/* Put a note into an inbox. back: the note returns to its sender. false: the inbox's rank has
+ * closed, and takes only notes that come back. */
 static bool post(inbox *box, note *n, bool back) {
     pthread_mutex_lock(&box->lock);
     bool open = back || !box->closed, sleeps = open && box->sleeping;
@@ -237,7 +232,7 @@ static void keep_idle(threads_link *link, note *n) {
     link->abroad--;
 }
 
-/* Called with the inbox's lock held. */
+/* The caller holds the inbox's lock. */
 static void take_farewell(inbox *box, feddc_event *event) {
     uint32_t r = 0;
     while (box->farewell[r] == 0) {
@@ -280,7 +275,7 @@ static void tell(threads_link *link, note *n, feddc_event *event) {
     hold(link, n);
 }
 
-/* Called with the inbox's lock held: sleep until there is an event, or the time is over. */
+/* With the inbox's lock held: sleep until there is an event, or the time is over. */
 static void sleep_until(inbox *box, int ms) {
     struct timespec until = after_ms(ms);
     int rc = 0;
@@ -328,8 +323,7 @@ static void threads_wake(void *self) {
     pthread_mutex_unlock(&link->own->lock);
 }
 
-/* Called with the inbox's lock held: remove the messages of this rank that the receiver has not
- * taken yet. */
+/* With the inbox's lock held: remove this rank's messages that the receiver has not taken. */
 static void take_out(threads_link *link, inbox *box) {
     note **place = &box->first, *last = NULL;
     while (*place != NULL) {
@@ -364,8 +358,7 @@ static void say_farewell(threads_link *link, bool orderly) {
     }
 }
 
-/* Close this rank's inbox: from now on it only takes notes that come back. Other ranks' messages
- * are returned. */
+/* Close this rank's inbox for all but notes that come back. Return other ranks' messages. */
 static void refuse(threads_link *link) {
     inbox *box = link->own;
     pthread_mutex_lock(&box->lock);
@@ -387,8 +380,7 @@ static void refuse(threads_link *link) {
     }
 }
 
-/* Wait, without a time limit, until all notes have come back: others still read the messages'
- * memory. */
+/* Wait, without a limit, until all notes have come back: others still read the messages' memory. */
 static void await_own(threads_link *link) {
     inbox *box = link->own;
     pthread_mutex_lock(&box->lock);

@@ -1,5 +1,4 @@
-/* How two NICs agree, by a TCP option, to compress a connection. The rules are in
- * docs/nic-format.md. */
+/* How two NICs agree, by a TCP option, to compress a connection. See docs/nic-format.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/agreement.h"
 
@@ -7,12 +6,11 @@
 
 #include "fedclient/datacenter/nic/packet/checksum.h"
 
-/* A middlebox may drop SYNs with an option that it does not know. So after OFFERS SYNs with the
- * option, a NIC leaves it out. */
+/* A middlebox may drop SYNs with an unknown option. So after OFFERS SYNs the NIC leaves it out. */
 enum { OFFERS = 3 };
 
-/* A new connection has the same addresses and ports: forget the old flow. Only the peer's offer is
- * kept, because it may belong to the new connection. */
+/* A new connection has the same addresses and ports: forget the old flow, except the peer's offer,
+ * which may belong to the new connection. */
 static fednic_flow *begin(fednic_flows *flows, fednic_flow *flow, uint32_t isn, int64_t now_ms) {
     const fednic_flow old = *flow;
     fednic_flows_drop(flows, flow);
@@ -28,13 +26,13 @@ static bool begins_anew(const fednic_flow *flow, const fednic_segment *s) {
     return !flow->own_known || flow->own_isn != s->seq;
 }
 
-/* Return whether a segment acknowledges the SYN with this sequence number. With TCP Fast Open a
- * SYN has data, which the answer acknowledges too. */
+/* Return whether a segment acknowledges the SYN with this sequence number. With TCP Fast Open a SYN
+ * has data, which the answer acknowledges too. */
 static bool acknowledges_syn(const fednic_segment *s, uint32_t isn) {
     return s->ack - isn - 1 <= UINT16_MAX;
 }
 
-/* Return whether the option may be added: it fits into TCP's header and into the MTU, and was not
+/* Return whether the option may be added: it fits into TCP's header and the MTU, and was not
  * offered too often. Counts the offer. */
 static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     bool fits = fednic_tcp_header(s) + FEDNIC_OPTION_LEN <= TCP_MOST &&

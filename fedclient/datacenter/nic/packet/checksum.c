@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-/* Words are added in the machine's byte order, because the sum of byte-swapped words is the
- * byte-swapped sum. The low and the high 4 bytes of each 8 are added to separate sums, which
- * cannot overflow before 2^32 additions. */
+/* Words are added in the machine's byte order: the sum of byte-swapped words is the byte-swapped
+ * sum. The low and high 4 bytes of each 8 have a sum each, which cannot overflow before 2^32
+ * additions. */
 uint16_t fednic_sum(const uint8_t *data, size_t len) {
     uint64_t low = 0, high = 0, eight;
     size_t i = 0;

@@ -15,7 +15,6 @@
 /** The sum of data[len]; an odd last byte counts as a word's upper half. */
 uint16_t fednic_sum(const uint8_t *data, size_t len);
 
-/** The sum of two sums. */
 static inline uint16_t fednic_sum_add(uint16_t a, uint16_t b) {
     uint32_t sum = (uint32_t)a + b;
     return (uint16_t)(sum + (sum >> 16));
@@ -26,8 +25,8 @@ static inline uint16_t fednic_sum_less(uint16_t sum, uint16_t part) {
     return fednic_sum_add(sum, (uint16_t)~part);
 }
 
-/** Update a header's checksum field when the sum of the checked bytes loses `old` and gains
- * `new_sum` (RFC 1624, equation 3). A wrong field stays wrong. */
+/** Update a checksum field when the checked bytes lose `old` and gain `new_sum` (RFC 1624, equation
+ * 3). A wrong field stays wrong. */
 static inline uint16_t fednic_checksum_update(uint16_t field, uint16_t old, uint16_t new_sum) {
     return (uint16_t)~fednic_sum_add(fednic_sum_less((uint16_t)~field, old), new_sum);
 }

@@ -1,5 +1,5 @@
-/* A hash table of flows in fixed memory. Its hash has a secret key, so that nobody can send
- * packets that all fall into one bucket. */
+/* A hash table of flows in fixed memory. Its hash has a secret key, so that nobody can send packets
+ * that all fall into one bucket. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/flows.h"
 
@@ -10,8 +10,7 @@
 
 #define NONE UINT32_MAX
 
-/* The lists of flows: ended ones, those still in their handshake (YOUNG), and those that have sent
- * data. */
+/* The lists: flows that have ended, are in their handshake (YOUNG), or have sent data. */
 enum { ENDED, YOUNG, WORKING, LISTS };
 
 /* A list of flows, ordered by their last use. */
@@ -29,7 +28,7 @@ struct fednic_flows {
     uint32_t *bucket;
 };
 
-/* The hash function is SipHash-1-3 (Aumasson, Bernstein, 2012). */
+/* SipHash-1-3 (Aumasson, Bernstein, 2012). */
 
 static uint64_t rotate(uint64_t x, unsigned by) {
     return x << by | x >> (64 - by);
@@ -64,8 +63,6 @@ static uint32_t *bucket_of(const fednic_flows *flows, const fednic_flow_key *key
     return &flows->bucket[(v[0] ^ v[1] ^ v[2] ^ v[3]) & flows->mask];
 }
 
-/* lists */
-
 static uint32_t number(const fednic_flows *flows, const fednic_flow *flow) {
     return (uint32_t)(flow - flows->flow);
 }
@@ -87,8 +84,6 @@ static void link_newest(fednic_flows *flows, fednic_flow *flow, uint8_t which) {
     list->newest = number(flows, flow);
     list->count++;
 }
-
-/* table */
 
 fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) {
     uint32_t buckets = 1;
@@ -130,7 +125,7 @@ void fednic_flows_free(fednic_flows *flows) {
     }
 }
 
-/* The key's bytes: two addresses of 16 bytes each, two ports, two VLANs, the family. */
+/* The key: two addresses of 16 bytes each, two ports, two VLANs, the family. */
 fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s, fednic_side from) {
     const size_t size = s->family == 4 ? 4 : 16;
     const uint8_t *source = data + s->ip + (s->family == 4 ? 12 : 8), *ports = data + s->tcp;

@@ -6,8 +6,7 @@
 #include "fed/error.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
 
-/* A connection's family, VLANs, addresses and ports, with the host's side first; as words, for the
- * hash. */
+/* Family, VLANs, addresses and ports, the host's first; as words, for the hash. */
 enum { FLOW_KEY_WORDS = 6 };
 typedef struct fednic_flow_key {
     uint64_t word[FLOW_KEY_WORDS];
@@ -21,18 +20,15 @@ typedef struct fednic_flow {
 
     uint32_t own_isn, peer_isn;
     bool own_known; /* own_isn is valid: the host's SYN has passed */
-    /* peer_isn is valid: the peer's SYN had a NIC's option and is not answered yet */
-    bool offered;
+    bool offered;   /* the peer's SYN had a NIC's option and is not answered: peer_isn is valid */
     bool agreed;    /* the peer's SYN or its answer had the option: the peer has a NIC */
     bool proved;    /* a compressed segment was acknowledged */
     bool coded_any; /* first_coded is valid: a compressed segment was sent */
     bool sent_any;  /* sent_end is valid: data was sent */
     uint8_t offers; /* this host's SYNs and answers that were sent with the option */
     uint8_t doubts; /* times that compressed segments seemed not to arrive, in a row */
-    /* bytes of payload that are still to be sent uncompressed because of doubts */
-    uint64_t raw_left;
-    /* times in a row that the bytes at sequence number `repeated` were sent again */
-    uint8_t repeats;
+    uint64_t raw_left; /* payload bytes to send uncompressed because of doubts */
+    uint8_t repeats;   /* times in a row that the bytes at `repeated` were sent again */
     uint32_t repeated; /* a TCP sequence number, as the next two */
     uint32_t sent_end;
     uint32_t first_coded;
@@ -43,22 +39,20 @@ typedef struct fednic_flow {
 
 typedef struct fednic_flows fednic_flows;
 
-/** Room for `max` flows; at least 1. Errors: FED_ENOMEM; FED_EIO no entropy for the hash's key */
+/** For `max` flows; at least 1. Errors: FED_ENOMEM; FED_EIO no entropy for the hash's key */
 fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) FED_CHECKED;
 void fednic_flows_free(fednic_flows *flows); /* NULL is allowed */
 
-/** The key of a segment that came from `from`. */
+/** The key of a segment from this side. */
 fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s, fednic_side from);
 
-/** Return the flow with this key; NULL: it is not known. */
+/** NULL: no such flow. */
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
-/**
- * Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
- * the one that ended first, if any has ended. Else the least recently used one in its handshake,
- * if these are more than a quarter of the table. Else the least recently used of the others. So a
- * flood of SYNs drops no connection that is at work.
- */
+/** Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
+ * the one that ended first. Else the least recently used one in its handshake, if these are more
+ * than a quarter of the table. Else the least recently used of the others. So a flood of SYNs drops
+ * no connection that is at work. */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
 /** Note that a flow was used. works: it is past its handshake. */
@@ -67,12 +61,10 @@ void fednic_flows_use(fednic_flows *flows, fednic_flow *flow, bool works, int64_
 /** Note that a flow seems to end: it is dropped before flows that do not. */
 void fednic_flows_age(fednic_flows *flows, fednic_flow *flow);
 
-/** Forget a flow. */
 void fednic_flows_drop(fednic_flows *flows, fednic_flow *flow);
 
 uint32_t fednic_flows_count(const fednic_flows *flows);
 
-/** Call `use` for each flow. */
 void fednic_flows_each(const fednic_flows *flows,
                        void (*use)(void *user, const fednic_flow_report *flow), void *user);
 

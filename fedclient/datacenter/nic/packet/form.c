@@ -7,7 +7,7 @@
 #include "fedclient/datacenter/nic/packet/headers.h"
 #include "fedcodec/bursts.h"
 
-/* The head of a compressed payload has 4 bytes: u16 length, u8 lead, and 0. A float has 4 bytes. */
+/* A compressed payload's head: u16 length, u8 lead, and 0. A float has 4 bytes. */
 enum { HEAD = 4, FLOAT = 4 };
 
 size_t fednic_form_lead(uint32_t at, size_t len) {

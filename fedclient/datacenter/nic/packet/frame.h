@@ -1,4 +1,4 @@
-/* Data that a NIC takes and gives: a frame with Linux's offload data, and a connection's report. */
+/* What a NIC takes and gives: a frame with Linux's offload data, and a connection's report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FRAME_H
 #define FEDNIC_FRAME_H
@@ -8,21 +8,19 @@
 #include <stdint.h>
 
 enum {
-    /* value of IP's ToS without the ECN bits: DSCP 10, INCEPTIONN's mark */
-    FEDNIC_MARKED = 0x28,
+    FEDNIC_MARKED = 0x28,     /* ToS without the ECN bits: DSCP 10, INCEPTIONN's mark */
     FEDNIC_COMPRESSED = 0x2c, /* DSCP 11: a NIC has compressed the segment */
     FEDNIC_TOS = 0xfc,        /* the bits of ToS that are the DSCP */
     FEDNIC_FRAME = 65535 + 64 /* most bytes of a frame that a NIC can take or make */
 };
 
-/** Linux's data about a frame: the members of struct virtio_net_hdr that a NIC needs, in host byte
- * order. All 0: the checksum is complete, and the frame is one packet. */
+/** The members of Linux's struct virtio_net_hdr that a NIC needs, in host byte order. All 0: the
+ * checksum is complete, and the frame is one packet. */
 typedef struct fednic_offload {
-    /* VIRTIO_NET_HDR_F_NEEDS_CSUM: TCP's checksum field only covers the pseudo-header; the kernel
-     * or a device completes it later. VIRTIO_NET_HDR_F_DATA_VALID: the checksum was verified */
+    /* VIRTIO_NET_HDR_F_NEEDS_CSUM: TCP's checksum field covers only the pseudo-header, and is
+     * completed later. VIRTIO_NET_HDR_F_DATA_VALID: the checksum was verified */
     uint8_t flags;
-    /* VIRTIO_NET_HDR_GSO_NONE, or _TCPV4 or _TCPV6, also with _ECN: the frame is a super-segment,
-     * which is to be cut into many */
+    /* VIRTIO_NET_HDR_GSO_NONE, or _TCPV4 or _TCPV6, also with _ECN: a super-segment to be cut */
     uint8_t gso_type;
     uint16_t hdr_len;  /* bytes before the payload */
     uint16_t gso_size; /* payload bytes of each segment of a super-segment */

@@ -7,19 +7,16 @@
 enum { ETHERNET = 14, VLAN = 4, VLANS = 2, VLAN_ID = 0xfff };
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_8021Q = 0x8100, TYPE_8021AD = 0x88a8 };
 
-/* Sizes and offsets of IPv4's header. */
 enum { IPV4_LEAST = 20, IPV4_TOS = 1, IPV4_LENGTH = 2, IPV4_ID = 4, IPV4_PIECE = 6 };
 enum { IPV4_PROTOCOL = 9, IPV4_CHECKSUM = 10, IPV4_ADDRESSES = 12 };
 enum { DONT_CUT = 0x4000, MORE_AND_OFFSET = 0x3fff };
 
-/* Sizes and offsets of IPv6's header. */
 enum { IPV6_SIZE = 40, IPV6_LENGTH = 4, IPV6_NEXT = 6, IPV6_ADDRESSES = 8 };
 
-/* Kinds of TCP options. */
 enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_MD5 = 19, OPTION_AO = 29, OPTION_MULTIPATH = 30 };
 
-/* Skip the Ethernet header and VLAN tags. Returns the EtherType of the packet at s->ip, or 0 if
- * the frame is too short. */
+/* Skip the Ethernet header and VLAN tags. Returns the packet's EtherType, or 0 if the frame is too
+ * short. */
 static uint16_t skip_ethernet(const uint8_t *data, size_t len, fednic_segment *s) {
     s->vlan[0] = s->vlan[1] = 0;
     if (len < ETHERNET) {
@@ -39,7 +36,7 @@ static uint16_t skip_ethernet(const uint8_t *data, size_t len, fednic_segment *s
     return type;
 }
 
-/* Find TCP in an IPv4 packet. *end: where the packet ends. */
+/* *end: where the IPv4 packet ends. */
 static bool skip_ipv4(const uint8_t *data, size_t len, fednic_segment *s, size_t *end) {
     const uint8_t *ip = data + s->ip;
     size_t left = len - s->ip;

@@ -9,7 +9,6 @@
 
 #include "fedclient/datacenter/nic/packet/frame.h"
 
-/* Flags of TCP's header. */
 enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16, TCP_URG = 32 };
 enum { TCP_CWR = 128 };
 
@@ -25,12 +24,11 @@ enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
 enum { FEDNIC_OPTION_LEN = 4 };
 #define FEDNIC_OPTION UINT32_C(0xfd04fed1)
 
-/* IP's protocol number of TCP, and the number that replaces it in a compressed segment's
- * checksum. */
+/* IP's protocol number of TCP, and what replaces it in a compressed segment's checksum. */
 enum { PROTOCOL_TCP = 6, PROTOCOL_TWISTED = 253 };
 
-/* A frame with one whole TCP segment or a super-segment (many segments in one). Offsets count from
- * the frame's first byte. */
+/* A frame's TCP segment or super-segment (many segments in one). Offsets count from the frame's
+ * first byte. */
 typedef struct fednic_segment {
     size_t ip, tcp, payload;
     size_t payload_len;
@@ -42,11 +40,9 @@ typedef struct fednic_segment {
     uint16_t vlan[2]; /* VLAN ids + 1; 0: no tag */
 } fednic_segment;
 
-/** Find the TCP segment of a frame. false: the frame is something else, a fragment, or cut short;
- * *s is arbitrary then. */
+/** false: the frame is something else, a fragment, or cut short; *s is arbitrary then. */
 bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
 
-/** What the TCP options of a segment mean for the NIC. */
 typedef struct fednic_tcp_options {
     bool sound;   /* each option ends within the header */
     bool nic;     /* a NIC's option is there */
@@ -73,7 +69,6 @@ static inline void fednic_put32(uint8_t *at, uint32_t value) {
     fednic_put16(at + 2, (uint16_t)value);
 }
 
-/** Bytes of the TCP header. */
 static inline size_t fednic_tcp_header(const fednic_segment *s) {
     return s->payload - s->tcp;
 }
@@ -83,12 +78,12 @@ static inline size_t fednic_tcp_header(const fednic_segment *s) {
 uint16_t fednic_pseudo_sum(const uint8_t *data, const fednic_segment *s, uint16_t protocol,
                            size_t tcp_len);
 
-/** Write IP's length field for a TCP header and payload of tcp_len bytes, and its ToS; add `later`
- * to IPv4's identification. IPv4's checksum is updated; a wrong one stays wrong. */
+/** Write IP's length field for tcp_len bytes of TCP header and payload, and its ToS; add `later` to
+ * IPv4's identification. Update IPv4's checksum; a wrong one stays wrong. */
 void fednic_ip_change(uint8_t *data, const fednic_segment *s, size_t tcp_len, uint8_t tos,
                       uint16_t later);
 
-/** Return whether IP's length field can hold a TCP header and payload of tcp_len bytes. */
+/** Return whether IP's length field can hold tcp_len bytes of TCP header and payload. */
 bool fednic_ip_holds(const fednic_segment *s, size_t tcp_len);
 
 #endif

@@ -19,7 +19,7 @@ enum { AT_INGRESS = 46, AT_EGRESS = 47, NEXT = -1 };
 
 enum { PROGRAM = 64, NONE = -1, HEAD = 24, SYN = 2, TO_LEAVE = 30000, TO_PASS };
 
-/* A program under construction; jumps to TO_LEAVE and TO_PASS are resolved last. */
+/* An eBPF program under construction. Jumps to TO_LEAVE and TO_PASS are resolved last. */
 typedef struct program {
     struct bpf_insn code[PROGRAM];
     uint32_t len;
@@ -78,8 +78,8 @@ static void resolve(program *p) {
     }
 }
 
-/* Exit with this value if the frame is one for the NIC: its DSCP is one of the NIC's two marks, or
- * it is a TCP SYN. An answer to a SYN counts too, and may be unmarked. */
+/* Exit with this value if the frame is for the NIC: its DSCP is one of the NIC's two marks, or it
+ * is a TCP SYN, or the answer to a SYN, which may be unmarked. */
 static void leave_if_nics(program *p, int32_t value) {
     copy(p, BPF_REG_6, BPF_REG_1); /* R6 = the frame's context */
     move(p, BPF_REG_2, 0);
@@ -125,8 +125,7 @@ static int load(const program *p) {
     return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a);
 }
 
-/* Attach a program to an interface's frames of one direction. Returns the link's descriptor, or
- * -1. */
+/* Attach a program to one direction of an interface. Returns the link's descriptor, or -1. */
 static int attach(const program *p, uint32_t interface, uint32_t direction) {
     union bpf_attr a;
     const int fd = load(p);

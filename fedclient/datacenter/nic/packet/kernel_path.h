@@ -1,5 +1,5 @@
-/* eBPF programs that keep the line's frames from the host's own stack, and may forward unmarked
- * frames past the NIC. */
+/* eBPF programs that keep the line's frames from the host's stack, and may forward unmarked
+ * ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_KERNEL_PATH_H
 #define FEDNIC_KERNEL_PATH_H
@@ -9,20 +9,17 @@
 
 #include "fed/error.h"
 
-/*
- * Two eBPF programs of some forty instructions. They are attached by links (TCX, Linux 6.6), which
- * end with the process that holds them: after a crash nothing is left behind.
- *
- * The first program handles frames that come from the line, after the packet socket has got its
- * copy. It drops them, because otherwise the host's own stack would answer too, for example ARP.
- * With `bypass` it sends frames that are unmarked and no SYN directly to the TAP device. The
- * second program, only with `bypass`, sends such frames of the host directly to the line.
- */
+/* Two eBPF programs of some forty instructions. Links (TCX, Linux 6.6) attach them, and end with
+ * the process: after a crash nothing is left behind.
+ * The first gets the line's frames after the packet socket has got its copy. It drops them:
+ * otherwise the host's own stack would answer too, for example ARP. With `bypass` it sends unmarked
+ * frames without SYN directly to the TAP device. The second, only with `bypass`, sends such frames
+ * of the host directly to the line. */
 typedef struct fednic_kernel_path {
     int links[2]; /* -1: none */
 } fednic_kernel_path;
 
-/** tap, line: indices of the interfaces. Errors: FED_EVERSION this kernel is too old, or has no
+/** tap, line: indices of the interfaces. Errors: FED_EVERSION the kernel is too old, or has no
  * eBPF; FED_EAUTH. */
 fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
                                    fednic_kernel_path *path, fed_error *err) FED_CHECKED;

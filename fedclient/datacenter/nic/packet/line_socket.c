@@ -20,17 +20,15 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    IN = 32,   /* frames received in one call */
-    OUT = 256, /* most frames in the queue */
-    /* frames that the NIC usually makes of one at most: the packets of a 64 KiB segment */
-    MADE = 96,
+    IN = 32,            /* frames received in one call */
+    OUT = 256,          /* most frames in the queue */
+    MADE = 96,          /* packets of a 64 KiB segment: what the NIC usually makes of one frame */
     TRIES = 64,         /* times that a frame is tried again while the line has no buffer for it */
     AGAIN_MS = 1,       /* wait between two tries */
     ARENA = 512 * 1024, /* bytes of queued frames */
     TAG_ROOM = 4,       /* room before a received frame, where its VLAN tag is put back */
     RECEIVE = 32 << 20, /* bytes of the socket's receive buffer */
-    /* bytes of its send buffer; small, because the host's TCP takes frames in it for sent */
-    SEND = 256 * 1024
+    SEND = 256 * 1024   /* send buffer; small, because the host's TCP takes frames in it for sent */
 };
 
 struct fednic_line {
@@ -39,22 +37,18 @@ struct fednic_line {
     uint8_t address[6];
     char name[IFNAMSIZ];
     fednic_line_counts counts;
-    /* The send queue: messages first .. first + queued - 1 */
-    unsigned first, queued;
-    size_t used;    /* used bytes of the arena */
-    unsigned tries; /* failed tries of the first message */
+    unsigned first, queued; /* messages in the send queue: first .. first + queued - 1 */
+    size_t used;            /* used bytes of the arena */
+    unsigned tries;         /* failed tries of the first message */
     struct mmsghdr out[OUT];
     struct iovec out_parts[OUT][2];
     struct virtio_net_hdr out_header[OUT];
-    /* The last batch of received frames */
     struct mmsghdr in[IN];
     struct iovec in_part[IN];
     _Alignas(struct cmsghdr) uint8_t in_control[IN][CMSG_SPACE(sizeof(struct tpacket_auxdata))];
     uint8_t slots[IN][FEDNIC_SLOT];
     uint8_t arena[ARENA];
 };
-
-/* ---- Open ---- */
 
 static fed_status failed(const char *name, const char *what, fed_error *err) {
     if (errno == EPERM) {
@@ -94,8 +88,8 @@ static fed_status look(fednic_line *line, fed_error *err) {
     return FED_OK;
 }
 
-/* Attach a filter that accepts the frames that kernel_path.c leaves to the NIC. The kernel has
- * removed a VLAN tag already, so offsets are those of frames without one. */
+/* A filter for the frames that kernel_path.c leaves to the NIC. Offsets are those of frames without
+ * a VLAN tag: the kernel has removed it. */
 static bool take_nics_only(int fd) {
     enum { SYN = 2 };
     struct sock_filter code[] = {
@@ -205,8 +199,6 @@ bool fednic_line_is_gone(const fednic_line *line) {
     return if_indextoname(line->index, name) == NULL;
 }
 
-/* ---- Receive ---- */
-
 static void untie(fednic_line *line, unsigned k, fednic_use *use, void *user) {
     struct msghdr *message = &line->in[k].msg_hdr;
     const size_t len = line->in[k].msg_len;
@@ -240,21 +232,19 @@ size_t fednic_line_receive(fednic_line *line, fednic_use *use, void *user) {
                                               .msg_controllen = sizeof line->in_control[k]};
     }
     const int got = recvmmsg(line->fd, line->in, IN, MSG_DONTWAIT, NULL);
-    /* no loop after an error, such as that the line went down: it passes */
+    /* after an error, such as that the line went down, later frames may succeed */
     for (int k = 0; k < got; k++) {
         untie(line, (unsigned)k, use, user);
     }
     return got > 0 ? (size_t)got : 0;
 }
 
-/* ---- Send ---- */
-
 bool fednic_line_has_room(const fednic_line *line) {
     return line->first + line->queued + MADE <= OUT && line->used + 2 * FEDNIC_FRAME <= ARENA;
 }
 
-/* Send the whole queue, waiting for the line. Needed when a super-segment of many tiny segments
- * becomes more frames than has_room keeps free. */
+/* Send the whole queue, waiting for the line: a super-segment of many tiny segments may become more
+ * frames than has_room keeps free. */
 static bool empty_queue(fednic_line *line) {
     struct pollfd line_poll = {.fd = line->fd, .events = POLLOUT};
     fednic_sent sent = fednic_line_flush(line);
@@ -287,8 +277,8 @@ void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept) {
     line->queued++;
 }
 
-/* ENOBUFS may mean that a queue is full for now, or that the frame can never be sent: a veth whose
- * far end is down or has a smaller MTU. So a frame is dropped after TRIES tries. */
+/* ENOBUFS: the queue is full, or the frame can never be sent, as on a veth whose far end is down or
+ * has a smaller MTU. So a frame is dropped after TRIES tries. */
 fednic_sent fednic_line_flush(fednic_line *line) {
     while (line->queued > 0) {
         const int sent = sendmmsg(line->fd, line->out + line->first, line->queued, MSG_DONTWAIT);
@@ -314,7 +304,7 @@ void fednic_line_count(fednic_line *line, fednic_line_counts *counts) {
     struct tpacket_stats since;
     socklen_t len = sizeof since;
     if (getsockopt(line->fd, SOL_PACKET, PACKET_STATISTICS, &since, &len) == 0) {
-        line->counts.missed += since.tp_drops; /* each reading resets the kernel's counter to 0 */
+        line->counts.missed += since.tp_drops; /* reading resets the kernel's counter */
     }
     *counts = line->counts;
 }

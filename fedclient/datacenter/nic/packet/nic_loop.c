@@ -19,9 +19,8 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    /* most bytes of frames that are read from the host before they are sent */
-    AREA = 4 * FEDNIC_SLOT,
-    BATCH = 64, /* most frames that are read from the host before they are sent */
+    AREA = 4 * FEDNIC_SLOT, /* bytes for frames that are read from the host before they are sent */
+    BATCH = 64,             /* most frames that are read from the host before they are sent */
     LATER_MS = 1,
     LINE = FEDNIC_REPORT_POLLS, /* index in `polls`, behind the entries of the report socket */
     TAP,
@@ -42,8 +41,6 @@ typedef struct nic_loop {
     uint64_t unwanted;
     int64_t begun_ms, now_ms;
 } nic_loop;
-
-/* ---- Frames ---- */
 
 static void to_line(void *user, const fednic_frame *frame) {
     nic_loop *l = user;
@@ -69,8 +66,8 @@ static void flush(nic_loop *l) {
     }
 }
 
-/* Read frames of the host and queue them for the line. While the line is full nothing is read, so
- * the TAP device's queue fills and the host's TCP waits. */
+/* While the line is full nothing is read from the host, so the TAP device's queue fills and the
+ * host's TCP waits. */
 static fednic_got from_host(nic_loop *l) {
     fednic_got got = FEDNIC_FRAME_GOT;
     for (unsigned k = 0; k < BATCH && l->used + FEDNIC_SLOT <= AREA &&
@@ -87,8 +84,6 @@ static fednic_got from_host(nic_loop *l) {
     return got;
 }
 
-/* ---- Reports ---- */
-
 static void report_now(void *user, fednic_format format, fed_writer *text) {
     nic_loop *l = user;
     fednic_report r = {.options = l->options,
@@ -99,8 +94,6 @@ static void report_now(void *user, fednic_format format, fed_writer *text) {
     fednic_line_count(l->line, &r.line);
     fednic_report_write(&r, format, text);
 }
-
-/* ---- The loop ---- */
 
 static int prepare(const nic_loop *l, int stop, struct pollfd *polls) {
     const int limit = fednic_reports_poll(l->reports, polls);
@@ -140,8 +133,6 @@ static fed_status go_on(nic_loop *l, int stop, fed_error *err) {
         fednic_reports_serve(l->reports, polls, l->now_ms, report_now, l);
     }
 }
-
-/* ---- Before and after ---- */
 
 static bool has_address(const char *name) {
     struct ifaddrs *all = NULL;

@@ -14,8 +14,6 @@ typedef struct shown {
     uint64_t known;
 } shown;
 
-/* ---- Flows ---- */
-
 static void keep(void *user, const fednic_flow_report *flow) {
     shown *s = user;
     unsigned oldest = s->count;
@@ -58,8 +56,6 @@ static const char *endpoint(uint8_t family, const uint8_t *address, uint16_t por
     (void)snprintf(text, ENDPOINT, family == 4 ? "%s:%u" : "[%s]:%u", host, (unsigned)port);
     return text;
 }
-
-/* ---- Table ---- */
 
 static double ratio(uint64_t plain, uint64_t coded) {
     return coded > 0 ? (double)plain / (double)coded : 1.0;
@@ -110,8 +106,6 @@ static void table(const fednic_report *r, const fednic_counts counts[2], const s
         table_flow(&s->flows[k], r->now_ms, text);
     }
 }
-
-/* ---- Prometheus ---- */
 
 static const struct {
     const char *name, *help;

@@ -7,7 +7,7 @@
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 #include "fednic/fednic.h"
 
-/** The most connections in a report: those that were used last. */
+/** A report shows at most this many connections: those that were used last. */
 enum { FEDNIC_SHOWN = 100 };
 
 typedef struct fednic_report {

@@ -1,5 +1,5 @@
-/* The software NIC: compress, restore or forward each frame. Format and rules are in
- * docs/nic-format.md; the paper is INCEPTIONN, section VI. */
+/* The software NIC: compress, restore or forward each frame. See docs/nic-format.md, and
+ * INCEPTIONN, section VI. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
@@ -16,14 +16,13 @@ enum { E_MIN = 1, E_MAX = 15 };
 enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 65535 };
 
 /* After so many repetitions of the same bytes, the NIC assumes that compressed segments do not
- * arrive. The limit is lower before the first compressed segment was acknowledged. */
+ * arrive. The limit is lower before the first one was acknowledged. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
-/* Then the next RAW_FIRST bytes are not compressed. Each further failure doubles the number,
- * DOUBTS_MOST times at most. */
+/* Then the next RAW_FIRST bytes are not compressed. Each further failure doubles the number, at
+ * most DOUBTS_MOST times. */
 enum { RAW_FIRST = 1 << 20, DOUBTS_MOST = 20 };
 
-/* Bytes for a frame's headers, and for the longest payload of a compressed segment when
- * restored. */
+/* Bytes for a frame's headers, and for a frame with the longest payload when restored. */
 enum { HEADERS_MOST = 22 + 60 + TCP_MOST, ROOM = HEADERS_MOST + FEDNIC_PLAIN_MOST };
 
 struct fednic_nic {
@@ -35,7 +34,6 @@ struct fednic_nic {
     float floats[ROOM / 4];  /* scratch memory */
 };
 
-/* One frame that the NIC handles. */
 typedef struct passage {
     fednic_nic *nic;
     const fednic_frame *frame;
@@ -51,16 +49,12 @@ static void forward(const passage *p) {
     p->emit(p->user, p->frame);
 }
 
-/* From host to wire: */
-
-/* A segment that is being cut into packets: which bytes are sent, and which wait to be sent
- * uncompressed. */
+/* A segment that is cut into packets. */
 typedef struct cutting {
     const passage *p;
     fednic_flow *flow;
-    size_t unit; /* most payload of a packet */
-    /* payload from here to the current position is not sent yet, and will not be compressed */
-    size_t raw;
+    size_t unit;      /* most payload of a packet */
+    size_t raw;       /* bytes from here to the current position wait to be sent uncompressed */
     uint16_t packets; /* packets sent so far */
 } cutting;
 
@@ -77,8 +71,7 @@ static bool csum_is_of_tcp(const fednic_frame *frame, const fednic_segment *s) {
     return frame->offload.csum_start == s->tcp && frame->offload.csum_offset == TCP_CHECKSUM;
 }
 
-/* Return whether a checksum that only covers the pseudo-header is right for this protocol
- * number. */
+/* Return whether a checksum of only the pseudo-header is right for this protocol number. */
 static bool pseudo_fits(const fednic_frame *frame, const fednic_segment *s, uint16_t protocol) {
     size_t tcp_len = fednic_tcp_header(s) + s->payload_len;
     uint16_t wanted = fednic_pseudo_sum(frame->data, s, protocol, tcp_len);
@@ -86,7 +79,7 @@ static bool pseudo_fits(const fednic_frame *frame, const fednic_segment *s, uint
     return fednic_sum_less(field, wanted) % UINT16_MAX == 0;
 }
 
-/* Return whether a frame's offload data are such as Linux's TCP makes. */
+/* Return whether the offload data are as Linux's TCP makes them. */
 static bool offload_is_sound(const fednic_frame *frame, const fednic_segment *s) {
     const fednic_offload *o = &frame->offload;
     if (needs_csum(frame) && (!csum_is_of_tcp(frame, s) || !pseudo_fits(frame, s, PROTOCOL_TCP))) {
@@ -103,9 +96,8 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of a packet whose other bytes are in place. The checksum of a compressed
- * segment is always computed completely: its bytes are few, and a receiver without a NIC must see
- * that it is wrong. */
+/* Write the checksum of an otherwise complete packet. That of a compressed segment is always
+ * computed completely: a receiver without a NIC must see that it is wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
@@ -121,7 +113,7 @@ static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool co
         }
         return;
     }
-    /* Here the packet is the whole segment, and only the payload and its length have changed. */
+    /* the packet is the whole segment: only the payload and its length have changed */
     uint16_t old = fednic_sum(frame->data + s->payload, s->payload_len);
     uint16_t gained = fednic_sum(bytes + s->payload, len);
     old = fednic_sum_add(old, fednic_sum_add(PROTOCOL_TCP, (uint16_t)(header + s->payload_len)));
@@ -129,8 +121,8 @@ static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool co
     fednic_put16(at, fednic_checksum_update(fednic_get16(at), old, gained));
 }
 
-/* Finish and send a packet for the segment's bytes from `at` to `end`. Its payload of `len` bytes
- * is in place; the headers are written before it. */
+/* Write the headers of a packet for the segment's bytes from `at` to `end`, and send it. Its
+ * payload of `len` bytes is in place. */
 static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t len, bool coded) {
     const passage *p = c->p;
     const fednic_segment *s = &p->segment;
@@ -163,8 +155,8 @@ static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t
     p->emit(p->user, &out);
 }
 
-/* Send the waiting bytes up to `end` uncompressed. Their values are rounded as well, because the
- * values that arrive must not depend on where TCP cuts the stream. */
+/* Send the waiting bytes up to `end` uncompressed but rounded: the values that arrive must not
+ * depend on where TCP cuts the stream. */
 static void send_raw(cutting *c, size_t end) {
     const passage *p = c->p;
     fednic_nic *nic = p->nic;
@@ -187,8 +179,7 @@ static void send_raw(cutting *c, size_t end) {
     c->raw = end;
 }
 
-/* Try to compress a packet's payload from `at` on. Returns where the segment's next packet
- * begins. */
+/* Try to compress a packet's payload from `at` on. Returns where the next packet begins. */
 static size_t next_piece(cutting *c, size_t at) {
     const passage *p = c->p;
     const fednic_segment *s = &p->segment;
@@ -200,8 +191,8 @@ static size_t next_piece(cutting *c, size_t at) {
                                 c->unit < rest ? c->unit : rest - 1, p->nic->made + s->payload,
                                 &taken);
     }
-    /* Compress only if it takes all that is left, or at least a full packet's bytes. So there are
-     * never more packets than without compression. */
+    /* compress only the whole rest or at least a full packet's bytes, so that there are never more
+     * packets than without compression */
     if (len < taken && (taken == rest || (taken >= c->unit && rest > c->unit))) {
         send_raw(c, at);
         send_piece(c, p->nic->made, at, at + taken, len, true);
@@ -218,8 +209,8 @@ static size_t next_piece(cutting *c, size_t at) {
     return at + (floats > 0 ? floats : c->unit);
 }
 
-/* Watch for bytes that TCP sends again. If the same bytes are sent many times, compressed segments
- * may not arrive: a firewall may drop them, or the other NIC is gone. */
+/* If TCP sends the same bytes many times, compressed segments may not arrive: a firewall may drop
+ * them, or the other NIC is gone. */
 static void watch_repeats(fednic_flow *flow, const fednic_segment *s) {
     const uint32_t end = s->seq + (uint32_t)s->payload_len;
     if (flow->sent_any && (int32_t)(s->seq - flow->sent_end) < 0) {
@@ -298,10 +289,8 @@ static void from_host(passage *p) {
     }
 }
 
-/* From wire to host: */
-
-/* Return the protocol number in the pseudo-header for which the checksum is right:
- * PROTOCOL_TWISTED, PROTOCOL_TCP, or 0 for neither. */
+/* The pseudo-header's protocol number for which the checksum is right: PROTOCOL_TWISTED,
+ * PROTOCOL_TCP, or 0 for neither. */
 static uint16_t protocol_of(const passage *p) {
     const fednic_segment *s = &p->segment;
     const fednic_frame *frame = p->frame;
@@ -321,8 +310,8 @@ static uint16_t protocol_of(const passage *p) {
                                                                : 0;
 }
 
-/* Restore a compressed segment and pass it on as the sender's TCP made it. Returns the bytes of
- * its payload; 0: the segment is malformed, and nothing was passed on. */
+/* Restore a compressed segment and pass it on as the sender's TCP made it. Returns its payload's
+ * size; 0: it is malformed, and was not passed on. */
 static size_t restore(const passage *p) {
     const fednic_segment *s = &p->segment;
     uint8_t *bytes = p->nic->made;
@@ -335,7 +324,7 @@ static size_t restore(const passage *p) {
         return 0;
     }
     memcpy(bytes, p->frame->data, s->payload);
-    /* otherwise a router has changed the DSCP, and it stays so */
+    /* otherwise a router has changed the DSCP, which stays so */
     bool known = (s->tos & FEDNIC_TOS) == FEDNIC_COMPRESSED;
     fednic_ip_change(bytes, s, tcp_len, known ? FEDNIC_MARKED | (s->tos & 3) : s->tos, 0);
     fednic_put16(bytes + s->tcp + TCP_CHECKSUM, fednic_pseudo_sum(bytes, s, PROTOCOL_TCP, tcp_len));
@@ -360,9 +349,8 @@ static size_t restore(const passage *p) {
     return len;
 }
 
-/* Forward a compressed segment that the NIC cannot restore. Linux accepts a frame with an
- * incomplete checksum without verifying it. So the checksum is completed here, and the host drops
- * the segment as wrong. */
+/* Forward a compressed segment that the NIC cannot restore. Linux would not verify an incomplete
+ * checksum, so it is completed here, and the host drops the segment as wrong. */
 static void forward_unread(const passage *p) {
     const fednic_segment *s = &p->segment;
     const fednic_frame *frame = p->frame;
@@ -377,9 +365,9 @@ static void forward_unread(const passage *p) {
     p->emit(p->user, &out);
 }
 
-/* Return whether a segment is compressed. The checksum tells, even if routers changed the DSCP,
- * and without knowing the connection. It is not computed where it was found right for TCP already:
- * by a device, or by Linux when it merged segments. */
+/* The checksum tells whether a segment is compressed, without the connection and even if routers
+ * changed the DSCP. It is not computed if a device, or Linux when it merged segments, found it
+ * right for TCP. */
 static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
     const uint8_t flags = p->frame->offload.flags;
@@ -421,8 +409,6 @@ static void from_wire(passage *p) {
         fednic_flows_age(nic->flows, flow);
     }
 }
-
-/* The NIC as a whole: */
 
 static fed_status check_options(const fednic_nic_options *o, fed_error *err) {
     if (o->e < E_MIN || o->e > E_MAX) {

@@ -45,9 +45,7 @@ static int make_socket(int flags) {
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-/* ---- The NIC's side ---- */
-
-/* Remove the socket file of a NIC that was killed. Fail if a running NIC answers there. */
+/* Remove the socket file of a killed NIC. Fail if a running NIC answers there. */
 static fed_status clear_away(const struct sockaddr_un *at, fed_error *err) {
     const int fd = make_socket(SOCK_NONBLOCK);
     const bool answers =
@@ -140,7 +138,7 @@ static void welcome(fednic_reports *reports, int64_t now_ms) {
     }
 }
 
-/* Read a client's request, which is one word and a line end. true: it is complete. */
+/* A request is one word and a line end. true: it is complete. */
 static bool listen_to(client *c, fednic_format *format) {
     const ssize_t got = read(c->fd, c->word + c->got, sizeof c->word - c->got);
     if (got <= 0) {
@@ -190,8 +188,6 @@ void fednic_reports_serve(fednic_reports *reports, const struct pollfd *polls, i
         welcome(reports, now_ms);
     }
 }
-
-/* ---- The client's side ---- */
 
 static fed_status reach(int fd, const struct sockaddr_un *at, fed_error *err) {
     const struct timeval limit = {.tv_sec = ASK_SECONDS};

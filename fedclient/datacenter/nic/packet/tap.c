@@ -47,8 +47,7 @@ static fed_status attach(const char *name, int fd, fed_error *err) {
     }
 }
 
-/* Let Linux pass frames without a complete checksum, super-segments, and a virtio header before
- * each frame. */
+/* Let Linux pass incomplete checksums, super-segments, and a virtio header before each frame. */
 static fed_status offload(const char *name, int fd, fed_error *err) {
     const unsigned long what = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     int header = FEDNIC_VNET;
@@ -59,8 +58,8 @@ static fed_status offload(const char *name, int fd, fed_error *err) {
     return FED_OK;
 }
 
-/* Give the TAP device a locally administered address, different from the line's. With the same
- * address both interfaces would accept each frame. */
+/* A locally administered address, different from the line's: with the same one both interfaces
+ * would accept each frame. */
 static bool set_address(int ioctls, const char *name, const uint8_t address[6]) {
     struct ifreq r = request(name);
     r.ifr_hwaddr.sa_family = ARPHRD_ETHER;

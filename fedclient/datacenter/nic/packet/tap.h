@@ -6,10 +6,8 @@
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 typedef struct fednic_tap {
-    int fd; /* non-blocking */
-    /* fednic_tap_open made the device, so closing removes it; a device that existed before stays
-     * */
-    bool made;
+    int fd;    /* non-blocking */
+    bool made; /* fednic_tap_open made the device, so closing removes it */
     uint32_t index, mtu;
 } fednic_tap;
 
@@ -29,12 +27,11 @@ void fednic_tap_close(fednic_tap *tap);
 
 typedef enum fednic_got { FEDNIC_FRAME_GOT, FEDNIC_NONE, FEDNIC_GONE } fednic_got;
 
-/** Read the next frame into slot[FEDNIC_SLOT]. FEDNIC_NONE: no frame waits. FEDNIC_GONE: the
- * device was removed. */
+/** Read the next frame into slot[FEDNIC_SLOT]. FEDNIC_NONE: none waits. FEDNIC_GONE: the device was
+ * removed. */
 fednic_got fednic_tap_read(const fednic_tap *tap, uint8_t *slot, fednic_frame *frame);
 
-/** Give the host a frame. false: Linux refuses it, because the device is down or the frame is
- * wrong. */
+/** Give the host a frame. false: Linux refuses it: the device is down or the frame is wrong. */
 bool fednic_tap_write(const fednic_tap *tap, const fednic_frame *frame);
 
 #endif

@@ -1,5 +1,5 @@
-/* Read and write struct virtio_net_hdr, which precedes each frame of a TAP device and of a packet
- * socket. */
+/* Read and write struct virtio_net_hdr, which precedes a frame of TAP devices and packet
+ * sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_VNET_HEADER_H
 #define FEDNIC_VNET_HEADER_H
@@ -14,15 +14,11 @@ enum {
     FEDNIC_SLOT = (FEDNIC_FRAME + 16 + 63) / 64 * 64
 };
 
-/** Convert a header's bytes into offload data, and back. */
 void fednic_vnet_read(const uint8_t *header, fednic_offload *offload);
 void fednic_vnet_write(const fednic_offload *offload, struct virtio_net_hdr *header);
 
-/**
- * Linux removes the VLAN tag of a received frame; put it back behind the addresses.
- *
- * frame  its data has four bytes of the caller's room before it; data, len and offload change
- */
+/** Linux removes a received frame's VLAN tag; put it back behind the addresses. frame: its data has
+ * four bytes of the caller's room before it; data, len and offload change. */
 void fednic_vnet_tag(fednic_frame *frame, uint16_t type, uint16_t tag);
 
 #endif

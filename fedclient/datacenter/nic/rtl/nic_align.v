@@ -54,7 +54,7 @@ module nic_align #(
     wire [8*MOST-1:0] joined = placed[8*MOST-1:0] | (kept & {8 * MOST{join_kept}});
     wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, s_length};
 
-    // The kept bytes leave without new ones: they are more than a beat, or end a packet.
+    // Kept bytes, more than a beat or a packet's end, leave without new ones.
     wire               alone = more || kept_last;
     wire               leave = alone || (s_valid && full);
     wire               out_free = m_tready || !m_tvalid;

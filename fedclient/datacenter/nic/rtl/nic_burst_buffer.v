@@ -38,7 +38,6 @@ module nic_burst_buffer #(
     localparam [6:0] BEAT7 = BEAT[6:0];
     localparam PARTS = 8 / LANES;               // cycles for a burst of eight values
 
-    // The buffer: head is the beat in which the next burst begins.
     reg  [WIDTH-1:0] head, next;
     reg  [      6:0] head_bytes, next_bytes;
     reg              head_last, next_last;
@@ -49,7 +48,6 @@ module nic_burst_buffer #(
     reg  [     15:0] values_left;
     reg              drain;                     // drop beats up to the packet's last one
 
-    // Number of bytes that s_tkeep marks as valid.
     reg  [      6:0] s_bytes;
     integer          i;
     always @* begin

@@ -36,7 +36,7 @@ module nic_compress #(
     localparam TAGS = LANES / 4;                // bytes of a burst's tags
     localparam BURST = TAGS + BEAT;             // most bytes of a burst
 
-    // ---- Stage 1: compression blocks. Lanes that tkeep leaves out are zeros: tag 0.
+    // Stage 1: compression blocks. Lanes that tkeep leaves out are zeros: tag 0.
     wire [ 2*LANES-1:0] block_tags;
     wire [32*LANES-1:0] block_bytes;
     genvar lane;
@@ -56,7 +56,7 @@ module nic_compress #(
     wire                ready1;
     assign s_tready = ready1 || !valid1;
 
-    // ---- Stage 2: two levels of the shifter tree: join lanes to pairs, and pairs to fours.
+    // Stage 2: join lanes to pairs, and pairs to fours.
     wire [ 6*LANES-1:0] sizes;
     wire [32*LANES-1:0] pairs, fours;
     wire [ 3*LANES-1:0] pair_lengths;
@@ -94,7 +94,7 @@ module nic_compress #(
     wire                ready2;
     assign ready1 = ready2 || !valid2;
 
-    // ---- Stage 3: the root of the tree, and the tags in front of the payload.
+    // Stage 3: the tree's root, and the tags in front of the payload.
     wire [32*LANES-1:0] payload;
     wire [         5:0] payload_length;
     generate
@@ -145,7 +145,6 @@ module nic_compress #(
         end
     end
 
-    // ---- Stage 4: the alignment unit.
     nic_align #(.BEAT(BEAT), .MOST(BURST)) align (
         .clk(clk), .rst(rst),
         .s_string(burst), .s_length(length), .s_last(last3), .s_valid(valid3), .s_ready(ready3),

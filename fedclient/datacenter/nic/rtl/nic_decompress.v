@@ -36,7 +36,6 @@ module nic_decompress #(
 );
     localparam LANES = WIDTH / 32;
 
-    // ---- Stages 1 and 2: the burst buffer and the tag decoder.
     wire [  WIDTH-1:0] payload2;
     wire [2*LANES-1:0] tags2;
     wire [  LANES-1:0] used2;
@@ -49,7 +48,7 @@ module nic_decompress #(
         .m_valid(valid2), .m_ready(ready3)
     );
 
-    // ---- Stage 3: the reversed shifter tree splits one string of bytes into one for each lane.
+    // Stage 3: the reversed shifter tree splits one string of bytes into one for each lane.
     wire [  WIDTH-1:0] fours, pairs, singles;
     wire [6*LANES-1:0] sizes;
     wire [3*LANES-1:0] pair_lengths;
@@ -100,7 +99,6 @@ module nic_decompress #(
     wire               out_free = m_tready || !m_tvalid;
     assign ready3 = out_free || !valid3;
 
-    // ---- Stage 4: decompression blocks.
     wire [  WIDTH-1:0] floats;
     wire [WIDTH/8-1:0] keep;
     generate

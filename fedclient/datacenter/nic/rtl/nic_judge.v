@@ -33,7 +33,6 @@ module nic_judge #(
     assign info_take = front_take && coded;
     assign result_take = info_take && engaged;
 
-    // ---- 1: registers for the inputs.
     reg one_here, one_may, one_result;
     reg [94:0] one_front;
     reg [83:0] one_info;
@@ -53,7 +52,7 @@ module nic_judge #(
                  - (front[81] ? 16'd4 : 16'd0);
     end
 
-    // ---- 2: the length of the payload's new form.
+    // 2: the length of the payload's new form.
     wire [15:0] original = one_info[83:68];
     wire [1:0] lead = one_info[67:66];
     wire [1:0] ending = one_info[65:64];
@@ -88,7 +87,7 @@ module nic_judge #(
         two_odd <= lead[0] ^ result_bytes[0];
     end
 
-    // ---- 3: sums of the parts. The payload's last bytes are the highest bytes of two_ends.
+    // 3: sums of the parts. The payload's last bytes are the highest bytes of two_ends.
     wire [15:0] payload = two_front[71:56];
     wire [7:0] last1 = two_end == 0 ? 8'd0 : two_end == 1 ? two_ends[23:16]
                      : two_end == 2 ? two_ends[15:8] : two_ends[7:0];
@@ -132,7 +131,7 @@ module nic_judge #(
         three_tail <= two_ends;
     end
 
-    // ---- 4 and 5: add the carries, and collect the parts of the plan.
+    // 4 and 5: add the carries, and collect the parts of the plan.
     reg four_here, four_use, five_here;
     reg [9:0] four_skip;
     reg [94:0] four_front;

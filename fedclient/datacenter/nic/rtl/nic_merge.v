@@ -31,7 +31,6 @@ module nic_merge #(
     wire move = !m_tvalid || m_tready;
     assign read = move;
 
-    // ---- Choose the beats to read.
     reg here;
     reg [184:0] now;
     wire coded = now[184];
@@ -80,8 +79,7 @@ module nic_merge #(
         end
     end
 
-    // ---- The memories' outputs: put in new header fields, and rotate the second FIFO's beat so
-    // that it fits behind the seam.
+    // New header fields, and the second FIFO's beat, rotated so that it fits behind the seam.
     reg one_here, one_border, one_pure, one_ends;
     reg [184:0] one;
     reg [2:0] one_k;     // beat number; 4: beyond the header
@@ -112,7 +110,6 @@ module nic_merge #(
             one_here <= 0;
     end
 
-    // Offset of the IP header: Ethernet has 14 bytes, or 18 with a VLAN tag.
     wire [6:0] at = one_vlan ? 7'd18 : 7'd14;
     reg [255:0] fields;
     reg [6:0] here_at, after;
@@ -192,9 +189,8 @@ module nic_merge #(
             two_here <= 0;
     end
 
-    // ---- Choose each lane's byte. In the seam's beat, lanes below the seam are the header's. In
-    // later beats these lanes take the bytes that the beat before left over. The `end` bytes come
-    // last.
+    // Choose each lane's byte. In the seam's beat, lanes below the seam are the header's; in later
+    // beats they take the bytes that the beat before left over. The `end` bytes come last.
     always @(posedge clk) begin
         if (move) begin
             for (i = 0; i < 32; i = i + 1) begin

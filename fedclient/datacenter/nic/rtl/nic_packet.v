@@ -56,7 +56,7 @@ module nic_packet #(
         end
     endfunction
 
-    // ---- Input: frames go into the packet FIFO and into a short queue before the aligner.
+    // Input: frames go into the packet FIFO and into a short queue before the aligner.
     localparam [31:0] A_BEATS = 1 << A;
     reg [A-1:0] a_to;
     reg a_full;
@@ -103,7 +103,6 @@ module nic_packet #(
     wire beat_last = beat[262];
     wire [5:0] beat_bytes = beat[261:256];
 
-    // ---- Match headers.
     wire say, found_some, found_take;
     wire [83:0] saying, found;
     nic_parse #(.RX(RX), .TABLE(TABLE)) parse (
@@ -115,7 +114,7 @@ module nic_packet #(
         .pop(found_take), .head(found), .some(found_some)
     );
 
-    // ---- The aligner's first step: shift the payload so that it begins in lane 0.
+    // The aligner's first step: shift the payload so that it begins in lane 0.
     reg [9:0] k;
     reg begun;
     reg [83:0] kept;
@@ -146,8 +145,8 @@ module nic_packet #(
         end
     end
 
-    // A compressed segment's checksum is right with protocol number 253; otherwise the segment is
-    // not compressed. The pseudo-header's addresses lie just before TCP's header.
+    // A compressed segment's checksum is right with protocol number 253. The pseudo-header's addresses
+    // lie just before TCP's header.
     wire all_some, all_room;
     wire [15:0] all;
     generate
@@ -180,8 +179,7 @@ module nic_packet #(
         .m_valid(p_valid), .m_ready(p_ready), .m_data(p_data), .m_first(p_first), .m_last(p_last)
     );
 
-    // Queues of what later steps need: `fronts` of all frames, `payloads` of frames with a payload
-    // in the aligner.
+    // `fronts` are for all frames, `payloads` for frames with a payload in the aligner.
     wire front_some, p_some;
     wire [94:0] front;
     nic_queue #(.W(95), .L(5), .SLACK(1)) fronts (
@@ -197,8 +195,8 @@ module nic_packet #(
         .pop(p_take && p_last), .head(p_frame), .some(p_some)
     );
 
-    // ---- The aligner's second step: shift the engine's bytes so that they begin in lane 0. Lead
-    // and end bytes do not go to the engine.
+    // The aligner's second step: shift the engine's bytes so that they begin in lane 0. The engine gets
+    // no lead and end bytes.
     wire [15:0] p_size = p_frame[15:0];
     wire [6:0] p_header = p_frame[24:18];
     wire [15:0] p_original = RX != 0 ? {p_data[7:0], p_data[15:8]} : p_size;
@@ -256,7 +254,6 @@ module nic_packet #(
             c_tkeep[i] = !c_tlast || c_ends == 0 || i[4:0] < c_ends;
     end
 
-    // Lead, end and lengths for nic_judge, and the old payload's sum.
     wire info_some, info_take, old_some, old_done;
     wire [84:0] info;
     wire [23:0] end_bytes = p_ends[23:0];
@@ -275,8 +272,7 @@ module nic_packet #(
         .pop(info_take), .head(old), .some(old_some)
     );
 
-    // ---- The engine's output goes into the second FIFO. Beats beyond the useful length are not
-    // written.
+    // The engine's output goes into the second FIFO, without beats beyond the useful length.
     localparam [31:0] B_BEATS = 1 << B;
     wire e_some;
     wire [9:0] limit;
@@ -336,7 +332,6 @@ module nic_packet #(
         .pop(result_take), .head(new_one), .some(new_some)
     );
 
-    // ---- Decide on the form, and read the frame back.
     wire plan_here, plan_room, plan_some, plan_take;
     wire [184:0] planned, plan;
     nic_judge #(.RX(RX)) judge (

@@ -21,7 +21,7 @@ module nic_parse #(
 );
     localparam [7:0] MARK = RX != 0 ? 8'h2c : 8'h28;
 
-    // ---- The first three beats side by side. Bytes that a short frame lacks are not used.
+    // The first three beats. Bytes that a short frame lacks are not used.
     reg [255:0] beat0, beat1;
     reg [767:0] all;
     reg [6:0] all_bytes;
@@ -37,7 +37,6 @@ module nic_parse #(
         all_bytes <= {index[1:0], 5'd0} + {1'b0, count};
     end
 
-    // ---- Remove Ethernet's header and the VLAN tag.
     wire with_tag = {all[103:96], all[111:104]} == 16'h8100;
     wire [735:0] untagged = with_tag ? all[767:32] : all[735:0];
     wire unused_begin = &{1'b0, untagged[95:0]};
@@ -56,8 +55,7 @@ module nic_parse #(
         ip_here <= all_here && !rst;
     end
 
-    // ---- TCP's header. A fragment is not coded, and a packet that routers may fragment is not
-    // compressed.
+    // A fragment is not coded, and a packet that routers may fragment is not compressed.
     wire is4 = ether == 16'h0800 && ip[7:0] == 8'h45 && ip[53:48] == 0 && ip[63:56] == 0
             && (RX != 0 || ip[54]) && ip[79:72] == 8'd6 && ip_bytes >= 40;
     wire is6 = ether == 16'h86dd && ip[7:4] == 4'd6 && ip[55:48] == 8'd6 && ip_bytes >= 60;
@@ -85,7 +83,6 @@ module nic_parse #(
         key <= {vlan, vlan ? vid : 12'd0, is6, is6 ? ip[319:64] : {192'd0, ip[159:96]}, tcp[31:0]};
     end
 
-    // ---- Lengths.
     wire [15:0] rest = segment - {10'd0, words, 2'b00};
     wire marked = tcp_ok && (tos & 8'hfc) == MARK;
     wire syn = flags[1];
@@ -108,7 +105,7 @@ module nic_parse #(
         size_tcp_sum <= tcp_sum;
     end
 
-    // ---- The table's answer comes with the next stage.
+    // The table's answer comes with the next stage.
     wire known;
     wire [1:0] lead;
     reg [80:0] waits;

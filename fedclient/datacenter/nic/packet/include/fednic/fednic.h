@@ -1,4 +1,4 @@
-/* The software NIC: run it, and ask a running one for its report. Used by the program fednic. */
+/* The software NIC: run it, or ask a running one for its report. For the program fednic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FEDNIC_H
 #define FEDNIC_FEDNIC_H
@@ -10,22 +10,18 @@
 
 FED_API_BEGIN
 
-/*
- * The NIC forwards frames between a TAP device, which is the host's interface, and the line: a
- * packet socket on a real interface without an address of its own (INCEPTIONN, section VI). Linux
- * only. docs/nic.md tells how to use it.
- */
+/* Forwards frames between a TAP device, the host's interface, and the line: a packet socket on a
+ * real interface without an address (INCEPTIONN, section VI). Linux only. See docs/nic.md. */
 
 typedef struct fednic_options {
-    /* the host's interface, such as "nic0"; it is created if it does not exist */
-    const char *tun;
+    const char *tun;     /* the host's interface, such as "nic0"; created if missing */
     const char *wire;    /* the line's interface, such as "eth0" */
     const char *control; /* path of the Unix socket that answers requests for reports */
     int e;               /* error bound 2^-e; e is 1 to 15 */
     bool bypass;         /* the kernel forwards unmarked frames itself: Linux 6.6 or later */
 } fednic_options;
 
-/** Called with a sentence for the user: that the NIC is ready, or a warning. */
+/** Called with a sentence for the user: the NIC is ready, or a warning. */
 typedef void fednic_report_line(void *user, const char *sentence);
 
 /**
@@ -44,8 +40,8 @@ fed_status fednic_run(const fednic_options *options, int stop, fednic_report_lin
 typedef enum fednic_format { FEDNIC_TABLE, FEDNIC_PROMETHEUS } fednic_format;
 
 /** Ask the NIC behind a control socket for its report, and append the text. Errors: FED_ENOTFOUND
- * no NIC answers there; FED_EAUTH the socket belongs to another user; FED_ETIMEOUT no answer in
- * five seconds; FED_EIO; FED_ENOMEM. */
+ * no NIC answers there; FED_EAUTH another user's socket; FED_ETIMEOUT no answer in five seconds;
+ * FED_EIO; FED_ENOMEM. */
 fed_status fednic_ask(const char *control, fednic_format format, fed_writer *text,
                       fed_error *err) FED_CHECKED;
 
