@@ -145,8 +145,8 @@ module nic_packet #(
         end
     end
 
-    // A compressed segment's checksum is right with protocol number 253. The pseudo-header's addresses
-    // lie just before TCP's header.
+    // A compressed segment's checksum is right with protocol number 253. The pseudo-header's
+    // addresses lie just before TCP's header.
     wire all_some, all_room;
     wire [15:0] all;
     generate
@@ -195,8 +195,8 @@ module nic_packet #(
         .pop(p_take && p_last), .head(p_frame), .some(p_some)
     );
 
-    // The aligner's second step: shift the engine's bytes so that they begin in lane 0. The engine gets
-    // no lead and end bytes.
+    // The aligner's second step: shift the engine's bytes so that they begin in lane 0. The engine
+    // gets no lead and end bytes.
     wire [15:0] p_size = p_frame[15:0];
     wire [6:0] p_header = p_frame[24:18];
     wire [15:0] p_original = RX != 0 ? {p_data[7:0], p_data[15:8]} : p_size;
