@@ -163,8 +163,8 @@ static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     if (c->number_in == 0 && unused(c) >= HELLO) {
         if (memcmp(at, greeting, GREETING) != 0) {
             return fed_fail(err, FED_EFORMAT,
-                            "the program that listens at this address is no failure detector of a "
-                            "worker group: check the address");
+                            "the program that answered is no failure detector of a worker group: "
+                            "check the address and port that this worker joins");
         }
         memcpy(c->nonce[0], at + GREETING, FEDDC_KEY);
         c->in_used += HELLO;

@@ -458,7 +458,7 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
         w->wake >= 0
             ? connect_and_join(w, err)
             : fed_fail(err, FED_EIO,
-                       "a watch cannot open one more file: allow more open files (ulimit -n)");
+                       "the worker cannot open one more file: allow more open files (ulimit -n)");
     if (status == FED_OK && !fed_thread_start(&w->thread, watch_main, w)) {
         status =
             fed_fail(err, FED_EIO,
