@@ -157,10 +157,10 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
     int words = 0;
     FED_TRY(
         option_table_read(rows, sizeof rows / sizeof rows[0], TRAIN, argc, argv, o, &words, err));
-    return words == argc
-               ? FED_OK
-               : fed_fail(err, FED_EINVAL,
-                          "\"%.200s\" is not expected here: train takes only options", argv[words]);
+    if (words != argc) {
+        return fed_fail(err, FED_EINVAL, "\"%.200s\": train takes only options", argv[words]);
+    }
+    return FED_OK;
 }
 
 static fed_status check_options(fedworker_options *o, fed_error *err) {
