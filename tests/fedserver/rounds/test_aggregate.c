@@ -28,7 +28,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Encode x. bytes: the memory of the message. */
 static fedcodec_message encode(const fixture *f, const float x[SIZE], fed_writer *bytes) {
     fed_error err = {0};
     fedcodec codec;
@@ -50,7 +49,6 @@ static void drop(fedcodec_message *values, fed_writer *bytes) {
     fed_writer_free(bytes);
 }
 
-/* Add an update, each time of another device. */
 static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples, uint32_t weight,
                                float loss) {
     fed_error err = {0};

@@ -25,8 +25,6 @@ static const fedserver_round *round_of(const coordinator *c) {
     return &fedserver_rounds_front(&c->server->rounds)->round;
 }
 
-/* -- what counts -- */
-
 static void a_device_trains_again_at_once_after_its_report(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -124,8 +122,7 @@ static void check_late_statistics(const char *strategy, double late, double fres
 }
 
 static void late_statistics_count_as_what_was_measured(void) {
-    check_late_statistics("fedavg", 26, 64, false); /* staleness 5: the weight is 64 / sqrt(1 +
-                                                       5) = 26 */
+    check_late_statistics("fedavg", 26, 64, false); /* 64 / sqrt(1 + 5) */
     check_late_statistics("fedavg", 26, 64, true);
     check_late_statistics("median", 1, 1, false);
     check_late_statistics("median", 1, 1, true);
@@ -148,7 +145,7 @@ static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     fed_assignment fresh = device_ask_work(c, &d[0]);
     assert_true(fresh.lease != old.lease);
     assert_int_equal(fresh.version, 3);
-    fresh.round = 0; /* no device was told of round 0 or 5 */
+    fresh.round = 0; /* rounds that no device was told of */
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
     assert_string_equal(word, "lease_unknown");
     fresh.round = 5;
@@ -175,16 +172,14 @@ static void a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits(
     }
     assert_int_equal(device_ask_work(c, &d[3]).reason, FED_WAIT_FULL);
     assert_fed_ok_err(fedserver_tick(c->server, c->now_ms, &next_ms, &err));
-    assert_int_equal(next_ms - c->now_ms, 7000); /* the end of the lease is the coordinator's
-                                                    next deadline */
+    assert_int_equal(next_ms - c->now_ms, 7000); /* when the first lease ends */
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_wait(c, 7000);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, word), 409);
     assert_string_equal(word, "lease_expired");
-    coordinator_wait(c, 500); /* both devices wait for one slot, and one of them may get it a
-                                 little later */
+    coordinator_wait(c, 500); /* two devices compete for one slot */
     assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
 }
@@ -222,8 +217,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(again.version, 2);
     assert_int_equal(again.round, 3);
     assert_int_equal(again.deadline_ms, 6000);
-    for (int k = 0; k < 4; k++) { /* two more rounds pass; without the check-in the update would
-                                     now be too old */
+    for (int k = 0; k < 4; k++) { /* without the check-in: too stale */
         fed_assignment work = device_ask_work(c, &d[1]);
         assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
     }
@@ -311,7 +305,6 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 409);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
-    /* The repeated update was counted before. */
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
 }
 
@@ -344,7 +337,7 @@ static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **
     assert_int_equal(round_of(c)->leased, 1);
     coordinator_wait(c, 10000);
     assert_int_equal(round_of(c)->leased, 0);
-    coordinator_wait(c, -5000); /* a lease that has ended stays ended */
+    coordinator_wait(c, -5000); /* the clock is set back */
     assert_int_equal(device_upload(c, &d, &first, ones, 1, NULL), 409);
     assert_int_equal(round_of(c)->leased, 0);
 }
@@ -362,8 +355,6 @@ static void a_new_version_wakes_who_waits_for_one(void **state) {
         assert_true((fedserver_epoch(c->server) != epoch) == (k % 2 == 1));
     }
 }
-
-/* -- the order of updates does not change a bit -- */
 
 static void noise(float *x, uint32_t number) {
     fed_rng rng;

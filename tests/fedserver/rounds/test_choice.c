@@ -54,8 +54,7 @@ FED_TEST(the_order_is_total_and_the_same_each_time) {
         }
     }
     for (int64_t device = 1; device <= 20; device++) {
-        size_t before[4 * 2 * 2] = {0}; /* before[k]: how many offers come before the k-th; each
-                                           number from 0 to n - 1 occurs once */
+        size_t before[4 * 2 * 2] = {0}; /* before[k]: offers before the k-th */
         uint32_t seen = 0;
         for (size_t a = 0; a < n; a++) {
             for (size_t b = 0; b < n; b++) {
@@ -79,8 +78,7 @@ FED_TEST(ties_are_shared_out_evenly) {
         }
         got[best.task - 1]++;
     }
-    for (int k = 0; k < TASKS; k++) { /* 1000 devices each, give or take 6 standard deviations of
-                                         26 */
+    for (int k = 0; k < TASKS; k++) { /* mean 1000; 6 sigma, sigma = 26 */
         assert_in_range(got[k], 1000 - 155, 1000 + 155);
     }
 }

@@ -23,8 +23,6 @@ enum { PARAMETERS = 6 };
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
 
-/* -- a store that can hold up the writing of blobs -- */
-
 static fedserver_store_choice real; /* the store that the coordinator's directory names */
 static fedserver_store gated;       /* the same store, with this gate before its blobs */
 static sem_t gate;
@@ -120,8 +118,6 @@ static void open_gate(void) {
     sem_post(&gate);
 }
 
-/* -- a coordinator that closes rounds in a thread -- */
-
 static void open_apart(coordinator *c, size_t apart_values) {
     fed_error err = {0};
     assert_fed_ok_err(fedserver_store_read(c->directory, &real, &err));
@@ -182,7 +178,6 @@ static void finish_closing(coordinator *c) {
     }
 }
 
-/* Count the blobs: files in the directory, or rows in PostgreSQL. */
 static int count_blobs(const coordinator *c) {
     int count = 0;
     if (real.where[0] != '\0') {
@@ -205,8 +200,6 @@ static void expect_sound(coordinator *c) {
     coordinator_check(c->directory);
     open_apart(c, 1);
 }
-
-/* -- while a round closes -- */
 
 static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_out(void **state) {
     coordinator *c = *state;
@@ -234,7 +227,6 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
         assert_int_equal(device_ask_work(c, &d[0]).reason, FED_WAIT_REPORTED);
         assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, word), 409);
         assert_string_equal(word, "round_closed");
-        /* Send the same update once more. */
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, -1, 0, values, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 404);
@@ -341,8 +333,6 @@ static void status_and_metrics_say_that_the_round_closes(void **state) {
     answer_free(&metrics);
 }
 
-/* -- the model has the same bits -- */
-
 /* Train with two devices for all rounds; the updates of a device differ by round. Returns the
  * final digest. */
 static uint64_t train(coordinator *c, const char *task) {
@@ -391,8 +381,7 @@ static void a_thread_makes_the_version_that_the_caller_would_make(void **state) 
 static void files_do_not_pile_up(void **state) {
     coordinator *c = *state;
     train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
-    /* The five blobs are values, residual and state of the last version, and two older
-     * versions. */
+    /* Values, residual and state of the last version, and two older versions. */
     fedserver_close(c->server); /* ends the thread that deletes what is no longer named */
     assert_int_equal(count_blobs(c), 5);
     open_apart(c, 1);
@@ -427,8 +416,6 @@ static void rows_name_files_that_their_closing_has_committed(void **state) {
     }
     expect_sound(c);
 }
-
-/* -- asynchronous -- */
 
 static const char flowing[] = TASK(", \"staleness\": 2");
 
@@ -486,7 +473,6 @@ static void an_asynchronous_update_counts_in_the_next_round(void **state) {
     assert_true(closes(c));
     assert_int_equal(training_of(c)->round.received, 2);
     assert_int_equal(training_of(c)->round.ahead, 1);
-    /* Send the same update once more. */
     assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 3, word), 409);
     assert_string_equal(word, "cloned");
@@ -510,8 +496,7 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
         work[k] = device_ask_work(c, &d[k]);
     }
     atomic_store(&shut, true);
-    for (int k = 0; k < 3; k++) { /* one update closes round 1, and two are more than round 2
-                                     needs */
+    for (int k = 0; k < 3; k++) { /* round 1 needs one, and round 2 one of two */
         assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
         coordinator_commit(c);
     }
@@ -522,8 +507,6 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
     assert_int_equal(training_of(c)->round.number, 3);
     assert_int_equal(training_of(c)->round.received, 0);
 }
-
-/* -- the end of the process, and of the task -- */
 
 static void a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_bits(void **state) {
     coordinator *c = *state;

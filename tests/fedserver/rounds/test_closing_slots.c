@@ -56,7 +56,6 @@ static void crash(coordinator *c, crowd *all) {
     coordinator_wait(c, 0);
 }
 
-/* Wait until the running threads have made their versions. */
 static void finish_closing(coordinator *c) {
     coordinator_commit(c);
     while (closes(task_of(c, 1)) || closes(task_of(c, 2))) {
@@ -66,8 +65,6 @@ static void finish_closing(coordinator *c) {
         coordinator_commit(c);
     }
 }
-
-/* -- devices -- */
 
 static void ask(coordinator *c, crowd *all, uint32_t who) {
     const fed_checkin said = {.capabilities = FED_CAN_TASKS,
@@ -113,8 +110,6 @@ static void step(coordinator *c, crowd *all, fed_rng *rng) {
         crash(c, all);
     }
 }
-
-/* -- what must hold at any time -- */
 
 /* S10 in docs/durability.md: each taken slot belongs to a device. A closing synchronous round
  * has no slots. */

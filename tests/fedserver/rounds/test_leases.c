@@ -114,8 +114,7 @@ static void those_whose_turn_has_not_come_are_held_until_it_does(void **state) {
             slots[k] += in[k];
         }
     }
-    for (int k = 0; k < CROWD; k++) { /* 10 slots are expected for each device, with 5 sigma =
-                                         13.7 */
+    for (int k = 0; k < CROWD; k++) { /* 10 each on average; 5 sigma = 13.7 */
         assert_in_range(slots[k], 1, 23);
     }
 }
@@ -184,8 +183,7 @@ static void what_a_device_says_of_its_samples_is_kept(void **state) {
     coordinator_crash(c);
     assert_int_equal(row_of(c, d)->samples, 600);
     fed_assignment work = device_ask_work(c, d);
-    assert_int_equal(row_of(c, d)->samples, 600); /* the check-in does not name the number of
-                                                     samples */
+    assert_int_equal(row_of(c, d)->samples, 600); /* this check-in has no sample count */
     assert_int_equal(device_upload(c, d, &work, ones, 70, NULL), 200);
     coordinator_commit(c);
     coordinator_crash(c);
@@ -231,8 +229,7 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
-/* A commit removes ended leases from the list, and a new attempt does not. Still the list must
- * not grow. */
+/* A new attempt leaves ended leases in the list. They are dropped when the list is full. */
 static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
     coordinator *c = *state;
     test_device d[1];

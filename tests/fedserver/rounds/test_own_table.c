@@ -22,7 +22,7 @@ FED_TEST(the_mean_is_weighted_by_samples) {
     const fedserver_own_metric *row = &t.rows[0];
     assert_string_equal(row->name, "f1");
     assert_true(row->reports == 3 && row->samples == 80);
-    assert_true(fabs(row->mean - 0.25) < 1e-12); /* the mean (10 + 90 - 80) / 80 */
+    assert_true(fabs(row->mean - 0.25) < 1e-12); /* (10 + 90 - 80) / 80 */
     assert_true(row->least == -2 && row->most == 3);
 }
 
@@ -66,7 +66,7 @@ FED_TEST(names_beyond_the_limit_are_dropped_and_counted) {
     }
     assert_int_equal(t.count, FEDSERVER_OWN_NAMES);
     assert_int_equal(t.dropped, 1000 - FEDSERVER_OWN_NAMES);
-    tell(&t, 1, "n999", 5); /* the table is full, but this name is in it */
+    tell(&t, 1, "n999", 5); /* already in the full table */
     assert_string_equal(t.rows[FEDSERVER_OWN_NAMES - 1].name, "n999");
     assert_int_equal(t.rows[FEDSERVER_OWN_NAMES - 1].reports, 2);
 }

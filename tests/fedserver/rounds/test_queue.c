@@ -38,8 +38,6 @@ static uint64_t train(coordinator *c, const test_device *d, uint64_t held) {
     return work.task.id;
 }
 
-/* ---- which task gets a device ---- */
-
 static void tasks_run_side_by_side_and_share_new_devices(void **state) {
     coordinator *c = *state;
     int got[4] = {0};
@@ -100,7 +98,7 @@ static void it_waits_for_that_task_where_another_has_places(void **state) {
     assert_int_equal(waits.reason, FED_WAIT_REPORTED);
 }
 
-/* Otherwise the device could report to the other task, return, and report here a second time. */
+/* A device that left for the other task could return and report here a second time. */
 static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"minimum\": 2"));
@@ -196,8 +194,6 @@ static void a_deadline_of_each_task_passes_by_itself(void **state) {
     assert_int_equal(task_of(c, 2)->versions.version, 1);
 }
 
-/* ---- devices with slots ---- */
-
 static fed_assignment say(coordinator *c, const test_device *d, uint8_t slots, uint64_t first,
                           uint64_t second) {
     return device_say(c, d,
@@ -246,7 +242,7 @@ static void a_device_without_a_free_slot_serves_its_own_tasks_in_turn(void **sta
     }
 }
 
-/* The device's row has the lease of the other task by then (D2, S3 in docs/durability.md). */
+/* The row names only the lease of the device's other task (D2, S3 in docs/durability.md). */
 static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 3, \"minimum\": 3, \"priority\": 9"));
@@ -262,8 +258,7 @@ static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void
         assert_int_equal(waits.action, FED_ACTION_WAIT);
         assert_int_equal(waits.reason, FED_WAIT_REPORTED);
         coordinator_commit(c);
-        coordinator_crash(c); /* after a restart, the stored updates of the open rounds tell who
-                                 has reported */
+        coordinator_crash(c); /* who has reported is read from the store */
     }
     assert_int_equal(task_of(c, 1)->round.received, 1);
     assert_int_equal(task_of(c, 2)->round.received, 1);
@@ -309,8 +304,6 @@ static void it_gets_the_last_model_of_each_of_its_tasks(void **state) {
     assert_int_equal(device_say(c, &a, &said).reason, FED_WAIT_FINISHED);
 }
 
-/* ---- evaluating devices ---- */
-
 static void measure(coordinator *c, const test_device *judge, const fed_assignment *work) {
     uint8_t body[64];
     fed_writer w;
@@ -343,8 +336,6 @@ static void an_evaluator_measures_each_version_of_each_task_once(void **state) {
     assert_int_equal(work.action, FED_ACTION_EVALUATE);
     assert_true(work.task.id == newer && work.version == 1);
 }
-
-/* ---- memory ---- */
 
 static uint64_t waiting_task(json_t *tasks, const char **why) {
     size_t k = 0;
@@ -422,11 +413,8 @@ static void the_estimate_covers_the_vectors_of_a_task(void) {
     strcpy(task.strategy, "fedavg");
     assert_fed_ok_err(fedserver_memory_of(&task, &without, &err));
     assert_true(without > 10 * vector && without < 13 * vector);
-    assert_true(with_state - without == 2 * 2 * vector); /* two moments, and a copy of them at
-                                                            the commit */
+    assert_true(with_state - without == 2 * 2 * vector); /* two moments, copied at a commit */
 }
-
-/* ---- through crashes ---- */
 
 enum { DEVICES = 60, TASKS = 3, ROUNDS = 4, GOAL = 8 };
 

@@ -48,9 +48,7 @@ static void a_start_reads_the_devices_with_a_lease_and_no_other(void **state) {
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         coordinator_commit(c);
         coordinator_crash(c);
-        assert_int_equal(in_memory(c), SLOTS - 1); /* a device whose lease was counted leaves the
-                                                      memory */
-        /* Send the same update once more. */
+        assert_int_equal(in_memory(c), SLOTS - 1); /* a counted device leaves the memory */
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
         assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);

@@ -80,12 +80,11 @@ static void a_edges_round_never_commits_by_itself(void) {
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1100),
-                     FEDSERVER_DO_REOPEN); /* above the minimum: more slots are given to other
-                                              devices */
+                     FEDSERVER_DO_REOPEN); /* more slots, as the goal is not reached */
     EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
     EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1400),
-                     FEDSERVER_DO_NOTHING); /* the goal has been reached */
+                     FEDSERVER_DO_NOTHING); /* the goal is reached */
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
     EXPECT(&round, GIVEN, 9999, CLOSE);
@@ -222,8 +221,6 @@ static void who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task(
     EXPECT(&round, CHECKIN_OTHER, 100, WAIT_NO_TASK);
 }
 
-/* -- asynchronous -- */
-
 static fedserver_round flows(void) {
     fedserver_round round = {0};
     FLOW(&round, START, 50, OPEN);
@@ -303,8 +300,6 @@ static void an_update_weighs_less_the_older_its_model_is(void) {
     assert_int_equal(fedserver_round_weight(&rules, 1001, 1001), 1);
 }
 
-/* -- closing -- */
-
 static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     fedserver_round round = opened();
     for (int k = 0; k < 3; k++) {
@@ -378,7 +373,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     assert_int_equal(round.number, 2);
     assert_int_equal(round.received, 1);
     assert_int_equal(round.ahead, 0);
-    assert_int_equal(round.deadline_ms, 2500); /* counted from the arrival of the first update */
+    assert_int_equal(round.deadline_ms, 2500); /* 1,000 ms after the round opened */
     FLOW(&round, CHECKIN_NEW, 1600, LEASE);
     FLOW(&round, UPDATE_LEASED, 1700, COUNT);
     FLOW(&round, TICK, 2500, CLOSE);
@@ -392,8 +387,6 @@ static void asynchronous_no_update_counts_after_the_last_round(void) {
     assert_int_equal(round.ahead, 0);
     FLOW(&round, COMMITTED, 1500, FINISH);
 }
-
-/* -- both -- */
 
 static void check(const fedserver_round_rules *r, const fedserver_round *round) {
     bool open = round->phase != FEDSERVER_ROUND_NONE;

@@ -28,8 +28,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- a person's commands ---- */
-
 static fedserver *person(const coordinator *c) {
     fed_error err = {0};
     fedserver *other = NULL;
@@ -61,8 +59,6 @@ static void move(coordinator *c, uint64_t id, uint32_t position) {
     fedserver_close(other);
     coordinator_commit(c);
 }
-
-/* ---- what is seen ---- */
 
 typedef struct listed {
     char text[400]; /* such as "2 running, 1 queued 1, ..." */
@@ -109,7 +105,6 @@ static int upload(coordinator *c, const test_device *d, const fed_assignment *wo
     return device_upload(c, d, work, x, 10, word);
 }
 
-/* Let the device get a slot and report. */
 static void report(coordinator *c, const test_device *d, uint64_t task) {
     const fed_assignment work = device_ask_work(c, d);
     assert_int_equal(work.action, FED_ACTION_TRAIN);
@@ -117,8 +112,6 @@ static void report(coordinator *c, const test_device *d, uint64_t task) {
     assert_int_equal(upload(c, d, &work, NULL), 200);
     coordinator_wait(c, 1);
 }
-
-/* ---- cancel ---- */
 
 static void a_cancelled_task_ends_and_the_next_one_runs(void **state) {
     coordinator *c = *state;
@@ -252,8 +245,6 @@ static void nobody_need_serve_for_it(void **state) {
     assert_list(c, "1 cancelled");
 }
 
-/* ---- pause and resume ---- */
-
 static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     coordinator *c = *state;
     char word[32];
@@ -372,8 +363,6 @@ static void a_paused_task_in_the_queue_is_passed_over(void **state) {
     assert_list(c, "3 running, 2 queued, 1 finished");
 }
 
-/* ---- the queue ---- */
-
 static void tasks_run_in_the_order_to_which_they_were_moved(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -401,8 +390,6 @@ static void tasks_run_in_the_order_to_which_they_were_moved(void **state) {
     }
     assert_list(c, "4 finished, 5 finished, 2 finished, 3 finished, 1 finished");
 }
-
-/* ---- tasks that nobody can serve ---- */
 
 static void decline(coordinator *c, const test_device *d, const fed_assignment *work) {
     uint8_t body[400];
@@ -435,8 +422,6 @@ static void resuming_a_task_asks_everybody_anew(void **state) {
     assert_int_equal(device_ask_work(c, &a).action, FED_ACTION_TRAIN);
     assert_int_equal(list(c, 1).wanted.declined, 0);
 }
-
-/* ---- for programs ---- */
 
 static void the_status_lists_tasks(void **state) {
     coordinator *c = *state;

@@ -22,7 +22,6 @@ static int refusal(coordinator *c, const test_device *d, uint64_t len) {
     return fedserver_body_refused(c->server, &head, len);
 }
 
-/* Start a task with a large model, whose first round counts the device's update. */
 static uint64_t begin_large(coordinator *c, const test_device *d, fed_writer *update) {
     static float x[VALUES];
     const uint64_t id = coordinator_task(c, LARGE);
