@@ -13,7 +13,6 @@ static http_address address(uint8_t last) {
     return http_address_v4((const uint8_t[4]){192, 0, 2, last});
 }
 
-/* Return how many handshakes of this kind an address may make until one is refused. */
 static unsigned handshakes_of(http_peers *peers, http_handshake kind, uint8_t last) {
     enum { MANY = 100000 };
     const http_address from = address(last);

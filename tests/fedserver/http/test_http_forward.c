@@ -80,7 +80,6 @@ static int teardown_pair(void **state) {
     return 0;
 }
 
-/* Return a handle for a device's requests to the follower. */
 static CURL *device(const pair *p, const char *path) {
     return client(p->follower, &p->follower->device, p->follower->devices_port, path);
 }
@@ -96,7 +95,6 @@ static fed_reply ask_device(const pair *p, const char *path, const char *body) {
     return r;
 }
 
-/* A request that runs in a thread. */
 typedef struct asking {
     CURL *curl;
     fed_reply reply;
@@ -114,7 +112,6 @@ static void begin_asking(asking *a, CURL *curl) {
     assert_int_equal(pthread_create(&a->thread, NULL, ask_in_thread, a), 0);
 }
 
-/* Start both adapters, and let the leader hold a device's request. */
 static void start_and_hold(pair *p, asking *pending) {
     start_both(p);
     begin_asking(pending, device(p, "/hold?50000"));
@@ -127,8 +124,6 @@ static void end_asking(asking *a, long status, const char *part) {
     curl_easy_cleanup(a->curl);
 }
 
-/* ---- the start ------------------------------------------------------------------------------- */
-
 static void a_start_that_fails_closes_the_socket_for_links(void **state) {
     pair *p = *state;
     uint16_t port;
@@ -140,8 +135,6 @@ static void a_start_that_fails_closes_the_socket_for_links(void **state) {
     assert_fed_status(p->leader->status, FED_EINVAL);
     assert_int_equal(fcntl(o->cluster_socket, F_GETFD), -1);
 }
-
-/* ---- there and back -------------------------------------------------------------------------- */
 
 static void the_leader_answers_what_arrives_at_a_follower(void **state) {
     pair *p = *state;
@@ -204,8 +197,7 @@ static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking pending;
     start_and_hold(p, &pending);
-    fed_reply r = ask_device(p, "/echo", NULL); /* a later request on the same link is answered
-                                                   first */
+    fed_reply r = ask_device(p, "/echo", NULL); /* overtakes the held request */
     fed_reply_assert(&r, 200, "GET /echo?");
     atomic_store(&p->leader->server.released, true);
     atomic_fetch_add(&p->leader->server.epoch, 1);
@@ -219,9 +211,6 @@ static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     fed_reply_assert(&r, 405, "no");
 }
 
-/* ---- answers that the follower caches ------------------------------------------------------ */
-
-/* Return the first byte of the answer's body, which is large. */
 static char first_byte(const pair *p, const char *path) {
     fed_reply r = ask_device(p, path, NULL);
     assert_int_equal(r.status, 200);
@@ -258,8 +247,6 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     assert_int_equal(first_byte(p, "/model?have=3"), 'q');
 }
 
-/* ---- devices and leaders that go away ------------------------------------------------------ */
-
 static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     pair *p = *state;
     char none[200];
@@ -269,8 +256,8 @@ static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     wait_for(&p->leader->server.waiting, 1);
     fed_curl_receive_for(curl, "HTTP", none, sizeof none, 10);
     curl_easy_cleanup(curl);
-    for (int k = 0; k < 50 && before != after; k++) { /* the leader handles a held request again
-                                                         at each epoch */
+    for (int k = 0; k < 50 && before != after;
+         k++) { /* a held request is handled again at each epoch */
         before = atomic_load(&p->leader->server.handled);
         atomic_fetch_add(&p->leader->server.epoch, 1);
         fed_sleep_ms(300);

@@ -80,7 +80,6 @@ static void failures_are_counted_up_to_their_rate(void **state) {
     assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* requests are still allowed */
     assert_int_equal(http_limits_fail(limits, peer, 2000), 0);
     assert_int_not_equal(http_limits_fail(limits, peer, 2000), 0);
-    /* The failures of other peers are counted separately. */
     assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0);
 }
 
@@ -191,8 +190,7 @@ static void the_usual_limits_are_those_of_the_document(void **state) {
     assert_true(address.rules.connections == UINT32_MAX && address.rules.uploads == 4);
     assert_true(all.rules.requests_per_s == 25600 && all.rules.requests_burst == 25600);
     assert_int_equal(all.rules.uploads, 256);
-    for (int tickets = 0; tickets < 2; tickets++) { /* a handshake that resumes a session costs
-                                                       half as much */
+    for (int tickets = 0; tickets < 2; tickets++) { /* resuming costs half as much */
         http_limits_handshakes(0, tickets == 1, &hello[tickets], &hello_of_all[tickets]);
         const double rate = tickets == 1 ? 200 : 100;
         assert_true(hello[tickets].rules.requests_per_s == rate * 2);

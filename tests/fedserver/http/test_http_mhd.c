@@ -72,7 +72,6 @@ static void test_retry_after_is_passed_on(void **state) {
     fed_reply_assert(&r, 503, "");
 }
 
-/* Unpack a gzip body. */
 static void unpack(const fed_writer *packed, char *text, size_t cap) {
     z_stream z = {.next_in = packed->data,
                   .avail_in = (uInt)packed->len,
@@ -188,8 +187,7 @@ static void test_a_body_that_is_too_large_gets_its_413(void **state) {
     enum { SIZE = 2000000 };
     char *body = calloc(1, SIZE);
     CURL *curl = client(w, NULL, w->front_port, "/small");
-    fed_curl_header(curl, "Expect:"); /* the client sends its body without waiting for "100
-                                         Continue" */
+    fed_curl_header(curl, "Expect:"); /* no wait for 100 Continue */
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
     for (int k = 0; k < 5; k++) {
@@ -369,8 +367,7 @@ static void test_slow_bodies_block_nobody(void **state) {
     }
 }
 
-/* ---- held requests
- * --------------------------------------------------------------------------- */
+/* ---- held requests ---- */
 
 static void test_a_held_request_is_asked_again_when_its_time_is_over(void **state) {
     world *w = *state;
@@ -524,8 +521,7 @@ static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* ---- answers that wait for a commit
- * ---------------------------------------------------------- */
+/* ---- answers that wait for a commit ---- */
 
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
@@ -551,8 +547,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     atomic_store(&w->server.commit_fails, false);
 }
 
-/* ---- start
- * ----------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static void test_a_port_in_use_is_named(void **state) {
     world *w = *state;

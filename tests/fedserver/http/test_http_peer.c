@@ -48,7 +48,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Make a connection of that device, or from that address, whose handshake is over. */
 static http_peer *connect_as(world *w, fedserver_listener kind, uint32_t who) {
     uint8_t key[HTTP_LIMITS_KEY];
     http_peer *p = calloc(1, sizeof *p);
@@ -66,8 +65,6 @@ static void upload(http_peer *p, uint64_t size) {
     assert_int_equal(http_peer_ask(p, size), 0);
     http_peer_body_begins(p, size);
 }
-
-/* -- uploads under way -- */
 
 /* If uploads that ended still counted, a device would be refused after 4 and all devices after
  * 256. */
@@ -123,8 +120,7 @@ static void all_devices_together_have_256_uploads_at_a_time(void **state) {
     http_peer *late = device[UPLOADS_OF_ALL];
     http_peer *page = connect_as(w, FEDSERVER_FRONT, 7);
     assert_int_equal(http_peer_ask(late, UPLOAD), 1);
-    assert_int_equal(http_peer_ask(page, UPLOAD), 1); /* the limit for all applies to both
-                                                         listeners */
+    assert_int_equal(http_peer_ask(page, UPLOAD), 1); /* the shared limit spans listeners */
     assert_int_equal(http_peer_ask(late, UPLOAD - 1), 0);
     http_peer_body_ends(device[9], UPLOAD);
     upload(late, UPLOAD);
@@ -150,8 +146,6 @@ static void small_bodies_are_not_counted(void **state) {
     assert_int_equal(w->peers.all.crowd.uploads, 0);
     http_peer_free(p);
 }
-
-/* -- what a peer pays for -- */
 
 static void bodies_and_answers_are_paid_for_by_their_peer(void **state) {
     enum { BURST = 256000000, PER_S = 32000000 };
@@ -219,14 +213,11 @@ static void a_refused_trial_counts_at_the_front_alone(void **state) {
             clock_ms += 5900;
             assert_int_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
             assert_int_not_equal(http_peer_answered(p, true, cases[k].status, 100), 0);
-            /* A successful trial costs nothing. */
             assert_int_equal(http_peer_answered(p, true, 200, 100), 0);
         }
         http_peer_free(p);
     }
 }
-
-/* -- handshakes -- */
 
 static uint32_t admitted(world *w, http_handshake kind, uint8_t last) {
     const http_address from = http_address_v4((const uint8_t[4]){192, 0, 2, last});
@@ -295,8 +286,6 @@ static void a_failed_handshake_is_counted_by_its_reason(void **state) {
     assert_int_equal(w->failed[FEDSERVER_HANDSHAKE_UNFINISHED], 3);
 }
 
-/* -- connections -- */
-
 static void a_connection_that_ends_is_no_longer_counted(void **state) {
     enum { CONNECTIONS = 16 };
     world *w = *state;
@@ -323,8 +312,6 @@ static void a_certificate_holds_until_its_last_second(void **state) {
     assert_true(http_peer_valid(p, NULL, INT64_MAX));
     http_peer_free(p);
 }
-
-/* -- silence -- */
 
 typedef struct line {
     http_peer *peer;

@@ -16,8 +16,7 @@ static void reads(const char *bytes, size_t len, const char *wanted) {
     }
     char more[256];
     memcpy(more, bytes, len);
-    memset(more + len, 0x16, sizeof more - len); /* bytes of the TLS handshake, which follow the
-                                                    header */
+    memset(more + len, 0x16, sizeof more - len); /* TLS bytes after the header */
     assert_int_equal(http_proxy_read((const uint8_t *)more, sizeof more, &used, &address),
                      HTTP_PROXY_DONE);
     assert_int_equal(used, len);

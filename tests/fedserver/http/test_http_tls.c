@@ -23,8 +23,7 @@ static void test_a_device_is_known_by_its_key(void **state) {
     assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
-    for (int k = 0; k < 3; k++) { /* each time a new connection, with or without a resumed
-                                     session */
+    for (int k = 0; k < 3; k++) { /* a new connection each time */
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
         fed_curl_expect(curl, 200, hex);
     }
@@ -608,7 +607,6 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
         }
         fed_sealer_receive(&s, "/one?", heard, sizeof heard, 10000);
         assert_non_null(strstr(heard, "/one?"));
-        /* The server closes the connection, too. */
         fed_sealer_receive(&s, "?", heard, sizeof heard, 5000);
         assert_string_equal(heard, "");
         struct pollfd end = {.fd = s.fd, .events = POLLRDHUP};

@@ -72,8 +72,6 @@ static void assert_peer_hears_nothing(const ends *e) {
     assert_int_equal(errno, EAGAIN);
 }
 
-/* ---- pull ----------------------------------------------------------------------------------- */
-
 static void one_read_brings_what_is_asked_for_later(void **state) {
     ends *e = *state;
     char byte;
@@ -130,8 +128,6 @@ static void a_proxy_s_header_comes_first(void **state) {
     assert_string_equal(text, "192.0.2.1");
 }
 
-/* ---- push ----------------------------------------------------------------------------------- */
-
 static void what_is_held_travels_with_the_next(void **state) {
     ends *e = *state;
     http_wire_hold(&e->wire);
@@ -140,8 +136,7 @@ static void what_is_held_travels_with_the_next(void **state) {
     assert_int_equal(push(e, "body", 4), 4);
     assert_peer_hears(e, "head body");
     assert_null(e->wire.pending.data);
-    assert_int_equal(push(e, "next", 4), 4); /* while one push is held back, the next one is
-                                                written */
+    assert_int_equal(push(e, "next", 4), 4); /* written although one is held back */
     assert_peer_hears(e, "next");
 }
 
@@ -165,7 +160,7 @@ static void a_long_push_is_not_held(void **state) {
     assert_null(e->wire.pending.data);
 }
 
-/* Fill the pipe. Returns how many bytes it has taken. */
+/* Fill the pipe; return the bytes that it took. */
 static size_t fill(ends *e) {
     static const char dots[1000] = {'.'};
     size_t filled = 0;
