@@ -63,7 +63,7 @@ static void a_restored_dump_is_sound_and_the_coordinator_goes_on(void **state) {
     char *name = strstr(restored, "dbname=postgres");
     assert_non_null(name);
     strcpy(name, "dbname=restored");
-    dump_and_restore(c, restored); /* the coordinator is serving meanwhile */
+    dump_and_restore(c, restored); /* while it serves */
     fedserver_close(c->server);
     c->server = NULL;
     fed_postgres_clear(fed_postgres_shared()); /* the old database is lost */
@@ -73,7 +73,6 @@ static void a_restored_dump_is_sound_and_the_coordinator_goes_on(void **state) {
     assert_non_null(strstr(said, "1 bodies of updates"));
 
     coordinator_crash(c);
-    /* The update was counted before the backup. */
     assert_int_equal(device_upload(c, &first, &work, ones, 1, NULL), 200);
     const fed_assignment other = device_ask_work(c, &second);
     assert_int_equal(device_upload(c, &second, &other, threes, 1, NULL), 200);

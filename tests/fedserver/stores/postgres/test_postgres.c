@@ -51,8 +51,6 @@ static uint32_t count_updates(fixture *f, uint64_t task) {
     return count;
 }
 
-/* -- where the database is -- */
-
 static void a_url_or_a_name_tells_the_store(void **state) {
     const fixture *f = *state;
     static const char *const names[][2] = {
@@ -127,8 +125,6 @@ static void a_newer_layout_and_another_encoding_are_refused(void **state) {
     sql(f, "DROP DATABASE ascii");
 }
 
-/* -- text -- */
-
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
     (void)err;
     *(fedserver_device *)user = *device;
@@ -153,8 +149,6 @@ static void text_that_is_not_utf8_is_stored_readably(void **state) {
     assert_fed_ok_err(f->store->device_each(f->db, take_device, &read, &err));
     assert_string_equal(read.software, "a\n\xc3\xa4");
 }
-
-/* -- failures -- */
 
 /* Let each INSERT into `updates` do this first. */
 static void trap_updates(const fixture *f, const char *deed) {
@@ -265,15 +259,12 @@ static void a_commit_without_an_answer_ends_the_handle(void **state) {
     assert_fed_status(f->store->commit(f->db, &err), FED_EIO);
     assert_fed_says(err, "it is unknown whether");
     bool changed;
-    /* The handle does not recover. */
     assert_fed_status(f->store->changed(f->db, &changed, &err), FED_EIO);
     f->store->rollback(f->db);
     sql(f, "DROP FUNCTION fedserver.cut CASCADE");
     reopen(f);
     assert_int_equal(count_updates(f, row.task), 0);
 }
-
-/* -- the server dies -- */
 
 static void what_was_committed_survives_a_server_that_is_killed_in_a_batch(void **state) {
     (void)state;
@@ -308,8 +299,6 @@ static void what_was_committed_survives_a_server_that_is_killed_in_a_batch(void 
     fed_test_rmdir(f.directory);
     fed_postgres_close(&server);
 }
-
-/* -- the lock -- */
 
 /* The server frees the lock of a dead process only a moment later. The next start must wait for
  * it. */
@@ -393,8 +382,6 @@ static void a_change_is_noticed_with_a_notification_and_without_one(void **state
     assert_true(sees_a_change(f));
     f->store->close(other);
 }
-
-/* -- the leader -- */
 
 static fedserver_lead lead(const fixture *f, void *db) {
     fed_error err = {0};
@@ -642,8 +629,7 @@ static void asynchronous_commits_are_made_synchronous(void **state) {
     end_trap(f);
     fed_postgres_sql(f->where, "SHOW synchronous_commit", setting, sizeof setting);
     sql(f, "ALTER DATABASE postgres RESET synchronous_commit");
-    assert_string_equal(setting, "off"); /* the database's default is off, so the store has
-                                            changed the setting */
+    assert_string_equal(setting, "off"); /* the store overrides the database's default */
 }
 
 static void set_and_reload(const fixture *f, const char *setting, const char *name) {
@@ -667,8 +653,7 @@ static void a_server_that_does_not_sync_is_refused(void **state) {
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
     assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
-    assert_fed_ok_err(f->store->lock(other, &err)); /* the refused coordinator does not hold the
-                                                       lock */
+    assert_fed_ok_err(f->store->lock(other, &err)); /* the refused store holds no lock */
     f->store->close(other);
 }
 

@@ -38,7 +38,6 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     assert_int_equal(read.id, device.id);
 }
 
-/* Begin with a database of the first release. */
 static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -110,8 +109,7 @@ static void add_two_tasks(fixture *f) {
                            .strategy = "fedadam:lr=0.01",
                            .selection = FEDSERVER_SELECT_ROUND_ROBIN,
                            .tag = "lab",
-                           .priority = 5, /* older layouts had no priority; the new column gets
-                                             this value */
+                           .priority = 5, /* the new column's default */
                            .device_share = 0.25,
                            .rules = {.rounds = 40,
                                      .cohort = 8,

@@ -9,8 +9,6 @@
 
 #include "meddle.h"
 
-/* -- rows -- */
-
 static void a_damaged_update_is_named_and_not_handed_out(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -24,8 +22,6 @@ static void a_damaged_update_is_named_and_not_handed_out(void **state) {
     assert_non_null(strstr(err.text, "device 0100000000000000 in round 7 of task 1"));
     assert_non_null(strstr(err.text, "backup"));
 }
-
-/* -- segment files -- */
 
 enum { LARGE = 100000 };
 
@@ -62,7 +58,6 @@ static void commit(fixture *f) {
     assert_fed_ok_err(f->store->commit(f->db, &err));
 }
 
-/* Add and commit the updates of leases 1 to `count`. */
 static fedserver_update_row large_updates(fixture *f, uint8_t count) {
     fedserver_update_row row = a_lease(f);
     for (uint8_t k = 1; k <= count; k++) {
