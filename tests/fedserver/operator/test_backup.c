@@ -46,7 +46,6 @@ static void a_backup_of_a_serving_coordinator_goes_on_bit_for_bit(void **state) 
     fedserver_close(w->copy.server);
 }
 
-/* A thread that makes one backup after the other until it is told to stop. */
 typedef struct copying {
     const world *w;
     atomic_int stop;
@@ -112,8 +111,7 @@ static void keys_are_for_the_owner_only(void **state) {
 static bool stays_behind(const char *name) {
     static const char *const names[] = {".",          "..",          "backup",   "copy",
                                         "front.sock", "server.lock", "task.json"};
-    bool found = strncmp(name, "server.db", 9) == 0 || /* the database with its files -wal and
-                                                          -shm */
+    bool found = strncmp(name, "server.db", 9) == 0 || /* with its -wal and -shm files */
                  strncmp(name, "backup", 6) == 0;
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         found = found || strcmp(name, names[k]) == 0;
@@ -187,8 +185,7 @@ static void a_front_without_its_key_stops_a_backup(void **state) {
     assert_fed_fails(back_up(w->home.directory, w->backup, &err), FED_ENOTFOUND, "front.key");
     char path[400];
     snprintf(path, sizeof path, "%s/server.db", w->backup);
-    assert_int_equal(access(path, F_OK), -1); /* the incomplete copy is no coordinator, and can
-                                                 be made again */
+    assert_int_equal(access(path, F_OK), -1); /* an incomplete copy is no coordinator */
     put_with_mode(w, "front.key", 0600);
     assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
 }

@@ -7,7 +7,6 @@
 #include "fed/file.h"
 #include "large_world.h"
 
-/* The output of a check. */
 typedef struct report {
     size_t findings, notes, checked;
     char text[8000]; /* the findings and notes */
@@ -23,7 +22,6 @@ static void listen(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-/* Close the coordinator, then check its directory. */
 static report check(world *w) {
     fed_error err = {0};
     report r = {0};
@@ -66,7 +64,6 @@ static void a_coordinator_is_sound_at_every_stage(void **state) {
     expect_sound(w);
 }
 
-/* Run SQL on the coordinator's database. */
 static void meddle(const world *w, const char *sql) {
     char path[400];
     sqlite3 *db;
@@ -165,8 +162,7 @@ static void a_damaged_page_of_the_database_is_found(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file sound = keep(w, "server.db");
-    const size_t page = 16384; /* damage the head of a page, because bytes in its middle may be
-                                  unused */
+    const size_t page = 16384; /* a page's middle may be unused */
     memset(sound.data + sound.len / 2 / page * page, 0xee, 5000);
     put_back(&sound);
     free(sound.data);
@@ -210,8 +206,7 @@ static void keys_that_others_can_read_are_noted(void **state) {
     assert_int_equal(chmod(path, 0644), 0);
     r = check(w);
     assert_int_equal(r.notes, 2);
-    fed_test_put(w->home.directory, "front.key", "", 0); /* a file that is not in use is checked,
-                                                            too */
+    fed_test_put(w->home.directory, "front.key", "", 0); /* checked even when not in use */
     snprintf(path, sizeof path, "%s/front.key", w->home.directory);
     assert_int_equal(chmod(path, 0644), 0);
     r = check(w);

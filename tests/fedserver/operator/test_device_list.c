@@ -45,8 +45,7 @@ static void a_name_from_outside_is_cut_between_characters_and_cleaned(void **sta
     memset(name, 'x', sizeof name);
     strcpy(name, "a\tb\xff");
     name[4] = 'y';
-    memcpy(name + 62, "ä and so on", 13); /* a character of two bytes, the second of which would
-                                             be byte 64 */
+    memcpy(name + 62, "ä and so on", 13); /* byte 64 would split a character */
     c->device_name = name;
     const test_device d = coordinator_enrol(c);
     const char *got = row_of(c, &d)->name;
@@ -134,8 +133,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     char odd[120];
     memset(odd, 'x', sizeof odd);
     memcpy(odd, "cuda:0 \"H\x1b", 10);
-    memcpy(odd + 78, "\xc3\xa4", 3); /* a character of two bytes, the second of which would be
-                                        byte 80 */
+    memcpy(odd + 78, "\xc3\xa4", 3); /* byte 80 would split a character */
     c->computes_on = odd;
     (void)device_ask_work(c, &d);
     const char *got = row_of(c, &d)->computes_on;
@@ -157,8 +155,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     fedserver_entry entry = {.name = ""};
     assert_fed_ok_err(fedserver_device_each(c->server, c->now_ms, keep_last, &entry, &err));
     assert_string_equal(entry.computes_on, "opencl:0 pthread-Xeon");
-    (void)device_ask_work(c, &d); /* a check-in without the field: the device computes on its
-                                     processor again */
+    (void)device_ask_work(c, &d); /* without the field */
     assert_string_equal(row_of(c, &d)->computes_on, "");
 }
 
@@ -169,9 +166,7 @@ static void what_became_of_updates_is_counted_for_each_device(void **state) {
     const fed_assignment first = device_ask_work(c, &a), second = device_ask_work(c, &b);
     assert_int_equal(second.action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
-    /* Sent again, but counted once. */
     assert_int_equal(device_upload(c, &a, &first, ones, 1, NULL), 200);
-    /* The goal of 1 was reached before. */
     assert_int_equal(device_upload(c, &b, &second, ones, 1, NULL), 409);
     assert_int_equal(coordinator_status(c, &a, "POST", "/v1/update", "", "x", 1), 400);
     coordinator_wait(c, 60000);

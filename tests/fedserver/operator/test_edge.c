@@ -237,8 +237,7 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        assign(w, k > 1 ? 1 : 0, 50); /* even if the upstream coordinator has gone on without
-                                         this aggregator */
+        assign(w, k > 1 ? 1 : 0, 50); /* even without this aggregator */
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
         assert_int_equal(w->change.samples, 40);
@@ -260,8 +259,7 @@ static void an_update_counts_in_one_change_whenever_the_edge_dies(void **state) 
                 crash(w);
             }
         }
-        if (round % 2 == 0) { /* in every second round, crash before the device has stored the
-                                 change */
+        if (round % 2 == 0) { /* before the device stores the change */
             crash(w);
             assign(w, round - 1, 0);
             assert_true(turn(w));

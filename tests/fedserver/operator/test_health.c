@@ -23,7 +23,6 @@ static void await_health(const char *directory) {
     fail_msg("the coordinator does not become healthy: %s", err.text);
 }
 
-/* Start a coordinator in a separate process. */
 static int setup(void **state) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     static char dir[256], file[300];

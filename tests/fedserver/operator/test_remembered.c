@@ -24,7 +24,6 @@ static void gather(coordinator *c, test_device d[CROWD]) {
     }
 }
 
-/* Compare the state as bytes with the state before. */
 static void assert_same(const coordinator *c, const fed_writer *before) {
     fed_writer after;
     fed_writer_growing(&after);
