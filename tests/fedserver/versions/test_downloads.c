@@ -34,7 +34,6 @@ static fed_status bring_back(void *user, uint32_t version, float **values, fed_e
     return FED_OK;
 }
 
-/* Make the next version, with a small change of every value, as training does. */
 static void advance(fixture *f) {
     fed_error err = {0};
     fed_rng rng;
@@ -181,11 +180,9 @@ FED_TEST_WITH(a_device_gets_the_shortest_way, fixture *f) {
     assert_int_equal(none.first.from, VERSIONS);
     assert_true(none.len < v->snapshot_limit);
     assert_int_equal(ask(f, VERSIONS, VERSIONS, true, 0).parts, 0);
-    /* The device's version does not exist. */
     assert_int_equal(ask(f, VERSIONS + 1, VERSIONS, true, 0).first.from, VERSIONS);
 }
 
-/* Return the oldest version from which the chain of deltas leads to the newest. */
 static uint32_t oldest(fixture *f) {
     advance_to(f, VERSIONS);
     return f->versions.oldest;
@@ -387,7 +384,6 @@ FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
         fedserver_downloads_trim(&f->downloads, f->versions.version, now_ms);
         assert_true(ask(f, -1, 0, false, now_ms).tag == first);
     }
-    /* Nobody has asked for version 1 meanwhile. */
     assert_fed_status(ask(f, -1, 1, false, now_ms).status, FED_ENOTFOUND);
     now_ms += FEDSERVER_SNAPSHOT_MS;
     assert_fed_status(ask(f, -1, 0, false, now_ms).status, FED_ENOTFOUND);
@@ -396,8 +392,7 @@ FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
 FED_TEST_WITH(those_who_began_first_keep_their_snapshot, fixture *f) {
     uint64_t tags[8];
     f->first = UINT32_MAX;
-    for (uint32_t v = 0; v < 8; v++) { /* for each version there is a device that downloads it
-                                          slowly */
+    for (uint32_t v = 0; v < 8; v++) { /* a slow download of each version */
         tags[v] = ask(f, -1, v, true, 0).tag;
         assert_true(tags[v] != 0);
         advance(f);
@@ -452,7 +447,6 @@ FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *
     assert_int_equal(ask(f, 3, 9, false, now_ms).first.kind, FED_PART_SNAPSHOT);
 }
 
-/* The same test as above, with patches instead of chains. */
 FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     const uint32_t have = oldest(f);
     int64_t now_ms = 0;
@@ -528,8 +522,7 @@ FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     assert_true(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_SNAPSHOT));
     assert_false(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_PATCH));
     assert_false(fedserver_downloads_wanted(&f->downloads, 4, FED_PART_SNAPSHOT));
-    assert_true(f->downloads.rests_until_ms == 0); /* making the newest version's snapshot is
-                                                      followed by no pause */
+    assert_true(f->downloads.rests_until_ms == 0); /* no pause follows the newest snapshot */
 }
 
 FED_TEST_WITH(unpacked_deltas_are_plain_3lc, fixture *f) {

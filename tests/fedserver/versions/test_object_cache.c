@@ -31,7 +31,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Make a request for a run of `len` bytes, the first of which is `first`. */
 static fedserver_object_request request_of(uint64_t task, uint8_t first, size_t len) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -131,8 +130,7 @@ static void a_long_run_is_sealed_by_many_requests(void **state) {
         const fed_address between = seal(f, 1, (uint8_t)requests, 5000, 1000 * requests);
         assert_true(is_there(f, &between)); /* short runs do not wait for the long one */
     }
-    assert_int_equal(requests, 7); /* 12 MB of work, of which each request does at most 2 MB;
-                                      short runs use some of that */
+    assert_int_equal(requests, 7); /* 12 MB, at most 2 MB a request */
     assert_opens(f, &address, 3, LONG);
     fedserver_blob_free(request.run.blob);
 }
@@ -212,8 +210,7 @@ the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(
     assert_fed_ok(get(f, &request, 5, &last));
     fedserver_blob_free(request.run.blob);
     assert_true(is_there(f, &last));
-    assert_false(is_there(f, &kept[0])); /* the run that nobody has asked for the longest is
-                                            deleted */
+    assert_false(is_there(f, &kept[0])); /* the least recently asked for */
     assert_true(is_there(f, &kept[1]) && is_there(f, &kept[2]));
     assert_true(is_there(f, &other));
 }
