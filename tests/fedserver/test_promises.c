@@ -27,8 +27,6 @@ typedef struct scene {
     uint8_t body[FED_PEM_SIZE];
 } scene;
 
-/* -- requests that change the store -- */
-
 static fedserver_request from(const test_device *d, const char *path, const uint8_t *body,
                               size_t len) {
     return (fedserver_request){.listener = FEDSERVER_DEVICES,
@@ -132,8 +130,6 @@ static const struct {
 };
 enum { PROMISES = sizeof promises / sizeof promises[0] };
 
-/* -- how the store fails -- */
-
 static const char *where(const scene *s) {
     (void)s;
     return fed_postgres_shared();
@@ -182,8 +178,6 @@ typedef struct failure {
     bool shared; /* several coordinators use the store */
 } failure;
 
-/* -- the test of all combinations -- */
-
 static void set_up(scene *s, bool shared) {
     fed_error err = {0};
     memset(s, 0, sizeof *s);
@@ -202,7 +196,6 @@ static void set_up(scene *s, bool shared) {
     coordinator_commit(&s->c);
 }
 
-/* Compute a digest of all rows of the coordinator. */
 static void digest_rows(const scene *s, char digest[40]) {
     fed_postgres_sql(where(s),
                      "SET search_path = fedserver; SELECT md5(concat("

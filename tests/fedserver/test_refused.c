@@ -11,15 +11,13 @@
 
 enum { PARAMETERS = 330 };
 
-/* A client with a store in memory. */
 typedef struct member {
     coordinator *c;
     fedclient *client;
     fedclient_platform platform;
     fed_inproc line;
     const fed_layout *layout;
-    int64_t takes_ms, piece_takes_ms; /* how long a training takes, and how long a piece of an
-                                         update travels */
+    int64_t takes_ms, piece_takes_ms; /* of a training, and of a piece's transfer */
     uint8_t message[16384];           /* the message that arrives in pieces */
     uint32_t pieces;
     void (*meanwhile)(struct member *member);
@@ -224,8 +222,7 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
         assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces: the fourth arrived after 12 s */
         slow.piece_takes_ms = 1000;
         fedclient_event event = member_step(&slow);
-        if (event.outcome == FEDCLIENT_WAITED) { /* the device waits for its turn in the next
-                                                    attempt */
+        if (event.outcome == FEDCLIENT_WAITED) { /* its turn is in the next attempt */
             coordinator_wait(c, event.wait_ms);
             event = member_step(&slow);
         }

@@ -153,7 +153,6 @@ static void what_an_older_release_counted_is_learned_from_its_first_repetition(v
     assert_int_equal(device_upload(c, &a, &work, others, 1, NULL), 409);
 }
 
-/* Upload an update with an impossible loss, which must be refused with 422. */
 static void upload_expect_loss(coordinator *c, const test_device *d, const fed_assignment *work,
                                float loss) {
     fed_writer w, body;
@@ -197,7 +196,6 @@ static void updates_that_can_not_count_say_why(void **state) {
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &a);
     fed_assignment other = work;
-    /* The lease belongs to another device. */
     assert_string_equal(upload(c, &b, &work, ones), "409 lease_unknown");
     other.lease++;
     assert_string_equal(upload(c, &a, &other, ones), "409 lease_unknown");
@@ -215,7 +213,6 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
-/* Upload the bytes of w, and free w. */
 static void upload_expect(coordinator *c, const test_device *d, fed_writer *w, int status,
                           const char *word) {
     answer a = coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
@@ -245,8 +242,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* longer than an update with all its custom
-                                                     metrics can be */
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* above the largest update */
         fed_write_u8(&w, 0);
     }
     upload_expect(c, &d, &w, 413, "too_large");
@@ -320,7 +316,6 @@ static void what_was_not_committed_never_was(void **state) {
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_crash(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
-    /* The device asks again and gets the lease once more. */
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
 }
@@ -705,8 +700,7 @@ static void the_newest_model_can_be_exported(void **state) {
 static void a_batch_is_settled_until_it_writes(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
-    assert_false(fedserver_settled(c->server)); /* the answer with the certificate waits for the
-                                                   commit */
+    assert_false(fedserver_settled(c->server)); /* the certificate waits for the commit */
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));

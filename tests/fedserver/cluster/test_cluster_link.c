@@ -33,8 +33,6 @@ typedef struct world {
     end ends[2]; /* the caller is number 0 */
 } world;
 
-/* ---- keys ------------------------------------------------------------------------------------ */
-
 static void load(world *w, size_t k, const fed_identity *who) {
     const gnutls_datum_t ca = {(unsigned char *)w->ca.text, (unsigned)strlen(w->ca.text)};
     const gnutls_datum_t cert = {(unsigned char *)(uintptr_t)who->cert.text,
@@ -84,8 +82,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
-
 static void sockets(int fds[2]) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
 }
@@ -121,7 +117,6 @@ static void turn(world *w, size_t k) {
     }
 }
 
-/* Let both ends work until nothing moves any more. */
 static void turn_both(world *w) {
     uint64_t before = UINT64_MAX;
     for (int k = 0; k < 10000 && before != w->ends[0].moved + w->ends[1].moved; k++) {
@@ -138,8 +133,6 @@ static void send_body(world *w, size_t k, uint64_t id, const uint8_t *bytes, siz
     assert_fed_ok_err(
         cluster_link_send(w->ends[k].link, CLUSTER_REQUEST, id, NULL, bytes, len, NULL, &err));
 }
-
-/* ---- who may open a link --------------------------------------------------------------------- */
 
 FED_TEST_WITH(two_that_hold_the_coordinators_key_are_linked, world *w) {
     open_both(w);
@@ -166,8 +159,7 @@ static void assert_refused(world *w, size_t credentials) {
         assert_fed_status(w->ends[1 - stranger].status, FED_EAUTH);
         assert_fed_says(w->ends[1 - stranger].err, "does not hold this coordinator's key");
         assert_false(cluster_link_up(w->ends[1 - stranger].link));
-        assert_true(w->ends[stranger].status != FED_OK); /* the end with the wrong certificate
-                                                            gets an error, too */
+        assert_true(w->ends[stranger].status != FED_OK); /* both ends fail */
         close_ends(w);
     }
 }
@@ -195,8 +187,6 @@ FED_TEST_WITH(a_caller_without_a_certificate_gets_no_link, world *w) {
     close_ends(w);
     gnutls_certificate_free_credentials(none);
 }
-
-/* ---- what ends a link ------------------------------------------------------------------------ */
 
 FED_TEST_WITH(a_silent_peer_is_given_up_after_four_seconds, world *w) {
     open_both(w);
@@ -314,8 +304,6 @@ FED_TEST_WITH(a_release_with_another_link_is_told_so, world *w) {
     fed_writer_free(&words);
 }
 
-/* ---- frames and ids -------------------------------------------------------------------------- */
-
 FED_TEST_WITH(bodies_of_every_size_arrive_in_order, world *w) {
     static const size_t sizes[] = {0, 1, 4096, 4097, 16384, 16385, 1000000, 2, 5000000, 3};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
@@ -383,8 +371,7 @@ FED_TEST_WITH(an_id_names_one_request_only, world *w) {
     cluster_link_disown(link, first); /* a second call does no harm */
     assert_null(cluster_link_owner(link, first));
     assert_fed_ok_err(cluster_link_claim(link, &c, &third, &err));
-    assert_int_equal((uint32_t)third, (uint32_t)first); /* the lower half of an ID, a slot
-                                                           number, is used again */
+    assert_int_equal((uint32_t)third, (uint32_t)first); /* the slot number is used again */
     assert_true(third != first);
     assert_null(cluster_link_owner(link, first)); /* a late answer to an old ID has no owner */
     assert_ptr_equal(cluster_link_owner(link, third), &c);

@@ -24,7 +24,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Run fedserver with these words. Returns its exit status. */
 static int run(shop *s, const char *words) {
     return fed_test_run(s->directory, "fedserver", words, s->out, sizeof s->out);
 }

@@ -12,7 +12,6 @@
 
 #include "deploy/sim/clients/coordinator.h"
 
-/* Open the socket of the service manager. */
 static int listen_as_manager(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timeval patience = {.tv_sec = 60};

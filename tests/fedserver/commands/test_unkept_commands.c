@@ -45,13 +45,11 @@ static void prepare(world *w) {
     must_run(w, "page", "--bearer");
     must_run(w, "token", "");
     must_run(w, "tokens", "");
-    const char *unused = strstr(w->out, "  unused"); /* a token's ID of 12 digits precedes the
-                                                        word */
+    const char *unused = strstr(w->out, "  unused"); /* after an ID of 12 digits */
     assert_true(unused != NULL && unused - w->out >= 12);
     snprintf(w->token, sizeof w->token, "%.12s", unused - 12);
 }
 
-/* Write the output of all commands that list something to text. */
 static void look(world *w, char *text, size_t cap) {
     static const char *const lists[] = {"tokens", "tasks", "devices", "audit"};
     size_t len = 0;

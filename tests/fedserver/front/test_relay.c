@@ -145,8 +145,7 @@ static void an_answers_head_arrives_as_it_was(void **state) {
 static void nobody_gets_what_was_asked_before_he_came(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 1000);
-    assert_true(ask(w->front, "/a", 1005, 1005).hold); /* the request came after the question was
-                                                          sent */
+    assert_true(ask(w->front, "/a", 1005, 1005).hold); /* it came after the question was sent */
     answer_all(w);
     assert_answered(w, "/a", 1000, 1010, "/a");
     assert_answered(w, "/a", 900, 1010, "/a");
@@ -243,8 +242,6 @@ static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
     assert_fed_says(err, "the store is gone");
 }
 
-/* -- where another process answers -- */
-
 /* The rounds learn of a question only by the descriptor, because their next tick may be seconds
  * away. So the descriptor must be watched again after an answer. */
 static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
@@ -302,8 +299,7 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &first));
     assert_true(ask(other, "/a", 1000, 1000).hold);
-    assert_true(readable(w->rounds, SOON_MS)); /* a question of another front does not have to
-                                                  wait */
+    assert_true(readable(w->rounds, SOON_MS)); /* another front's question need not wait */
     assert_true(fedserver_relay_next(w->rounds, &second));
     assert_true(first.ticket != second.ticket);
     fedserver_relay_give(w->rounds, &second, &response);
@@ -350,8 +346,6 @@ static void without_a_relay_nobody_asks(void) {
     fedserver_relay_close(NULL);
 }
 
-/* -- the limited number of fronts -- */
-
 static int connect_raw(const world *w) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%.90s/front.sock", w->directory);
@@ -392,8 +386,7 @@ static void a_place_that_a_front_left_is_free_again(void **state) {
         for (int k = 0; k <= FRONTS; k++) { /* the last connection is one too many */
             assert_int_equal(is_closed(fd[k]), k == FRONTS);
         }
-        assert_false(readable(w->rounds, 0)); /* the refused connection does not keep waking the
-                                                 rounds */
+        assert_false(readable(w->rounds, 0)); /* the refused one wakes nobody */
         for (int k = 0; k <= FRONTS; k++) {
             close(fd[k]);
         }
@@ -426,8 +419,6 @@ static void the_longest_question_is_read_without_its_overhang(void **state) {
     close(fd);
 }
 
-/* -- a process that answers anything in place of the rounds -- */
-
 static void what_is_no_answer_ends_the_connection(void **state) {
     static const char *const wrong[] = {"",
                                         "200 /a - text/plain",
@@ -447,8 +438,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
     (void)unlink(address.sun_path);
     assert_int_equal(bind(listening, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listening, 4), 0);
-    assert_true(ask(w->front, "/b", 900, 900).hold); /* both slots for paths are in use, so an
-                                                        answer for /c is ignored */
+    assert_true(ask(w->front, "/b", 900, 900).hold); /* both slots are taken, so /c is ignored */
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         const int64_t now_ms = 1000 + (int64_t)k * 100;
         assert_true(ask(w->front, "/a", now_ms, now_ms).hold);
@@ -467,8 +457,7 @@ static void another_descriptor_wakes_the_rounds_too(void **state) {
     const world *w = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    fedserver_relay_watch(w->front, ends[0]); /* no effect: a front's relay can't watch another
-                                                 descriptor */
+    fedserver_relay_watch(w->front, ends[0]); /* no effect on a front */
     fedserver_relay_watch(NULL, ends[0]);
     fedserver_relay_watch(w->rounds, ends[0]);
     assert_false(readable(w->rounds, 0));

@@ -96,8 +96,7 @@ FED_TEST_WITH(each_new_certificate_is_valid_an_hour_before_it_was_made, const wo
     fed_error err = {0};
     fed_pem pem;
     int64_t begins_s = 0, expires_s = 0;
-    for (int k = 0; k < 2; k++) { /* the certificates of fedserver_init have the time of this
-                                     machine */
+    for (int k = 0; k < 2; k++) { /* init uses this machine's clock */
         read_file(w, k == 0 ? "ca.pem" : "server.pem", &pem);
         assert_fed_ok_err(fed_cert_validity(pem.text, &begins_s, &expires_s, &err));
         assert_true(begins_s <= fed_clock_unix_ms() / 1000 - 3600);
@@ -122,7 +121,7 @@ FED_TEST_WITH(a_renewal_without_the_cas_key_changes_nothing, const world *w) {
     assert_string_equal(before.text, after.text);
 }
 
-/* Otherwise the key of a stolen device could sign certificates for more devices. */
+/* A device's certificate must not sign others: a thief could admit devices with its key. */
 FED_TEST_WITH(the_ca_makes_no_further_authorities, const world *w) {
     fed_pem pem;
     gnutls_x509_crt_t ca;
@@ -224,7 +223,6 @@ FED_TEST_WITH(a_renewal_for_more_names_than_are_kept_is_refused, const world *w)
     assert_fed_fails(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
                      FED_EINVAL, "64 names at most");
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
-    /* The last host is unchanged. */
     assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63");
 }
 
@@ -304,7 +302,6 @@ FED_TEST_WITH(a_new_ca_that_was_cut_off_is_made_again, const world *w) {
     look(w, &change);
     assert_true(change.open && !change.unfinished);
     read_file(w, "ca.pem", &both);
-    /* The CA without a key is removed. */
     assert_string_equal(strstr(both.text, old.text), old.text);
 }
 

@@ -36,8 +36,7 @@ FED_TEST(many_devices_are_found_and_no_other) {
         assert_true((found != NULL) == (id < 5000));
         assert_true(found == NULL || found->id == id);
     }
-    for (int64_t id = 0; id < 5000; id++) { /* found under the new fingerprints, and no longer
-                                               under the old ones */
+    for (int64_t id = 0; id < 5000; id++) { /* only the new fingerprints are found */
         uint8_t was[FED_SHA256_SIZE], is[FED_SHA256_SIZE];
         fed_sha256(&id, sizeof id, was);
         fed_sha256(was, sizeof was, is);
@@ -74,8 +73,7 @@ FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
             fedserver_devices_checked_in(&devices, at[k], step);
             last[k] = step;
         } else {
-            fedserver_devices_left(&devices, at[k]); /* it may also be called for a device that
-                                                        is not in the list */
+            fedserver_devices_left(&devices, at[k]); /* may be absent from the list */
             last[k] = 0;
         }
         uint64_t there = 0, listed = 0;

@@ -186,7 +186,7 @@ static void a_revoked_device_is_refused_from_its_next_request_on(void **state) {
     coordinator_commit(c);
     revoke(c, &lost, &entry);
     assert_int_equal(entry.revoked_ms, c->now_ms);
-    coordinator_commit(c); /* begin the next batch, which sees the change */
+    coordinator_commit(c); /* the next batch sees the change */
     assert_string_equal(ask_model(c, &lost), "403 device_revoked");
     assert_string_equal(ask_model(c, &kept), "400 bad_request");
     coordinator_crash(c);
@@ -247,8 +247,7 @@ static void a_key_is_enrolled_once(void **state) {
     new_token(c, token);
     assert_string_equal(enrol(c, token, &csr), "409 key_known");
     new_request(&csr);
-    assert_string_equal(enrol(c, token, &csr), "200"); /* the failed requests have not used the
-                                                          token up */
+    assert_string_equal(enrol(c, token, &csr), "200"); /* the token is still unused */
 }
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -283,8 +282,7 @@ static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     const int64_t new_ms = coordinator_device(c, &d)->expires_ms;
     assert_true(new_ms > old_ms + 700 * INT64_C(86400000));
     for (int restarts = 0; restarts < 2; restarts++) {
-        for (int k = 0; k < 2; k++) { /* the first and the last moment of the new certificate
-                                         beyond the old one's end */
+        for (int k = 0; k < 2; k++) { /* just after the old end, just before the new */
             c->now_ms = k == 0 ? old_ms : new_ms - 1;
             assert_string_equal(ask_model(c, &d), "400 bad_request");
             assert_string_equal(ask_model(c, &other), "403 device_unknown");
@@ -303,8 +301,7 @@ static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_crash(c);
     assert_string_equal(renew(c, &d.key), "200");
-    assert_string_equal(renew(c, &d.key), "200"); /* as if the answer to the first renewal was
-                                                     lost */
+    assert_string_equal(renew(c, &d.key), "200"); /* as if the first answer was lost */
 }
 
 static void only_a_device_in_good_standing_renews(void **state) {

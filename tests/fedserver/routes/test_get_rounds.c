@@ -18,7 +18,6 @@ static fed_own_metrics metrics(const char *name, double value) {
     return m;
 }
 
-/* Write the body of an update with these custom metrics to w. */
 static void make_body(const fed_assignment *work, uint32_t samples, const fed_own_metrics *own,
                       fed_writer *w) {
     fed_writer plain;
@@ -183,8 +182,7 @@ static void an_evaluation_with_other_bytes_behind_it_is_refused(void **state) {
     fed_writer body;
     fed_writer_growing(&body);
     fed_metric_write(&body, &(fed_metric){.task = 1, .samples = 10});
-    fed_write_u8(&body, 0xfe); /* this byte is no list of custom metrics, nor anything else that
-                                  may follow */
+    fed_write_u8(&body, 0xfe); /* neither metrics nor another optional part */
     answer a = coordinator_ask(c, &judge, "POST", "/v1/metric", "", body.data, body.len);
     answer_expect(&a, 400, "bad_metric");
     fed_writer_free(&body);

@@ -338,8 +338,7 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     for (size_t k = 0; k < 3; k++) {
         (void)device_ask_work(c, &d[k]);
     }
-    census->next = 2; /* as if one call had counted the first two devices, and neither was
-                         waiting */
+    census->next = 2; /* as if two were counted and none waited */
     expect_crowd(c, 1, 2);
     expect_crowd(c, 3, 0);
 }

@@ -12,7 +12,6 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"deadline_s\": 10}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* A device that has an update to send. */
 typedef struct sender {
     coordinator c;
     test_device d, other;
@@ -21,7 +20,6 @@ typedef struct sender {
     fed_piece head;
 } sender;
 
-/* Make the message with the update x, encoded as the task says. */
 static void make_message_of(sender *s, const float *x) {
     fed_writer_free(&s->message);
     device_encode(&s->work, x, 1, &s->message);

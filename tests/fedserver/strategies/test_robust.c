@@ -71,7 +71,6 @@ FED_TEST(the_middle_is_found_in_any_number_of_values) {
     }
 }
 
-/* Krum must choose the update that is nearest to the centre. */
 FED_TEST(krum_chooses_by_nearness) {
     fed_error err = {0};
     enum { COUNT = 40, BEST = 23 };
@@ -92,8 +91,7 @@ FED_TEST(krum_chooses_by_nearness) {
 
 FED_TEST(with_as_many_chosen_as_there_are_krum_is_the_mean) {
     fed_error err = {0};
-    for (size_t count = 1; count < 5; count++) { /* also fewer than the f + 3 updates that Krum
-                                                    needs */
+    for (size_t count = 1; count < 5; count++) { /* also fewer than Krum's f + 3 */
         fill(count);
         assert_fed_ok_err(fedserver_krum_mean(&f.rows, 2, count, f.u, &err));
         for (size_t i = 0; i < COLUMNS; i++) {

@@ -23,7 +23,6 @@ FED_TEST(a_spec_names_either_half_or_both) {
     assert_true(fedserver_strategy_needs_all(&s));
 }
 
-/* Parse a task that has this strategy and is otherwise correct. */
 static fed_status parse_task(const char *strategy, const char *more, fedserver_config *config,
                              fed_error *err) {
     char text[512];

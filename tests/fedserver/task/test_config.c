@@ -311,7 +311,6 @@ static void write_initial(const char *directory, uint32_t out, char *path, size_
     assert_fed_ok_err(fed_file_replace(path, text, strlen(text), 0600, &err));
 }
 
-/* Read the task's file and its initial model, as when a task is queued. */
 static fed_status read_task(const char *path, float **values, size_t *size, fed_error *err) {
     fedserver_config config;
     FED_TRY(fedserver_config_read(path, &config, err));

@@ -12,7 +12,6 @@ static json_t *load(const char *text) {
     return value;
 }
 
-/* Find a key's line in the table by its name. */
 static const fedserver_field *find(const char *name) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         if (strcmp(fedserver_fields[id].name, name) == 0) {
@@ -28,8 +27,6 @@ FED_TEST(names_are_unlike) {
         assert_ptr_equal(find(fedserver_fields[id].name), &fedserver_fields[id]);
     }
 }
-
-/* ---- Values ---- */
 
 /* Each default must be an allowed value. Keys without a default are skipped. */
 FED_TEST(defaults_are_within_their_bounds) {
@@ -143,8 +140,6 @@ FED_TEST(each_choice_is_its_number) {
     }
 }
 
-/* ---- What devices are told ---- */
-
 static void put(const fedserver_field *field, char *member, unsigned k) {
     if (field->type == FEDSERVER_CHARS) {
         snprintf(member, field->size, "text %u", k);
@@ -188,8 +183,6 @@ FED_TEST(each_key_that_devices_are_told_travels) {
     }
     fed_writer_free(&w);
 }
-
-/* ---- The page about the keys ---- */
 
 static const char *scope(const fedserver_field *field) {
     const bool told = fedserver_field_told(field), phases = field->where == FEDSERVER_IN_BOTH;

@@ -27,7 +27,6 @@ static void make_update(uint32_t seed, float *x) {
     }
 }
 
-/** Check that the task has the settings of this round's phase. */
 static void expect_phase(const fed_task *task, uint32_t round) {
     assert_string_equal(task->codec_up, round < 3   ? "dgc:p=0.25"
                                         : round < 5 ? "topk:p=0.01"
@@ -56,8 +55,6 @@ static fed_status note_sizes(void *user, const fedserver_round_row *row, fed_err
     s->down[row->number] = row->delta_bytes;
     return FED_OK;
 }
-
-/* -- synchronous -- */
 
 static void each_round_is_as_its_phase_says_also_after_a_crash(void **state) {
     coordinator *c = *state;
@@ -103,7 +100,7 @@ static void an_update_in_another_phases_codec_is_none_of_this_task(void **state)
     assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
 }
 
-/* Otherwise the device would be told that the update is too large, keep it, and send it a
+/* If the repeated update was refused as too large, the device would keep it and send it a
  * second time. */
 static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) {
     coordinator *c = *state;
@@ -125,8 +122,6 @@ static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) 
     }
     fed_writer_free(&body);
 }
-
-/* -- asynchronous -- */
 
 /** Let rounds 1 and 2 pass, with updates of d[1] and d[2]. Returns the lease of d[0] for round
  * 1. */
@@ -198,8 +193,6 @@ static void a_crash_between_updates_of_two_phases_changes_no_bit(void) {
     assert_true(digest_of(true) == digest_of(false));
 }
 
-/* -- fedserver check -- */
-
 static void expect_sound(coordinator *c) {
     fedserver_close(c->server);
     coordinator_check(c->directory);
@@ -212,8 +205,7 @@ static void a_check_knows_the_codec_of_each_round(void **state) {
     fed_assignment work = reach_round_3(c, d);
     send_update(c, &d[0], &work); /* an update for round 1 */
     expect_sound(c);
-    for (int k = 0; k < 6; k++) { /* up to round 6: updates of all phases, and deltas of two
-                                     codecs */
+    for (int k = 0; k < 6; k++) { /* updates of all phases */
         work = device_ask_work(c, &d[0]);
         send_update(c, &d[0], &work);
         expect_sound(c);

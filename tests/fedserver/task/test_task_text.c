@@ -26,8 +26,6 @@ static void read_back(const char *text, fedserver_task *task) {
     assert_fed_ok_err(fedserver_task_text_read(1, text, strlen(text), task, &err));
 }
 
-/* ---- Random tasks ---- */
-
 /* Draw a text of any UTF-8 characters, including quotes and control characters. */
 static void draw_text(fed_rng *rng, char *dst, size_t size) {
     static const char *const pieces[] = {
@@ -155,8 +153,6 @@ FED_TEST(any_task_is_read_as_it_was_written) {
         free(text);
     }
 }
-
-/* ---- The format of the text ---- */
 
 static const char file[] =
     "{\"name\": \"n\", \"model\": \"lr\", \"rounds\": 100, \"goal\": 10, \"deadline_s\": 0.25,"
