@@ -158,7 +158,7 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
     FED_TRY(
         option_table_read(rows, sizeof rows / sizeof rows[0], TRAIN, argc, argv, o, &words, err));
     if (words != argc) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\": train takes only options", argv[words]);
+        return fed_fail(err, FED_EINVAL, "\"%.200s\" is not expected here: drop it", argv[words]);
     }
     return FED_OK;
 }

@@ -119,7 +119,7 @@ static fedclient_event member_step(member *m) {
     fedclient_event event;
     assert_fed_ok_err(fedclient_step(m->client, &event, &err));
     if (event.outcome == FEDCLIENT_RETRY) {
-        fail_msg("%s", err.text);
+        fail_msg("the client has to try again: %s", err.text);
     }
     return event;
 }

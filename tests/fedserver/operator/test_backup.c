@@ -128,7 +128,7 @@ static void assert_same_file(const char *from, const char *to, const char *name)
     for (int k = 0; k < 2; k++) {
         snprintf(path[k], sizeof path[k], "%s/%s", k == 0 ? from : to, name);
         if (fed_file_read(path[k], 1 << 28, &data[k], &len[k], &err) != FED_OK) {
-            fail_msg("%s", err.text);
+            fail_msg("a file can't be read: %s", err.text);
         }
         assert_int_equal(stat(path[k], &info[k]), 0);
     }

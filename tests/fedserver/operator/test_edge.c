@@ -447,7 +447,7 @@ static void the_last_version_ends_the_edges_task(void **state) {
 
 static void note(void *user, fedserver_check_kind kind, const char *sentence) {
     if (kind == FEDSERVER_FOUND) {
-        fail_msg("%s", sentence);
+        fail_msg("the check of the directory found: %s", sentence);
     }
     (void)user;
 }

@@ -242,7 +242,7 @@ static void a_device_without_a_free_slot_serves_its_own_tasks_in_turn(void **sta
     }
 }
 
-/* The row names only the lease of the device's other task (D2, S3 in docs/durability.md). */
+/* The device's row may hold the lease of its other task (D2, S3 in docs/durability.md). */
 static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 3, \"minimum\": 3, \"priority\": 9"));

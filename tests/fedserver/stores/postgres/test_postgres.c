@@ -440,7 +440,7 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     fed_error err = {0};
     fedserver_lead seen = lead(f, f->db);
     assert_true(seen.mine);
-    /* Now the periodic renewal finds no row with its term. */
+    /* With another term in the row, the leader can't renew its lead. */
     sql(f, "UPDATE fedserver.leader SET term = term + 1");
     for (int k = 0; k < 1000 && seen.mine; k++) {
         fed_sleep_ms(10);
