@@ -200,7 +200,7 @@ static void open_world(world *w, const char *rule) {
         (around){.work = w->net->work, .size = w->arch.layout.size, .trained = w->arch.trained};
 }
 
-static void use_cache_download(world *w) {
+static void install_backend(world *w) {
     w->net->backend = &elsewhere;
     w->net->work = &w->backend;
 }
@@ -228,7 +228,7 @@ static void check_rule(const char *rule) {
     fed_error err = {0};
     open_world(&here, rule);
     open_world(&there, rule);
-    use_cache_download(&there);
+    install_backend(&there);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         here.job.round = there.job.round = round;
         assert_fed_ok_err(run(&here, &err));
@@ -260,7 +260,7 @@ FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
     open_world(&w, "sgd");
     float *before = copy(w.params, w.arch.layout.size);
     assert_fed_ok_err(fedtrain_evaluate(w.net, BATCH, &w.set, w.params, &here, &err));
-    use_cache_download(&w);
+    install_backend(&w);
     assert_fed_ok_err(fedtrain_evaluate(w.net, BATCH, &w.set, w.params, &there, &err));
     assert_memory_equal(w.params, before, w.arch.layout.size * sizeof *before);
     assert_true(here.correct == there.correct && here.loss == there.loss);
@@ -292,7 +292,7 @@ static void check_failure(call which, const char *words, bool untouched) {
     fed_error err = {0};
     open_world(&w, "adam");
     open_world(&wanted, "adam");
-    use_cache_download(&w);
+    install_backend(&w);
     w.backend.fails[which] = 2;
     assert_fed_status(run(&w, &err), FED_ENOMEM);
     assert_fed_says(err, "step 2 of 3");
@@ -324,7 +324,7 @@ FED_TEST(test_parameters_that_cannot_leave_or_come_back_are_a_failure) {
         fed_error err = {0};
         fedtrain_score score;
         open_world(&w, "sgd");
-        use_cache_download(&w);
+        install_backend(&w);
         w.backend.fails[calls[k]] = 1;
         assert_fed_status(run(&w, &err), FED_ENOMEM);
         assert_fed_says(err, "elsewhere");
