@@ -54,8 +54,6 @@ FED_TEST_WITH(of_a_stateless_optimizer_it_stores_nothing, clientd_world *w) {
     assert_false(holds_an_optimizer(w));
 }
 
-/* -- phases -- */
-
 static const char phases_json[] =
     "{ \"model\": \"lr\", \"codec_up\": \"dgc:p=0.05\", \"codec_down\": \"float32\",\n"
     "  \"optimizer\": \"momentum+mask\", \"local_steps\": 3, \"batch\": 4, \"goal\": 1,\n"
@@ -75,8 +73,7 @@ static const struct {
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16},
              {"sbc:p=0.02", "momentum:m=0.5", 0.0625f, 5, 16}};
 
-/** The same training with one device and the coordinator in a few simple lines, to compare
- * with. */
+/** The same training with one device and the coordinator in a few simple lines, to compare with. */
 typedef struct plain {
     fed_arch arch;
     fedtrain_net *net;
@@ -173,7 +170,6 @@ static uint64_t coordinators_model(const clientd_world *w, uint64_t task) {
     return digest;
 }
 
-/** Return the digest of the simple computation's model after all rounds. */
 static uint64_t plain_model(const clientd_world *w) {
     plain p = {0};
     plain_open(&p, w->directory);
@@ -285,8 +281,7 @@ FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
     clientd_end(pid, SIGTERM);
 }
 
-/** Queue a task that does not fit the digits. The device must decline it for this reason, and
- * go on running. */
+/** Queue a task that does not fit the digits. The device must decline it for this reason. */
 static void declines(clientd_world *w, const char *json, const char *reason) {
     clientd_queue(w, json);
     const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", NULL};
@@ -367,8 +362,7 @@ FED_TEST_WITH(a_token_may_come_from_a_file, clientd_world *w) {
     clientd_run(w, args, 0, "finished");
 }
 
-/** Use up the requests that this address may make, except about one in a hundred, so that
- * fedclientd is refused. */
+/** Use up almost all requests that this address may make, so that fedclientd is refused. */
 FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);
@@ -440,7 +434,7 @@ FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world
     clientd_run(w, args, 1, "this may be the port of enrolled devices");
 }
 
-/** Serve plain HTTP, without TLS, for one request. The server is a process, which ends then. */
+/** Serve plain HTTP, without TLS, for one request, in a process that ends then. */
 static pid_t serve_plainly(uint16_t *port) {
     static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -1,5 +1,4 @@
-/* fedclientd --device: a device of a federation that computes on a GPU, and reports that to the
- * coordinator. */
+/* fedclientd --device: a device that computes on a GPU, and reports that to the coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 

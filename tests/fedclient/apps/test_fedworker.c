@@ -1,5 +1,4 @@
-/* The fedworker program, run as a user runs it: each link, the summary, checkpoints and user
- * errors. */
+/* The fedworker program, run as a user runs it: links, summary, checkpoints and user errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_test_gpu.h"
@@ -42,7 +41,6 @@ static double number(const json_t *root, const char *key) {
     return json_number_value(value);
 }
 
-/* Train with these options, and write the digest of the parameters to digest. */
 static void digest_of(const char *options, char digest[32]) {
     char args[600];
     snprintf(args, sizeof args, TRAIN "--steps 60 --summary out.json %s", options);
@@ -85,7 +83,6 @@ FED_TEST(workers_on_a_gpu_leave_the_same_bits) {
     assert_runs(&worker, args, 1, "onebit runs on the processor only");
 }
 
-/* Check that ranks started by mpirun give the same result as threads with these options. */
 static void check_mpirun(const char *options, int ranks, int workers) {
     char threads[32], args[300], command[1200];
     snprintf(args, sizeof args, "--workers %d %s", workers, options);
@@ -115,8 +112,7 @@ FED_TEST(mpirun_leaves_the_same_bits) {
 FED_TEST(the_summary_says_what_was_sent) {
     assert_runs(&worker, TRAIN "--steps 20 --workers 2 --summary out.json", 0, "");
     json_t *root = summary();
-    /* With two owners, each rank sends half of its gradient, and sends half of the sum to the
-     * others. */
+    /* With two owners, each rank sends half of its gradient and half of the sum. */
     const double floats = number(root, "parameters") * sizeof(float) * 20;
     for (size_t r = 0; r < 2; r++) {
         const double sent =
@@ -161,7 +157,6 @@ FED_TEST(training_goes_on_from_a_checkpoint) {
     json_t *root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
     json_decref(root);
-    /* The finished training is not repeated, and other programs can read the weights. */
     assert_runs(&worker, args, 0, "");
     worker.name = "fedtrain";
     assert_runs(&worker, "evaluate --weights c.safetensors --data .", 0, "");
@@ -181,8 +176,8 @@ static bool exists(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* Three workers train. The first one is killed, and the others must finish. The first child
- * process is rank 0, which writes the summary, so another rank has to write it. */
+/* Three workers train. The first child process, rank 0, which writes the summary, is killed. The
+ * others must finish, and another rank must write it. */
 static void lose_a_rank(const char *const *more) {
     enum { FIXED = 20, ARGS = 32 };
     const char *args[ARGS] = {

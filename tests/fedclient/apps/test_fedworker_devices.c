@@ -37,7 +37,6 @@ FED_TEST(each_kind_without_a_device_says_what_is_missing) {
     assert_runs(&worker, "devices", 0, "");
     for (; fed_gpu_kind(k, &kind, &missing) == FED_OK; k++) {
         if (missing.text[0] != '\0') {
-            /* The text must begin with the kind. */
             assert_ptr_equal(strstr(missing.text, kind), missing.text);
             assert_says(&worker, missing.text);
         }

@@ -1,6 +1,5 @@
-/* `fedworker launch`: a job whose worker fails is started again without that worker. This
- * program is also the job. In place of mpirun it starts ranks, which join the failure detector
- * and train nothing. */
+/* `fedworker launch`: a job whose worker fails is started again without that worker. This program
+ * is also the job: in place of mpirun it starts ranks, which only join the failure detector. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>
@@ -23,7 +22,7 @@ static void on_over(void *user, const char *why) {
     _exit(1); /* an MPI rank ends like this, as its main thread may hang */
 }
 
-/* Do what rank VICTIM does in the middle of the first try. Returns false if the rank goes on. */
+/* What rank VICTIM does in the middle of the first try. Returns false if the rank goes on. */
 static bool misfortune(const char *how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);
@@ -62,8 +61,7 @@ static int rank_main(uint32_t rank, const char *how) {
     return 0;
 }
 
-/* Start the ranks and wait for them. SIGTERM is ignored, as mpirun does when a connection is
- * lost. */
+/* Start the ranks and wait for them. Ignores SIGTERM, as mpirun does when a connection is lost. */
 static int job_main(uint32_t ranks, const char *how, const char *last) {
     if (ranks < RANKS && strcmp(last, "--resume") != 0) {
         return 9;
@@ -85,7 +83,6 @@ static int job_main(uint32_t ranks, const char *how, const char *last) {
 
 /* --- the tests --- */
 
-/* Launch a job of this program. Options whose value is NULL are left out. */
 static fed_status launch(const char *min, const char *how, int *code, fed_error *err) {
     char *words[16] = {"launch"};
     int count = 1;

@@ -1,5 +1,4 @@
-/* `fedworker predict`: its command line, what it measures, and the numbers that it passes to
- * the cost model. */
+/* `fedworker predict`: its command line, what it measures, and what it gives the cost model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,8 +8,7 @@
 
 enum { WORDS = 24 };
 
-/* Run the command on a line of words separated by blanks. out: a growing writer, which ends
- * with a NUL. */
+/* Run the command on a line of words. out: a growing writer, which ends with a NUL. */
 static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
     char text[400], *argv[WORDS + 1] = {NULL}, *rest = NULL;
     int argc = 0;
@@ -50,7 +48,6 @@ FED_TEST(wrong_words_are_refused_with_what_would_be_right) {
     assert_refused("--model lr more", "\"more\" is not expected here");
 }
 
-/* Return the output for a correct command line. The caller frees it. */
 static fed_writer answer(const char *line) {
     fed_error err = {0};
     fed_writer out;
@@ -72,9 +69,8 @@ static void assert_answers(const char *line, const char *const *words) {
     fed_writer_free(&out);
 }
 
-/* Check that a number in the output is `least` ms or up to a tenth more. `least` is computed
- * from the given times. The time to add two workers' values is always measured, but is only a
- * thousandth of `least`. */
+/* Check that a number in the output is `least` ms, computed from the given times, or up to a tenth
+ * more: the time to add two workers' values is always measured, but is only a thousandth. */
 static void assert_holds_time(const fed_writer *out, double least) {
     for (const char *at = (const char *)out->data; (at = strchr(at, ' ')) != NULL; at++) {
         const double ms = strtod(at, NULL);
@@ -86,8 +82,7 @@ static void assert_holds_time(const fed_writer *out, double least) {
              (const char *)out->data);
 }
 
-/* The model lr has 7,850 values. At 1 Mbit/s their transfer, n beta, takes 251.2 ms, which is
- * also what the collective owners takes for two workers. */
+/* The model lr has 7,850 values. At 1 Mbit/s their transfer, n beta, takes 251.2 ms. */
 FED_TEST(what_is_given_is_not_measured) {
     fed_writer out =
         answer("--model lr --rate 1 --workers 2 --codec sbc:p=0.01 --pull int8 --ratio 10,5 "
@@ -96,13 +91,13 @@ FED_TEST(what_is_given_is_not_measured) {
                                         "sbc:p=0.01 (10.0x pushes, 5.0x pulls)", "\n      2 ",
                                         "\n      4 ", "\n   1024 ", NULL});
     assert_holds_time(&out, 753.6);      /* star: three times n beta */
-    assert_holds_time(&out, 251.2);      /* owners */
+    assert_holds_time(&out, 251.2);      /* owners: n beta for two workers */
     assert_holds_time(&out, 40 + 251.2); /* a whole step with owners */
     fed_writer_free(&out);
 }
 
-/* With NICs, owners takes a tenth of float32's time, or the time of a slow NIC. In a step
- * (bitsgd, layered bitsgd) the codec takes no time of the hosts. */
+/* With NICs, owners takes a tenth of float32's time, or the time of a slow NIC. The codec takes no
+ * time of the hosts. */
 FED_TEST(nics_code_and_hosts_do_not) {
     static const char given[] = "--model lr --rate 1 --workers 2 --codec inceptionn --pull "
                                 "inceptionn --ratio 10 --compute-ms 40 --latency-us 0.001 "
