@@ -8,8 +8,7 @@
 #include "fedclient/datacenter/coder.h"
 #include "guarded.h"
 
-/* Two shards. Tensors of fewer than SMALL values are sent uncompressed, between compressed
- * ones. */
+/* Two shards. Tensors of fewer than SMALL values are sent uncompressed. */
 enum { TENSORS = 6, SMALL = 8, SHARDS = 2 };
 static const size_t tensor[TENSORS] = {40, 3, 90, 2, 5, 70};
 
@@ -47,7 +46,6 @@ static void close_side(side *s) {
     free(s->y);
 }
 
-/* Encode a shard's message into memory of the size of the bound. */
 static guarded encode(side *s, const feddc_shard *shard, size_t *len) {
     fed_error err = {0};
     guarded room = guarded_copy(NULL, feddc_coder_bound(s->coder, shard));
@@ -58,7 +56,7 @@ static guarded encode(side *s, const feddc_shard *shard, size_t *len) {
     return room;
 }
 
-/* Check that these bytes are refused as a message by decoding, adding and taking back. */
+/* Check that decoding, adding and taking back refuse these bytes as a message. */
 static void assert_no_message(side *s, const feddc_shard *shard, bool plain, const uint8_t *src,
                               size_t len) {
     fed_error err = {0};
@@ -186,8 +184,7 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     }
 }
 
-/* When a message was not counted, its values are added to the residual again, and the next
- * message contains them. */
+/* A message that was not counted is added to the residual again, and is in the next message. */
 FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};
@@ -204,8 +201,7 @@ FED_TEST(what_is_taken_back_is_in_the_residual_again) {
         assert_true(fabsf(residual[i] - (inside ? s.x[i] : 0)) < 1e-6f);
     }
     guarded_free(&message);
-    message = encode(&s, shard, &len); /* the message has x once more: values without a codec are
-                                          sent with both */
+    message = encode(&s, shard, &len); /* values without a codec are in both messages */
     assert_fed_ok_err(
         feddc_coder_decode(s.coder, shard, false, message.data, len, s.y + shard->offset, &err));
     assert_fed_ok_err(feddc_coder_save(s.coder, residual, &err));

@@ -79,7 +79,7 @@ FED_TEST(owners_send_what_a_ring_sends_in_two_hops) {
     assert_near(owners.sum, ring.sum);
     assert_near(owners.latency, 2);
     assert_near(ring.latency, 14);
-    /* All to one machine, both directions at once: p n beta. From all to all: (p - 1) n beta. */
+    /* All to one machine, both directions at once: p n beta. All to all: (p - 1) n beta. */
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 8, 100, &line, NULL).wire, 1600);
     assert_near(feddc_cost_exchange(FEDDC_COST_GATHER, 8, 100, &line, NULL).wire, 1400);
 }
@@ -100,19 +100,17 @@ FED_TEST(a_codec_saves_wire_and_costs_its_own_time) {
     const feddc_cost_codec codec = {.push = 4, .pull = 2, .encode = 0.5, .decode = 0.25};
     const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &codec);
     assert_near(owners.wire, 75.0 / 4 + 75.0 / 2);
-    /* A worker encodes its gradient and its quarter of the sum. It decodes four quarters and
-     * the sum. */
+    /* A worker encodes its gradient and its quarter of the sum, and decodes four quarters and the
+     * sum. */
     assert_near(owners.codec, 0.5 * (100 + 25) + 0.25 * (100 + 100));
     const feddc_cost_codec push_only = {.push = 4, .pull = 1, .encode = 0.5, .decode = 0.25};
     const feddc_cost half = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &push_only);
     assert_near(half.wire, 75.0 / 4 + 75.0);
     assert_near(half.codec, 0.5 * 100 + 0.25 * 100);
-    /* In the paper the aggregator receives compressed gradients, and sends weights
-     * uncompressed. */
+    /* In the paper the aggregator gets compressed gradients, and sends uncompressed weights. */
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &push_only).wire,
                 400.0 / 4 + 200.0);
-    /* In a ring each block is encoded once for each of p - 1 hops of n / p values, and once
-     * complete. */
+    /* Each block is encoded for each of p - 1 hops of n / p values, and once complete. */
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &codec).codec,
                 0.5 * 100 + 0.25 * (75 + 100));
     const feddc_cost_codec plain = {.push = 1, .pull = 1, .encode = 1, .decode = 1};
@@ -121,19 +119,18 @@ FED_TEST(a_codec_saves_wire_and_costs_its_own_time) {
 
 FED_TEST(a_nic_codes_while_the_line_carries) {
     const feddc_cost_line line = {.beta = 1};
-    /* A NIC as fast as the line: the codec makes the bytes fewer, and takes no time of the
-     * hosts. */
+    /* With a NIC as fast as the line the codec reduces bytes and takes no time of the hosts. */
     const feddc_cost_codec gates = {.push = 4, .pull = 2};
     const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &gates);
     assert_near(ring.wire, 75.0 / 4 + 75.0 / 2);
     assert_near(ring.codec, 0);
-    /* A push would take 1/4 for each byte, so the NIC's 0.3 is the limit. A pull takes the
-     * line's 1/2. */
+    /* The NIC's 0.3 limits a push, which would take 1/4 for each byte. A pull takes the line's
+     * 1/2. */
     const feddc_cost_codec soft = {.push = 4, .pull = 2, .nic = 0.3};
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &soft).wire,
                 75.0 * 0.3 + 75.0 / 2);
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 4, 100, &line, &soft).wire, 400.0 / 2);
-    /* The paper's variant WA+C: gradients are compressed by the NIC, weights pass it unchanged. */
+    /* The paper's WA+C: gradients are compressed by the NIC, weights pass it unchanged. */
     const feddc_cost_codec slow = {.push = 4, .pull = 1, .nic = 2};
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &slow).wire, 400.0 * 2 + 200.0);
 }
@@ -145,8 +142,7 @@ FED_TEST(a_tree_is_its_parts) {
     assert_near(total(&flat), exchange(FEDDC_COST_OWNERS, 4, 100, &above, NULL));
     const feddc_cost one = feddc_cost_tree(4, 4, 100, &below, &above, NULL);
     assert_near(total(&one), exchange(FEDDC_COST_OWNERS, 4, 100, &below, NULL));
-    /* Two groups of four: 2 * 3/4 n within a group, and 2 * 1/2 n on the line that a group
-     * shares. */
+    /* 2 * 3/4 n within a group of four, and 2 * 1/2 n on the line that a group shares. */
     const feddc_cost tree = feddc_cost_tree(8, 4, 100, &below, &above, NULL);
     assert_near(tree.latency, 2 + 20);
     assert_near(tree.wire, 150 * 2 + 100 * 20);
@@ -185,8 +181,7 @@ FED_TEST(the_equations_of_what_is_saved) {
 }
 
 FED_TEST(k_5_at_100_mbit_is_44_ms) {
-    /* LeNet-5 with two workers and 2 bits: phi is 158 ms, and a compressed step takes 15.7 ms
-     * of compute. */
+    /* LeNet-5, two workers, 2 bits: phi is 158 ms, a compressed step computes for 15.7 ms. */
     feddc_cost_step s = {.tau = 15.7, .phi = 158, .delta = 1, .psi = 10, .k = 5};
     assert_near(round(feddc_cost_cdsgd(&s)), 44);
     s.k = 1; /* every step is float32 */
@@ -213,8 +208,7 @@ FED_TEST(the_rules_of_syncs_def_give_the_same_steps) {
     assert_near(mean(&s, "bitsgd", 7), feddc_cost_bitsgd(&s));
     assert_near(mean(&s, "odsgd", 7), feddc_cost_odsgd(&s));
     assert_near(mean(&s, "cdsgd:n=0,k=4", 400), feddc_cost_cdsgd(&s));
-    /* Five steps of warm-up. After the last of them there is no wait for its sum: Algorithm 1,
-     * line 6. */
+    /* After the last of five steps of warm-up nothing waits for its sum: Algorithm 1, line 6. */
     assert_near(mean(&s, "cdsgd:n=5,k=4", 405),
                 (4 * feddc_cost_ssgd(&s) + feddc_cost_odsgd(&s) + 400 * feddc_cost_cdsgd(&s)) /
                     405);
@@ -231,8 +225,7 @@ FED_TEST(what_the_backward_pass_does_not_cover_is_exposed) {
     assert_near(feddc_cost_exposed(ready, wire, 3, 10), 3);
     assert_near(feddc_cost_exposed(ready, wire, 1, 10), 0);
     assert_near(feddc_cost_exposed(NULL, NULL, 0, 10), 0);
-    /* With one bucket, which is ready only at the end, this is equation 2. With many buckets it
-     * is little more than the longer of the two times. */
+    /* With one bucket this is equation 2. With many it is little more than the longer time. */
     assert_near(feddc_cost_layered(9, 4, 1), 13);
     assert_near(feddc_cost_layered(9, 6, 1000), 9.006);
     assert_near(feddc_cost_layered(9, 12, 1000), 3 + 0.006 + 12);
@@ -271,8 +264,7 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));
-    /* Two workers, n beta = 13.776 ms: star takes 3 n beta, ring and owners 1 n beta. There is
-     * no number for a ring with 3lc. */
+    /* n beta = 13.776 ms: star takes 3 n beta, ring and owners 1. 3lc has no number for a ring. */
     assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
     assert_non_null(strstr(table, " 0.55         - "));
     assert_non_null(strstr(table, "\n      2     53.78 ")); /* the time by equation 2 */

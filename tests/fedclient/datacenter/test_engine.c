@@ -1,5 +1,5 @@
-/* The exchange's engine: only a few buckets are under way at once, and ranks that put buckets
- * in in different orders still go on. */
+/* The exchange's engine: only a few buckets are under way at once, in whichever order ranks put
+ * their buckets in. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +11,7 @@
 #include "fedclient/datacenter/engine.h"
 #include "feddc/exchange.h"
 
-/* One part of the gradient is about one bucket. Eight buckets may be under way. */
+/* A part of the gradient is about one bucket. BEGUN: number of buckets that may be under way. */
 enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 8 };
 
 typedef struct member {
@@ -19,9 +19,8 @@ typedef struct member {
     uint32_t rank, size;
     struct feddc_hub *hub;
     float *grad, *sum;
-    atomic_bool *looked; /* set once the first rank has looked; the other ranks put their parts
-                            in only then */
-    uint64_t messages;   /* number of messages that the first rank had sent before that */
+    atomic_bool *looked; /* the first rank has looked; the others begin only then */
+    uint64_t messages;   /* number of messages that the first rank had sent before */
     fed_error err;
     fed_status status;
 } member;
@@ -35,7 +34,6 @@ static size_t part_of(uint32_t rank, size_t k) {
     return rank == 0 ? PARTS - 1 - k : rank == 1 ? k : k * 5 % PARTS;
 }
 
-/* Note how many messages the first rank sends while no other rank has begun. */
 static void look(member *m, feddc_exchange *x) {
     feddc_exchange_counts counts = {0};
     const int64_t until = fed_clock_monotonic_ms() + 20000;
@@ -83,8 +81,7 @@ static void *play(void *arg) {
     return NULL;
 }
 
-/* Exchange two steps in a worker group, and check all sums. Returns the messages that look()
- * counted. */
+/* Exchange two steps and check all sums. Returns the messages that look() counted. */
 static uint64_t run(uint32_t size, atomic_bool *looked) {
     member m[RANKS] = {0};
     struct feddc_hub *hub = feddc_hub_new(size);
@@ -131,8 +128,7 @@ FED_TEST(later_buckets_wait_for_the_first_ones) {
 typedef struct farewell {
     feddc_engine engine;
     uint32_t left;
-    bool ended[2]; /* whether the aggregator's engine had ended after the first worker left, and
-                      after both */
+    bool ended[2]; /* whether the engine had ended after one worker left, and after both */
 } farewell;
 
 static fed_status wait_for_farewell(void *self, int ms, feddc_event *event, fed_error *err) {

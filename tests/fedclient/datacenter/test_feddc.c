@@ -15,19 +15,15 @@ enum { MOST = 5, STEPS = 4 };
 static const size_t tensors[] = {300, 1000, 20, 4000, 7, 9000};
 enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 4000 + 7 + 9000 };
 
-/** What a worker group does, and what each rank has got. */
 typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
     bool preset;          /* the options give the size of a bucket */
     uint64_t messages;    /* number of messages that the first worker has sent */
-    uint32_t plain_every; /* at every plain_every-th step the exchange is uncompressed; 0: at
-                             none */
-    uint32_t late; /* number of backup workers; with any, the last worker waits until all others
-                      are done */
+    uint32_t plain_every; /* interval of uncompressed steps; 0: none */
+    uint32_t late;        /* backup workers; if any, the last rank waits for all others */
     pthread_barrier_t through;
-    uint32_t missed;       /* number of steps whose sums were complete before the last worker
-                              began them */
+    uint32_t missed;       /* steps whose sums came before the last worker began them */
     float *residual[MOST]; /* float32[SIZE] each; only with backup workers */
     struct feddc_hub *hub;
     float *sum[MOST]; /* float32[STEPS * SIZE] each; NULL for an aggregator */
@@ -40,7 +36,6 @@ typedef struct member {
     pthread_t thread;
 } member;
 
-/** Make a gradient that depends on rank and step alone. */
 static void make_gradient(uint32_t rank, uint32_t step, float *grad) {
     fed_rng rng;
     fed_rng_init(&rng, 21, step, rank);
@@ -70,7 +65,7 @@ static bool is_plain(const group *g, uint32_t step) {
     return g->plain_every > 0 && step % g->plain_every == 0;
 }
 
-/** Put the parts in from the end, as a backward pass does. Take the sums from the beginning. */
+/** Put the parts in from the end, as a backward pass does; take the sums from the beginning. */
 static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const float *grad,
                            float *sum, fed_error *err) {
     size_t at = SIZE;
@@ -85,8 +80,7 @@ static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const flo
     return FED_OK;
 }
 
-/** Wait for the last sum that the others made without this worker. It arrives after they are
- * done. */
+/** Wait for the last sum, which the others made without this worker. */
 static void await_last_sum(feddc_exchange *x) {
     enum { MOST_MS = 20000 };
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -274,7 +268,7 @@ FED_TEST(plain_steps_are_float32) {
     clear(&g);
 }
 
-/** Return what is lost at value i: the sum of all gradients, less the sums, less the residuals. */
+/** Return what is lost at value i: all gradients, less the sums, less the residuals. */
 static double lost_at(const group *g, uint32_t workers, size_t i) {
     double lost = 0;
     float *grad = malloc(SIZE * sizeof *grad);
@@ -297,7 +291,7 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
-    assert_int_equal(g.missed, STEPS); /* all sums were complete without the last worker */
+    assert_int_equal(g.missed, STEPS); /* all sums came without the last worker */
     for (size_t i = 0; i < SIZE; i += 501) {
         assert_true(fabs(lost_at(&g, 3, i)) < 1e-4);
     }
@@ -305,7 +299,6 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     clear(&g);
 }
 
-/** Put the gradients of two steps in before the first sum is taken. */
 FED_TEST(two_steps_may_be_under_way) {
     group g = {.size = 1, .hub = feddc_hub_new(1)};
     feddc_exchange *x = NULL;
@@ -325,7 +318,6 @@ FED_TEST(two_steps_may_be_under_way) {
     free(sum);
 }
 
-/* A rank that calls all-reduce twice. */
 typedef struct caller {
     struct feddc_hub *hub;
     const char *nic;
@@ -370,8 +362,7 @@ static void call_both(const char *nic, caller c[2]) {
     feddc_hub_free(hub);
 }
 
-/* With the bound 1/2, the value 1/8 becomes 0 on its way to its owner. The owner's own 1/8
- * becomes 0 in the sum on its way back. */
+/* With the bound 1/2, the value 1/8 becomes 0 on its way, and in the sum on its way back. */
 FED_TEST(an_allreduce_is_exact_or_goes_through_nics) {
     caller c[2];
     call_both("inline:e=1", c);

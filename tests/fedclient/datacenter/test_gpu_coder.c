@@ -16,7 +16,6 @@ enum { TENSORS = sizeof tensor / sizeof tensor[0] };
 
 static fed_gpu *gpu;
 
-/* The coder of the host or of the GPU, and its values. */
 typedef struct side {
     feddc_values values;
     feddc_coder *coder;
@@ -163,9 +162,6 @@ FED_TEST(a_saved_residual_comes_back) {
     free(b);
 }
 
-/* ---- What is refused ---- */
-
-/* Return a shard that has a compressed slice. */
 static const feddc_shard *coded_shard(const side *s) {
     uint32_t k = 0;
     while (feddc_coder_is_raw(s->coder, &plan.shard[k], false)) {
@@ -232,7 +228,6 @@ FED_TEST(a_codec_that_the_gpu_lacks_is_named) {
     feddc_values_close(&values);
 }
 
-/* An exchange frees its coder even if building its kernels failed. */
 FED_TEST(what_was_never_made_can_be_freed) {
     feddc_values values = {.gpu = gpu};
     feddc_values_free(&values, NULL);

@@ -1,5 +1,4 @@
-/* Plans of an exchange: buckets, shards and slices cover each value once, and end at the right
- * places. */
+/* Plans of an exchange: buckets, shards and slices cover each value once, and end correctly. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -25,7 +24,6 @@ static feddc_plan made(size_t bucket, uint32_t shards) {
     return plan;
 }
 
-/* Check that the slices of a shard follow one another from its first value to its last. */
 static void check_slices(const feddc_plan *plan, const feddc_shard *shard) {
     size_t at = shard->offset;
     for (size_t k = 0; k < shard->count; k++) {

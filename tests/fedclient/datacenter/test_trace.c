@@ -1,5 +1,4 @@
-/* Traces: what a trace file has for a viewer, and what is left out; clocks; the table of a mean
- * step. */
+/* Traces: what a trace file has for a viewer; clocks; the table of a mean step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -48,7 +47,7 @@ static void add(feddc_trace *trace, uint32_t row, feddc_what what, uint32_t step
     feddc_trace_add(trace, row, &span);
 }
 
-/* Write the parts of the traces, merge them, and parse the merged file. */
+/* Write the parts of the traces, merge them, and parse the result. */
 static json_t *merged(const world *w, feddc_trace *const *traces, size_t count, uint32_t ranks,
                       const char *name, uint64_t zero) {
     fed_error err = {0};
@@ -74,7 +73,7 @@ static const char *text(const json_t *event, const char *key) {
     return json_string_value(json_object_get(event, key));
 }
 
-/* Return the k-th event with this phase and name in a process; NULL: there are fewer. */
+/* Return the k-th event with this phase and name in a process, or NULL. */
 static json_t *event_of(const json_t *root, const char *phase, const char *name, json_int_t pid,
                         size_t k) {
     size_t i;
@@ -88,7 +87,7 @@ static json_t *event_of(const json_t *root, const char *phase, const char *name,
     return NULL;
 }
 
-/* Return the name of a process or a thread in the trace; "": it has none. */
+/* Return the name of a process or thread in the trace, or "". */
 static const char *called(const json_t *root, const char *kind, json_int_t pid, json_int_t tid) {
     const json_t *event;
     for (size_t k = 0; (event = event_of(root, "M", kind, pid, k)) != NULL; k++) {
@@ -99,7 +98,6 @@ static const char *called(const json_t *root, const char *kind, json_int_t pid, 
     return "";
 }
 
-/* Return the name of the thread that a span is in. */
 static const char *thread_of(const json_t *root, const json_t *span) {
     return called(root, "thread_name", number(span, "pid"), number(span, "tid"));
 }
@@ -139,8 +137,7 @@ FED_TEST_WITH(the_file_has_a_process_for_each_rank_and_a_thread_for_each_row, co
 
 FED_TEST_WITH(spans_of_a_thread_never_overlap, const world *w) {
     feddc_trace *trace = open_trace(0, 2, 100);
-    /* Five buckets are under way at the same time. One bucket comes after them, and one ends
-     * where the first begins. */
+    /* Five buckets overlap. One comes after them, and one ends where the first begins. */
     for (uint32_t k = 0; k < 5; k++) {
         add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, k, 10 + k, 30 + 2 * k);
     }
@@ -168,8 +165,7 @@ FED_TEST_WITH(spans_of_a_thread_never_overlap, const world *w) {
 }
 
 FED_TEST_WITH(messages_to_a_peer_are_drawn_end_to_end, const world *w) {
-    feddc_trace *trace = open_trace(0, 2, 3); /* there is room for three spans, so the first is
-                                                 dropped */
+    feddc_trace *trace = open_trace(0, 2, 3); /* room for three spans, so the first is dropped */
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 0, 1, 9);
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 1, 10, 20);
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 2, 10, 25);
@@ -259,7 +255,7 @@ FED_TEST_WITH(nothing_to_merge_is_an_error_and_makes_no_file, const world *w) {
     assert_int_not_equal(access(w->path, F_OK), 0);
 }
 
-/* Merge with a limit on the length of files, to simulate a full disk. */
+/* Merge with a limit on the length of files, as on a full disk. */
 static fed_status merge_within(const world *w, rlim_t most, fed_error *err) {
     struct rlimit kept;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
@@ -322,7 +318,7 @@ FED_TEST(what_does_not_exist_is_refused_or_ignored) {
 
 FED_TEST(the_least_round_trip_tells_the_offset) {
     uint64_t error = 0;
-    /* The other clock is 1,000 behind. The second answer came quickly, the others late. */
+    /* The other clock is 1,000 behind; only the second answer came quickly. */
     const feddc_clock_sample samples[] = {
         {5000, 4090, 5100}, {6000, 5005, 6010}, {7000, 6010, 7500}, {9000, 1, 8000}};
     assert_int_equal(feddc_trace_offset(samples, 4, &error), 1000);

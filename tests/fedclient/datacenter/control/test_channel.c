@@ -45,7 +45,6 @@ static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     return len;
 }
 
-/* Connect two channels that have proved to each other that they know the secret. */
 static void open_proven(line *l) {
     uint8_t copy[4096];
     fed_error err = {0};
@@ -60,7 +59,7 @@ static void open_proven(line *l) {
     assert_true(l->member.proven);
 }
 
-/* Check that the next record that the channel accepts is this text; "": there is none. */
+/* Check that the channel's next record is this text; "": there is none. */
 static void assert_takes(feddc_channel *c, const char *text) {
     fed_error err = {0};
     const uint8_t *body = NULL;
@@ -73,7 +72,6 @@ static void assert_takes(feddc_channel *c, const char *text) {
     }
 }
 
-/* Check that the channel refuses the received bytes with this status. */
 static void assert_refuses(feddc_channel *c, fed_status wanted) {
     fed_error err = {0};
     const uint8_t *body = NULL;
@@ -127,7 +125,6 @@ FED_TEST(the_detector_refuses_another_secret) {
     (void)carry(l.to_member, l.to_detector, copy, sizeof copy);
     assert_fed_status(feddc_channel_pump(&l.detector, &err), FED_EAUTH);
     assert_false(l.detector.proven);
-    /* No answer is sent. */
     assert_int_equal(carry(l.to_detector, l.to_member, copy, sizeof copy), 0);
     close_line(&l);
 }
@@ -173,7 +170,7 @@ FED_TEST(each_changed_bit_is_noticed) {
         assert_int_equal(send(l.to_detector, record, sizeof record, 0), sizeof record);
         assert_fed_ok_err(feddc_channel_pump(&l.detector, &err));
         (void)!feddc_channel_next(&l.detector, &body, &len, &err);
-        assert_null(body); /* a truncated record is refused, or more bytes are waited for */
+        assert_null(body); /* a truncated record is refused, or waits for more bytes */
         close_line(&l);
     }
 }

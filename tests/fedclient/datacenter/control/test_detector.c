@@ -1,5 +1,5 @@
-/* A failure detector and its members over real sockets. Members are killed or stopped, give up,
- * or finish. */
+/* A failure detector and members over real sockets, which are killed or stopped, give up or
+ * finish. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,8 +16,7 @@
 
 enum { WORKERS = 4, PATIENCE_S = 60 };
 
-/* Return how often to run a test: `usual`, or more by FED_WORKER_GROUP_RUNS, for the numbers in
- * docs/results. */
+/* Return how often to run a test: `usual`, or more by FED_WORKER_GROUP_RUNS, for docs/results. */
 static uint32_t runs(uint32_t usual) {
     const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
@@ -41,7 +40,6 @@ FED_TEST(nothing_wrong_gives_no_verdict) {
     }
 }
 
-/* Check that all workers except `victim` have finished their work. */
 static void assert_survivors(const group_case *g, uint32_t victim) {
     for (uint32_t i = 0; i < g->size; i++) {
         if (i != victim) {
@@ -101,8 +99,7 @@ FED_TEST(one_is_stopped_and_learns_when_it_wakes) {
         longest = g.verdict_ms[0] - stopped > longest ? g.verdict_ms[0] - stopped : longest;
         group_case_await_steps(&g, 2, 1, victim);
         assert_int_equal(kill(g.pid[victim], SIGCONT), 0);
-        group_case_await_steps(&g, 2, 5, victim); /* the continued process must not disturb the
-                                                     others */
+        group_case_await_steps(&g, 2, 5, victim); /* the continued process disturbs no other */
         assert_int_equal(group_case_finish(&g), FEDDC_DONE);
         char said[400];
         fed_sleep_ms(50);
@@ -220,8 +217,6 @@ FED_TEST(a_detector_that_goes_ends_its_members) {
     assert_int_equal(g.code[1], WORKER_GROUP_ALONE);
 }
 
-/* --- clients that are no members --- */
-
 static int connect_to(const char *address) {
     struct sockaddr_in at = {.sin_family = AF_INET};
     at.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
@@ -232,7 +227,6 @@ static int connect_to(const char *address) {
     return fd;
 }
 
-/* Read until the failure detector closes the connection. Returns how many bytes came. */
 static size_t read_to_the_end(int fd) {
     const struct timeval limit = {.tv_sec = PATIENCE_S};
     size_t got = 0;
@@ -243,8 +237,7 @@ static size_t read_to_the_end(int fd) {
         n = recv(fd, bytes, sizeof bytes, 0);
         got += n > 0 ? (size_t)n : 0;
     }
-    /* With unread bytes the close becomes a reset. Any other error is the time limit of this
-     * test. */
+    /* With unread bytes the close becomes a reset. Another error is this test's time limit. */
     assert_true(n == 0 || errno == ECONNRESET);
     return got;
 }
@@ -285,8 +278,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
         }
         (void)!send(fd[k], garbage, (size_t)(k % 3) * 1000, MSG_NOSIGNAL);
     }
-    for (int k = 0; k < CALLERS; k++) { /* each client gets a greeting at most, and is then
-                                           disconnected */
+    for (int k = 0; k < CALLERS; k++) { /* each is greeted at most, then cut off */
         assert_true(read_to_the_end(fd[k]) <= 8 + 32);
         close(fd[k]);
     }
@@ -339,8 +331,7 @@ FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     }
     int64_t round = feddc_watch_clock(first, &offset);
     assert_true(round >= 0);
-    assert_true(llabs(offset) <= round); /* both sides use the same clock, so the real offset is
-                                            0 */
+    assert_true(llabs(offset) <= round); /* both use the same clock */
     feddc_watch_close(first, NULL);
     assert_int_equal(feddc_detector_wait(detector, 10000), FEDDC_DONE);
     feddc_detector_close(detector);

@@ -41,7 +41,6 @@ static void use(void *user, size_t offset, const float *sum, size_t n) {
     (void)n;
 }
 
-/* Wait until worker 0 has reported to the failure detector that it waits, at most 10 s. */
 static void await_waiting(feddc_detector *detector) {
     feddc_member_look look = {.bucket = UINT32_MAX};
     for (int k = 0; k < 10000 && look.bucket == UINT32_MAX; k++) {
@@ -70,7 +69,6 @@ FED_TEST(a_take_that_waits_returns_with_the_detectors_sentence) {
     assert_int_equal(pthread_join(thread, NULL), 0);
     feddc_watch_exchange(watch, first);
     static float grad[VALUES];
-    /* The other worker puts no gradient in, so the exchange waits. */
     feddc_exchange_put(first, 0, 0, grad, VALUES, false);
     await_waiting(detector);
     assert_false(feddc_watch_over(watch));

@@ -1,5 +1,4 @@
-/* The reports of a worker's main thread: which part of a step is compute time, and which is
- * waiting. */
+/* The reports of a worker's main thread: which part of a step is compute time, which is waiting. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -40,7 +39,7 @@ FED_TEST(nothing_is_known_before_a_step_is_over) {
     assert_true(heartbeat.step_s == 0);
     feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
     feddc_report_read(&report, &heartbeat);
-    /* The first step, with the program's start, is left out. */
+    /* The first step, which contains the program's start, is left out. */
     assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F);
 }
 

@@ -1,12 +1,10 @@
-/* The membership of a worker group: which workers join, meet and leave, and which generations
- * follow. */
+/* The membership of a worker group: who joins and leaves, and which generations follow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 #include "fedclient/datacenter/control/membership.h"
 #include "membership_case.h"
 
-/* The membership of the running test. */
 static feddc_membership group;
 
 static int free_group(void **state) {
@@ -17,7 +15,7 @@ static int free_group(void **state) {
 
 FED_TEST(wishes_come_first_then_arrival) {
     static const uint32_t requested[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
-    static const uint32_t rank[] = {2, 1, 3, 0}; /* the rank that each slot must get */
+    static const uint32_t rank[] = {2, 1, 3, 0}; /* the rank of each slot */
     fed_error err = {0};
     assert_fed_ok_err(feddc_membership_init(&group, 4, 0, 0, 0, &err));
     for (uint32_t i = 0; i < 4; i++) {
@@ -120,8 +118,7 @@ FED_TEST(those_left_go_on_with_dense_ranks_and_old_numbers) {
     }
     assert_int_equal(group.member[1].rank, FEDDC_NOBODY);
     assert_string_equal(group.why, group.verdict[0].text);
-    feddc_membership_gone(&group, 3,
-                          300); /* a second worker dies; the verdict names it by its first rank */
+    feddc_membership_gone(&group, 3, 300);
     feddc_membership_settle(&group, 500);
     assert_int_equal(group.verdicts, 2);
     assert_int_equal(group.verdict[1].worker, 3);
@@ -152,8 +149,7 @@ FED_TEST(meetings_without_a_step_do_not_go_on_for_ever) {
         feddc_membership_settle(&group, 10);
     }
     assert_int_equal(group.state, FEDDC_ENDED);
-    assert_int_equal(k, 1 + FEDDC_FRUITLESS + 1); /* the first meeting counted as progress, since
-                                                     seven steps were done before it */
+    assert_int_equal(k, 1 + FEDDC_FRUITLESS + 1); /* the first meeting counted as progress */
     assert_non_null(strstr(group.why, "nobody is to blame"));
     assert_non_null(strstr(group.why, "no way to rank"));
 }
@@ -209,8 +205,7 @@ FED_TEST(it_is_done_when_all_who_are_left_have_finished) {
     feddc_membership_bye(&group, 1, "", 10);
     feddc_membership_settle(&group, 10);
     assert_int_equal(group.state, FEDDC_TRAINING);
-    feddc_membership_gone(&group, 1, 11); /* the worker has left, so the end of its connection is
-                                             no death */
+    feddc_membership_gone(&group, 1, 11); /* it has left, so this is no death */
     feddc_membership_bye(&group, 0, "", 12);
     feddc_membership_bye(&group, 2, "", 13);
     feddc_membership_settle(&group, 500);

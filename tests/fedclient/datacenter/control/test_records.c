@@ -1,5 +1,4 @@
-/* The records between failure detector and member: what is written can be read again, and wrong
- * bytes are refused. */
+/* The records between failure detector and member: read as written, and refused if malformed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -56,8 +55,7 @@ FED_TEST(what_is_written_is_read) {
     assert_true(heartbeat.heartbeat.step_s == 0.5F);
 }
 
-/* A member that computes on its processor leaves this field out, and so does one of an earlier
- * build. */
+/* Members that compute on their processor, or are of an earlier build, leave this field out. */
 FED_TEST(what_a_member_computes_on_may_be_missing) {
     static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
                                        .join = {.host = "b", .computes_on = "cuda:0 H100"}};

@@ -1,12 +1,10 @@
-/* Verdicts: from the heartbeats and their times, find which worker failed, and write the
- * sentence that says so. */
+/* Verdicts: heartbeats and their times tell which worker failed, and a sentence says so. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 #include "fedclient/datacenter/control/verdict.h"
 #include "membership_case.h"
 
-/* The membership of the running test. */
 static feddc_membership group;
 
 static int free_group(void **state) {
@@ -15,7 +13,7 @@ static int free_group(void **state) {
     return 0;
 }
 
-/* Four workers are at step 1203, and all but `rank` wait for that rank's bucket 5. */
+/* Four workers are at step 1203; all but `rank` wait for its bucket 5. */
 static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phase phase,
                          int64_t now) {
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -28,7 +26,7 @@ static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phas
     }
 }
 
-/* Check that the only verdict is about this worker, with this fate and text. */
+/* Check that the only verdict is about this worker. */
 static void assert_verdict(const feddc_membership *membership, uint32_t worker, feddc_fate fate,
                            const char *text) {
     assert_int_equal(membership->verdicts, 1);
@@ -44,7 +42,7 @@ FED_TEST(a_connection_that_ends_is_a_death) {
     feddc_membership_gone(&group, 2, 110);
     assert_int_equal(group.todo, FEDDC_SEND_ASK);
     feddc_membership_settle(&group, 110);
-    assert_int_equal(group.verdicts, 0); /* first the other workers are asked what they wait for */
+    assert_int_equal(group.verdicts, 0); /* first the others are asked what they wait for */
     for (uint32_t i = 0; i < 4; i++) {
         if (i != 2) {
             membership_case_heartbeat(&group, i, 1203, FEDDC_WAITING, 5, 2, 112);
@@ -64,15 +62,14 @@ FED_TEST(the_step_of_a_death_is_the_one_that_the_others_wait_in) {
     membership_case_heartbeat(&group, 0, 81, FEDDC_WAITING, 3, 1, 301);
     feddc_membership_settle(&group, 301);
     assert_int_equal(group.verdicts, 0);
-    feddc_membership_settle(&group, 300 + FEDDC_ASK_MS); /* the third worker does not answer */
+    feddc_membership_settle(&group, 300 + FEDDC_ASK_MS); /* worker 2 does not answer */
     assert_verdict(&group, 1, FEDDC_DIED,
                    "worker 1 (host b, pid 4710) died at step 81 (last heard of in forward of step "
                    "70); 1 other waits for bucket 3");
 }
 
 FED_TEST(who_was_gone_first_is_named_first) {
-    membership_case_begin(&group, 4, 4, 0); /* with min = 4 the death of one worker ends all, as
-                                               with MPI */
+    membership_case_begin(&group, 4, 4, 0); /* with min = 4 any death ends all */
     all_wait_for(&group, 3, FEDDC_FORWARD, 100);
     feddc_membership_gone(&group, 3, 200);
     for (uint32_t i = 0; i < 3; i++) {
@@ -200,7 +197,6 @@ FED_TEST(the_odd_digest_is_named) {
         }
     }
     assert_int_equal(group.verdicts, 0);
-    /* The other workers have not reported a digest yet. */
     feddc_membership_digest_is(&group, 1, 210, 7, 20);
     feddc_membership_digest_is(&group, 1, 220, 8, 20);
     feddc_membership_digest_is(&group, 0, 210, 6, 20);
@@ -242,8 +238,7 @@ FED_TEST(the_slowest_is_named_by_compute_time) {
     assert_int_equal(look.slowest, FEDDC_NOBODY);
     for (uint32_t i = 0; i < 4; i++) {
         feddc_heartbeat heartbeat = {.compute_s = compute[i],
-                                     .step_s = 2}; /* step times in which all wait for the
-                                                      slowest worker */
+                                     .step_s = 2}; /* all wait for the slowest */
         feddc_membership_heartbeat(&group, i, &heartbeat, 0);
     }
     assert_true(feddc_verdict_median(&group, compute_of) == 0.25);

@@ -7,8 +7,6 @@
 
 enum { E = 10, SENDS = 8, VALUES = 37 };
 
-/* -- The inner link -- */
-
 typedef struct noted {
     feddc_head head;
     const void *data;
@@ -35,7 +33,7 @@ static fed_status note_send(void *self, uint32_t to, const feddc_head *head, con
     return FED_OK;
 }
 
-/* Report the sent messages as free again, in the order of the sends, then one received message. */
+/* Report the sent messages as free again, in their order, then one received message. */
 static fed_status tell(void *self, int ms, feddc_event *event, fed_error *err) {
     (void)self, (void)err;
     assert_int_equal(ms, 5);
@@ -67,8 +65,6 @@ static const feddc_link_vtable noting = {.name = "noting",
                                          .release = note_release,
                                          .wake = note_wake,
                                          .close = note_close};
-
-/* -- The NIC -- */
 
 typedef struct nic {
     const feddc_link_vtable *link;

@@ -34,7 +34,6 @@ static size_t size_of(const worker_case *c) {
     return size;
 }
 
-/* Return the largest difference between two replicas' parameters. */
 static double distance(const float *a, const float *b, size_t n) {
     double worst = 0;
     for (size_t i = 0; i < n; i++) {
@@ -43,8 +42,8 @@ static double distance(const float *a, const float *b, size_t n) {
     return worst;
 }
 
-/* Train on the device, where replicas must be equal, and on the host. The results must differ
- * by at most `most`. */
+/* Train on the device, where replicas must be equal, and on the host, which may differ by
+ * `most`. */
 static void near_the_host(const worker_case *on_gpu, double most) {
     worker_case host = *on_gpu;
     host.device = NULL;
@@ -68,8 +67,7 @@ FED_TEST(each_rule_ends_with_equal_replicas) {
     }
     for (size_t k = 0; k < 3; k++) {
         worker_case c = case_of(coded[k], "twobit:t=0.02");
-        near_the_host(&c, 0.1); /* a value near the threshold may be sent one step earlier or
-                                   later */
+        near_the_host(&c, 0.1); /* a value near the threshold may be sent a step apart */
     }
     const worker_case c = case_of("bitsgd", "bfloat16");
     near_the_host(&c, 1e-3);
@@ -98,8 +96,8 @@ FED_TEST(backup_workers_train_on) {
     free(worker_case_values(&c, NULL, NULL));
 }
 
-/* Train in two runs, the second resumed from a checkpoint. The result must have the same bits
- * as one run. */
+/* Train in two runs, the second from a checkpoint: the result must have the same bits as one
+ * run. */
 FED_TEST(a_resumed_worker_group_ends_with_the_same_bits) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];

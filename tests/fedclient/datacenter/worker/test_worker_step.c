@@ -1,5 +1,4 @@
-/* The workers of a worker group, compared with one process, with Algorithm 1 of CD-SGD, and
- * with other runs of their own. */
+/* The workers of a worker group, compared with one process and Algorithm 1 of CD-SGD. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -36,10 +35,7 @@ static double furthest(const float *a, const float *b, size_t n) {
     return most;
 }
 
-/* ---- Against one process ---- */
-
-/* Return the values that one process gets with the same global batch by fedtrain's own
- * training. */
+/* Return what fedtrain's own training gives in one process with the same global batch. */
 static float *values_of_one(const char *model, const char *optimizer, size_t batch, size_t steps) {
     fed_arch arch;
     fed_error err = {0};
@@ -60,15 +56,15 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
     return values;
 }
 
-/* Float32 sums of four batches of 8 are rounded differently from one batch of 32. After 40
- * steps with momentum the values must agree within 1e-4. */
+/* Sums of four batches of 8 round differently from one batch of 32: after 40 steps with momentum
+ * the values agree within 1e-4. */
 FED_TEST(a_worker_group_ends_where_one_process_ends) {
     size_t trained;
     (void)size_of(dense, &trained);
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
     static const char *const optimizers[] = {"momentum:lr=0.05"};
     for (size_t k = 0; strcmp(feddc_collective_name(k), "nccl") != 0; k++) {
-        /* Nccl and those after it need a GPU. */
+        /* The rows from nccl on need a GPU. */
         const worker_case c = {.data = &data,
                                .model = dense,
                                .collective = feddc_collective_name(k),
@@ -129,7 +125,7 @@ static worker_case case_of(size_t rule) {
                          .batch = BATCH};
 }
 
-/* With a broken rule the accuracy would stay near one in ten, that of the first weights. */
+/* With a broken rule the accuracy would stay near one in ten. */
 FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
@@ -143,7 +139,7 @@ FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     }
 }
 
-/* Chance decides which worker is late. The final values must not depend on it. */
+/* Chance decides which worker is late, but not the final values. */
 FED_TEST(backup_workers_are_not_waited_for) {
     static const size_t with[] = {2, 7}; /* the rules bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
@@ -157,7 +153,7 @@ FED_TEST(backup_workers_are_not_waited_for) {
     }
 }
 
-/* A pause takes all sums early, but the values must stay the same. */
+/* A pause takes all sums early. */
 FED_TEST(pauses_change_no_bit) {
     size_t trained;
     (void)size_of(dense, &trained);
@@ -246,8 +242,7 @@ static void algorithm_close(algorithm *a) {
     fed_arch_free(&a->arch);
 }
 
-/* Lines 24 and 25: the server gets a compressed gradient. Tensors of fewer than 16 values are
- * sent uncompressed. */
+/* Lines 24 and 25: the server gets a compressed gradient; small tensors are uncompressed. */
 static void push_compressed(algorithm *a, int g) {
     for (size_t k = 0; k < a->arch.layout.count; k++) {
         const fed_tensor *tensor = &a->arch.layout.tensors[k];
@@ -267,7 +262,7 @@ static void push_compressed(algorithm *a, int g) {
     }
 }
 
-/* Do iteration i = t + 1 of Algorithm 1 at all workers, one after the other. */
+/* Iteration i = t + 1 of Algorithm 1 at all workers. */
 static void iterate(algorithm *a, size_t t) {
     const size_t n = a->arch.trained;
     const bool warm = t < WARMUP, compressed = !warm && (t - WARMUP) % CORRECTION != 0;
@@ -327,8 +322,6 @@ FED_TEST(cdsgd_is_algorithm_1_step_by_step) {
     algorithm_close(&a);
 }
 
-/* ---- Batch normalization ---- */
-
 FED_TEST(statistics_become_the_mean_of_all_ranks) {
     size_t trained;
     const size_t size = size_of(normalised, &trained);
@@ -342,8 +335,7 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    /* Worker_case_values has checked that all replicas are equal, also in their running
-     * statistics. */
+    /* All replicas are equal, also in their running statistics: worker_case_values checks it. */
     float *group = worker_case_values(&c, &score, NULL);
     double sum = 0;
     for (size_t i = trained; i < size; i++) {
@@ -353,8 +345,6 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
     assert_true(score.correct > TEST * 7 / 10);
     free(group);
 }
-
-/* ---- Checkpoints ---- */
 
 static void remove_files(const char *path) {
     char name[340];
@@ -435,8 +425,6 @@ FED_TEST(a_checkpoint_of_something_else_is_refused) {
     fed_arch_free(&arch);
     remove_files(path);
 }
-
-/* ---- Texts of errors and remarks ---- */
 
 FED_TEST(an_unfit_optimizer_is_refused) {
     static const char *const wrong[][2] = {{"sgd+clip:norm=1", "clip"},

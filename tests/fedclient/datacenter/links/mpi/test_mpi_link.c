@@ -1,5 +1,4 @@
-/* The link "mpi": this program runs itself under mpirun, and there passes the cases for every
- * link. */
+/* The link "mpi": this program runs itself under mpirun, and passes the cases for every link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -13,7 +12,7 @@
 
 enum { SKIPPED = 77 };
 
-/* -- The parts of a rank. If one returns false, mpirun ends all ranks. -- */
+/* -- What a rank does. If it returns false, mpirun ends all ranks. -- */
 
 static const feddc_link_vtable *mpi;
 
@@ -29,7 +28,6 @@ static bool open_link(feddc_place *place, void **self, fed_error *err) {
            complain("can't open the link", err);
 }
 
-/* Run all cases. The link is opened again for each. */
 static bool play_cases(void) {
     const link_case *one;
     for (size_t k = 0; (one = link_case_at(k)) != NULL; k++) {
@@ -118,8 +116,7 @@ static bool refuse_what_does_not_fit(void) {
     return true;
 }
 
-/* Rank 1 does not open its link. After that the other ranks can't end MPI, so mpirun ends the
- * job. */
+/* Rank 1 does not open its link. The other ranks then can't end MPI, so mpirun ends the job. */
 static bool miss_a_rank(void) {
     feddc_place place = {0};
     void *self = NULL;
@@ -138,7 +135,6 @@ static bool miss_a_rank(void) {
     return false;
 }
 
-/* Rank 1 is killed while the other ranks wait for a message from it. */
 static bool lose_a_rank(void) {
     feddc_place place = {0};
     feddc_event event = {0};
@@ -174,8 +170,6 @@ static int play_role(const char *name) {
     }
     return EXIT_FAILURE;
 }
-
-/* -- The tests -- */
 
 static char said[16384];
 

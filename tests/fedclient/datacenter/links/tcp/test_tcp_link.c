@@ -54,7 +54,7 @@ static void assert_opened(opener *o) {
     }
 }
 
-/* Open both ranks of a worker group. Rank 0 is waiting already when rank 1 comes. */
+/* Open both ranks. Rank 0 is waiting already when rank 1 comes. */
 static void meet(const link_group *group, opener *zero, opener *one) {
     start(one, &group->place[1]);
     assert_opened(zero);
@@ -86,7 +86,7 @@ static void hear(int fd, void *dst, size_t len) {
     assert_int_equal(recv(fd, dst, len, MSG_WAITALL), (ssize_t)len);
 }
 
-/* A worker group of two: rank 0 is the link, and the test plays rank 1 with two sockets. */
+/* A worker group of two: rank 0 is the link; the test plays rank 1 with two sockets. */
 typedef struct half_worker_group {
     link_group group;
     opener zero;
@@ -158,7 +158,6 @@ static void assert_gone(opener *o, uint32_t peer, bool orderly) {
     assert_int_equal(event.orderly, orderly);
 }
 
-/* Send a message from a to b and check it. */
 static void assert_talk(opener *a, opener *b) {
     const feddc_head head = {.kind = 3};
     fed_error err = {0};
@@ -174,8 +173,8 @@ static void assert_talk(opener *a, opener *b) {
 
 /* -- Impostors -- */
 
-/* Open both ranks. On a busy machine they may miss each other; they are then tried again with
- * twice the time. */
+/* Open both ranks, which must refuse each other. On a busy machine they may miss each other, so try
+ * again with twice the time. */
 static void open_refused(link_group *group, opener *zero, opener *one) {
     const int zero_listener = group->place[0].listener, one_listener = group->place[1].listener;
     uint32_t patience_ms = SOON_MS;
@@ -193,8 +192,7 @@ static void open_refused(link_group *group, opener *zero, opener *one) {
     close(one_listener);
 }
 
-/* One setting of rank 1's place differs from rank 0's. Check that neither opens, and that both
- * give the reason. */
+/* Check that neither rank opens because one setting of rank 1 differs, and that both say which. */
 static void assert_refused(link_group *group, const char *words) {
     opener zero, one;
     open_refused(group, &zero, &one);
@@ -230,8 +228,7 @@ FED_TEST(another_size_does_not_meet) {
     assert_refused(&group, "another size");
 }
 
-/* Open a rank whose own address is in use, so that it can't listen there. On a busy machine try
- * again with more time. */
+/* Open a rank whose own address is in use. On a busy machine try again with more time. */
 static void come_again(opener *again, feddc_place place) {
     for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
         place.listener = dial(place.address[0]);
@@ -296,23 +293,23 @@ static int stranger(const char *address, size_t k) {
     int fd = dial(address);
     memset(bytes, (int)k, sizeof bytes);
     switch (k % 6) {
-    case 0: /* it sends nothing */
+    case 0:
         break;
-    case 1: /* it sends wrong bytes */
+    case 1:
         say(fd, bytes, sizeof bytes);
         break;
-    case 2: /* it sends half of the first bytes of a rank */
+    case 2: /* half of a rank's first bytes */
         say(fd, feddc_tcp_knock, TCP_KNOCK / 2);
         break;
-    case 3: /* it sends a hello without knowing the secret, before the challenge */
+    case 3: /* a hello, before the challenge, without the secret */
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO);
         break;
-    case 4: /* it sends half a hello */
+    case 4: /* half a hello */
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
-    default: /* it sends a ticket that no rank has given it */
+    default: /* a ticket that no rank has given it */
         for (size_t i = 0; i < sizeof bytes; i += sizeof value) {
             memcpy(bytes + i, &value, sizeof value);
         }
@@ -367,8 +364,7 @@ FED_TEST(two_challenges_differ) {
     close_both(&group, &zero, &one);
 }
 
-/* The process of a rank dies while the other ranks still wait for each other. It is started
- * again. */
+/* The process of a rank dies while the other ranks wait for each other, and is started again. */
 FED_TEST(a_rank_may_come_again_while_others_wait) {
     half_worker_group g;
     opener one;
@@ -468,8 +464,7 @@ FED_TEST(floats_have_a_connection_of_their_own) {
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_FLOATS);
-    hear(g.floats, got, sizeof got); /* the connection for floats carries records from its first
-                                        byte on */
+    hear(g.floats, got, sizeof got); /* floats use records from the first byte on */
     assert_memory_equal(values, got, sizeof got);
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
@@ -498,8 +493,6 @@ FED_TEST(a_head_waits_for_the_floats_before_it) {
     assert_int_equal(event.len, 2);
     close_half(&g);
 }
-
-/* -- Slow readers -- */
 
 enum { PIECE = 2 * MIB + 4, PIECES = 12 };
 
@@ -537,8 +530,8 @@ static void *pour(void *arg) {
     return NULL;
 }
 
-/* Both ranks send everything before they read. small: size of the kernel's socket buffers in
- * bytes; 0: the default. */
+/* Both ranks send everything before they read. small: the kernel's socket buffers in bytes; 0: the
+ * default size. */
 static void assert_floods_pass(int small) {
     link_group group;
     opener zero, one;
@@ -575,7 +568,7 @@ FED_TEST(floods_pass_through_tiny_buffers) {
     assert_floods_pass(2048);
 }
 
-/* Buffers are used again: the messages of the second round are in the memory of the first ones. */
+/* The messages of the second round are in the memory of the first round's. */
 FED_TEST(rooms_for_messages_are_used_again) {
     half_worker_group g;
     static uint8_t data[20000];
@@ -595,7 +588,7 @@ FED_TEST(rooms_for_messages_are_used_again) {
 
 /* -- Marks for NICs -- */
 
-/* Return the type of service of what a rank sends to its peer. */
+/* Return the type of service of a rank's stream to its peer. */
 static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
     const tcp_link *link = o->self;
     int service = -1;
@@ -652,8 +645,7 @@ static uint8_t next_record_type(int heads) {
     return record[0];
 }
 
-/* With NICs, each FEDDC_FLOATS message uses the connection for floats, however small it is. No
- * other message does. */
+/* Each FEDDC_FLOATS message, however small, uses the connection for floats. No other does. */
 FED_TEST(with_nics_all_floats_go_apart) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
@@ -677,8 +669,6 @@ FED_TEST(with_nics_all_floats_go_apart) {
     assert_int_equal(next_record_type(g.heads), TCP_INLINE);
     close_half(&g);
 }
-
-/* -- Invalid places -- */
 
 static void assert_no_place(feddc_place place, fed_status wanted, const char *words) {
     fed_error err = {0};

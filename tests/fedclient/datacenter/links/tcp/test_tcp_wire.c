@@ -1,5 +1,4 @@
-/* The handshake of the link "tcp" accepts only who knows the secret, and records are read as
- * they were written. */
+/* The handshake and the records of the link "tcp": only who knows the secret is accepted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/links/tcp/tcp_wire.h"

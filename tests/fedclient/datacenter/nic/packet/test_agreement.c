@@ -1,5 +1,4 @@
-/* How two NICs agree on a connection: which SYNs get the TCP option, and which connections
- * count as agreed. */
+/* How two NICs agree on a connection: which SYNs get the option, and which connections count. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/agreement.h"
@@ -36,7 +35,6 @@ static bool host_sends(nic_shape shape, size_t len) {
     return fednic_agree_host(flows, memory, &s, MTU, 0);
 }
 
-/* Let a frame of the peer arrive from the wire, with the NIC's option or without. */
 static void wire_brings(nic_shape shape, bool option) {
     shape.backwards = true;
     if (option) {

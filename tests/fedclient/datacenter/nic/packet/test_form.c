@@ -36,7 +36,7 @@ FED_TEST(what_is_written_is_read_rounded) {
             size_t bytes = fednic_form_write(E, plain, len, lead, len + 5, coded, &taken);
             bool changed = fednic_form_round(E, plain, len, lead, floats, rounded);
             assert_int_equal(changed, memcmp(plain, rounded, len) != 0);
-            if (bytes >= taken) { /* the NIC neither sends nor accepts a form that saves no bytes */
+            if (bytes >= taken) { /* a form that saves no bytes is neither sent nor accepted */
                 assert_int_equal(fednic_form_read(coded, bytes, got), 0);
                 continue;
             }
@@ -61,14 +61,12 @@ FED_TEST(what_does_not_fit_is_left_at_the_border_of_a_float) {
     }
 }
 
-/* Try all values of the head's fields, and every length. */
 FED_TEST(what_is_malformed_is_refused) {
     size_t taken = 0;
     const size_t bytes = fednic_form_write(E, plain, 300, 1, 299, coded, &taken);
     assert_int_equal(fednic_form_read(coded, bytes, got), 300);
     for (size_t len = 0; len < bytes; len++) {
-        uint8_t *copy = malloc(len + 1); /* exact size, so that a sanitizer sees a read past the
-                                            end */
+        uint8_t *copy = malloc(len + 1); /* not 0 bytes: malloc(0) may give NULL */
         memcpy(copy, coded, len);
         assert_int_equal(fednic_form_read(copy, len, got), 0);
         free(copy);

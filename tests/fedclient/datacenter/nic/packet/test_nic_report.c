@@ -9,7 +9,6 @@ static void forget(void *user, const fednic_frame *frame) {
     (void)frame;
 }
 
-/* Let the NIC take a marked SYN of the first host, from its k-th port. */
 static void take_syn(fednic_nic *nic, unsigned k, int64_t now_ms) {
     uint8_t memory[FRAME_ROOM];
     const nic_shape shape = {

@@ -1,6 +1,6 @@
-/* A stream of floats through two NICs and a bad line. TCP cuts the stream anywhere, and cuts
- * repeated parts differently. The line loses, doubles, reorders and damages frames, and routers
- * change DSCP and ECN. */
+/* A stream of floats through two NICs and a bad line. TCP cuts the stream anywhere, and repeats
+ * it with other cuts. The line loses, doubles, reorders and damages frames, and changes DSCP
+ * and ECN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 #include "fed_cases.h"
@@ -17,12 +17,10 @@ typedef struct stream {
     nic_shape shape; /* the headers of the stream's frames */
     uint32_t isn;
     uint8_t plain[BYTES], rounded[BYTES], got[BYTES];
-    bool cut[N], has[BYTES]; /* cut: floats that a segment's border has cut; has: bytes that have
-                                arrived */
+    bool cut[N], has[BYTES]; /* floats that a segment's border cuts; bytes that arrived */
     size_t acked;            /* number of bytes that have arrived without a gap */
     nic_heap *wire;          /* frames that the near NIC sends */
-    size_t held;             /* number of frames that the line holds back, so that others
-                                overtake them */
+    size_t held;             /* number of frames that the line delays */
     fednic_frame late[HELD];
     uint8_t late_memory[HELD][FRAME_ROOM];
     uint8_t memory[FRAME_ROOM], damaged[FRAME_ROOM];
@@ -48,8 +46,6 @@ static void make_values(stream *s) {
     memcpy(s->plain, x, BYTES);
     memcpy(s->rounded, y, BYTES);
 }
-
-/* -- receiver -- */
 
 static void arrives(void *user, const fednic_frame *frame) {
     stream *s = user;
@@ -77,10 +73,7 @@ static void arrives(void *user, const fednic_frame *frame) {
     }
 }
 
-/* -- line -- */
-
-/* Change the type of service as a router does: another DSCP, or congestion in ECN. In IPv4 the
- * field is the lower byte of a 16-bit word of the checksum. */
+/* Change DSCP and ECN as a router does. In IPv4 they are the lower byte of a 16-bit word. */
 static void change_tos(uint8_t *ip, uint8_t family, uint8_t tos) {
     if (family == 6) {
         ip[0] = (uint8_t)((ip[0] & 0xf0) | tos >> 4);
@@ -99,7 +92,6 @@ static void delivers(stream *s, const fednic_frame *frame) {
     fednic_nic_take(s->far, FEDNIC_WIRE, frame, 0, arrives, s);
 }
 
-/* Let a frame of the near NIC pass the line, which may lose or change it. */
 static void passes(stream *s, const fednic_frame *sent) {
     nic_parts p;
     uint8_t protocol = 6;
@@ -141,8 +133,6 @@ static void passes(stream *s, const fednic_frame *sent) {
     }
 }
 
-/* -- sender -- */
-
 static void sends(stream *s, size_t at, size_t len, uint16_t gso_size) {
     nic_shape shape = s->shape;
     shape.flags = (uint8_t)(SEG_ACK | (at + len == BYTES ? SEG_FIN | SEG_PSH : 0));
@@ -160,7 +150,7 @@ static void sends(stream *s, size_t at, size_t len, uint16_t gso_size) {
     }
 }
 
-/* Send mostly new bytes. Now and then begin where the receiver waits, or anywhere before. */
+/* Send mostly new bytes, now and then from where the receiver waits, or from before. */
 static void sends_all(stream *s) {
     size_t next = 0;
     for (int round = 0; s->acked < BYTES; round++) {
@@ -201,8 +191,7 @@ static void agrees(stream *s) {
     }
 }
 
-/* Run a stream. Adds the number of compressed frames to *coded, and that of damaged ones to
- * *bad. */
+/* Add the number of compressed frames to *coded, and of damaged ones to *bad. */
 static void run(const nic_shape *shape, uint32_t isn, uint32_t seed, size_t *coded, size_t *bad) {
     stream *s = calloc(1, sizeof *s);
     assert_non_null(s);

@@ -8,11 +8,9 @@
 enum { E = 10, MARKED = 0x28, COMPRESSED = 0x2c, TWIST = 253, N = 16000 };
 enum { ISN = 1000, PEER_ISN = 77 };
 
-/* Two hosts with a NIC each, and what the last frame became. */
 typedef struct world {
     fednic_nic *near, *far;
-    nic_heap *wire, *host; /* wire: frames that the near NIC sends; host: what the far NIC makes
-                              of them */
+    nic_heap *wire, *host; /* frames from the near and the far NIC */
     uint8_t memory[FRAME_ROOM];
     float x[N], rounded[N];
 } world;
@@ -45,8 +43,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send a frame from the near host through both NICs. With shape.backwards it is from the far
- * host. */
+/* Send a frame through both NICs, from the near host, or the far one if shape.backwards. */
 static void pass(world *w, const nic_shape *shape, const void *payload, size_t len) {
     fednic_frame frame = nic_frame(shape, payload, len, w->memory);
     w->wire->count = w->host->count = 0;
@@ -63,7 +60,6 @@ static void assert_same_frame(const fednic_frame *got, const uint8_t *data, size
     assert_memory_equal(got->data, data, len);
 }
 
-/* Exchange SYN, SYN-ACK and ACK. */
 static void connect_hosts(world *w, nic_shape shape) {
     shape.gso_size = 0;
     shape.flags = SEG_SYN;
@@ -167,7 +163,7 @@ FED_TEST_WITH(what_cannot_be_coded_stays_as_it_is, world *w) {
     shape.flags = SEG_ACK | SEG_RST;
     assert_untouched(w, &shape, w->x, 1448);
     shape.flags = SEG_ACK;
-    shape.tos = COMPRESSED; /* a compressed frame of a connection that the NIC does not know */
+    shape.tos = COMPRESSED; /* a compressed frame of an unknown connection */
     assert_untouched(w, &shape, w->x, 1448);
     fednic_counts counts;
     fednic_nic_count(w->far, FEDNIC_WIRE, &counts);

@@ -1,5 +1,4 @@
-/* The socket for a NIC's report. A client that asks gets the report, and a client that stays
- * silent is disconnected. */
+/* The socket for a NIC's report: who asks gets it, and silent clients are disconnected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +23,6 @@ typedef struct desk {
     int64_t ahead_ms; /* how far the server's clock is ahead of the real one */
 } desk;
 
-/* A report longer than a socket's buffer. */
 static void long_report(void *user, fednic_format format, fed_writer *text) {
     desk *d = user;
     d->asked++;

@@ -1,5 +1,4 @@
-/* The offload header before a frame is read and written correctly, and a VLAN tag is put back
- * into its frame. */
+/* The offload header before a frame, and a VLAN tag that is put back into its frame. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/vnet_header.h"

@@ -1,12 +1,10 @@
 // Proof that the alignment unit loses, doubles and reorders no byte, by induction (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// Bytes are counted over all packets, modulo 256. The solver chooses the strings' lengths, the
-// packets' ends, idle cycles, backpressure, and the places `marked` and `border`. The byte at
-// `marked` is 1, all others are 0: the unit never looks at data, so any bytes would go the same
-// way. At the output the byte at `marked` must be 1, all others 0. At `border` a packet must end
-// if and only if one ended there at the input. Here a beat has 4 bytes; the same module is used
-// with 32.
+// Bytes are counted over all packets, modulo 256. The solver chooses strings, packets, idle cycles,
+// backpressure, `marked` and `border`. The byte at `marked` is 1 and all others 0: the unit never
+// looks at data. At the output the same must hold, and a packet must end at `border` if and only if
+// one ended there at the input. A beat has 4 bytes here; the NIC uses 32.
 module nic_align_proof #(
     parameter BEAT = 4,
     parameter MOST = 6
@@ -58,7 +56,7 @@ module nic_align_proof #(
 
     reg  ended = 1'b0;                          // at `border`, when last something passed there
     reg  open = 1'b0;                           // a packet has begun and not ended
-    reg  quiet = 1'b1, long = 1'b0;             // nobody made it wait; a string over a beat came
+    reg  quiet = 1'b1, long = 1'b0;             // no backpressure so far; a string was over a beat
     wire in = s_valid && s_ready && !rst;
     wire out = m_tvalid && m_tready && !rst;
     wire [7:0] next_in = bytes_in + {2'd0, s_length};
@@ -75,9 +73,9 @@ module nic_align_proof #(
     end
 
     wire [7:0] first_kept = bytes_out + count;
-    wire [7:0] border_out = border - bytes_out - 8'd1;  // so many bytes before border's last one
+    wire [7:0] border_out = border - bytes_out - 8'd1;  // place of the last byte before border
     always @* if (!rst) begin
-        // All bytes are at the output, in the unit, or have left. The unit ends what it must.
+        // Each byte of the input has left or is kept. Only a packet's end may close the kept bytes.
         assert (bytes_in == first_kept + {2'd0, kept_length});
         assert (kept_length <= MOST && (!kept_last || kept_length != 0));
         assert (open || kept_last || kept_length == 0);
@@ -88,11 +86,11 @@ module nic_align_proof #(
         if (m_tvalid)
             for (i = 0; i < BEAT; i = i + 1) if (m_tkeep[i])
                 assert (m_tdata[8*i+:8] == {7'd0, marked == bytes_out + i[7:0]});
-        // A packet's end too, among the bytes that have not left.
+        // The packet's end at `border` is kept or at the output, like the marked byte.
         if (border_out < count) assert (ended == (m_tlast && border == first_kept));
         else if (border_out < count + {2'd0, kept_length})
             assert (ended == (kept_last && border == bytes_in));
-        // A string of up to a beat never waits if none was longer and nobody makes the unit wait.
+        // Without backpressure and longer strings, a string of up to a beat never waits.
         if (quiet && !long) assert (kept_length <= BEAT);
         if (quiet && m_tready && !long && s_valid && s_length <= BEAT) assert (s_ready);
     end

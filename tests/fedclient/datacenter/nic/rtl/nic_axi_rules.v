@@ -1,9 +1,9 @@
 // The rules of AXI-stream for one side: assumed for an input, asserted for an output.
 // SPDX-License-Identifier: Apache-2.0
 
-// A beat that is offered does not change until it is taken. tkeep marks the valid units of UNIT
-// bytes, from the lowest on. A beat is full unless it ends the packet, and is not empty unless
-// MAY_BE_EMPTY is set.
+// An offered beat does not change until it is taken. tkeep marks the valid units of UNIT bytes,
+// from the lowest on. Only a packet's last beat may be partly filled, and empty if MAY_BE_EMPTY is
+// set.
 module nic_axi_rules #(
     parameter BYTES = 32,
     parameter UNIT = 1,

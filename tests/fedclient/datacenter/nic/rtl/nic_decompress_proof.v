@@ -1,11 +1,10 @@
 // Proof that the decompressor ends each packet, whatever its input is (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// The solver chooses all bytes, lengths, counts, idle cycles and backpressure. The output must
-// keep AXI-stream's rules. There must be one output packet for each input packet, and none before
-// the input packet's first beat. A packet without an error must have s_count floats. After enough
-// quiet cycles all packets must have left: malformed input must not block the unit. The unit is 64
-// bits wide here. The simulation, not this proof, checks the values of the bytes.
+// The solver chooses all input and backpressure. The output must keep AXI-stream's rules, with one
+// packet for each input packet, and none before its first beat. A packet without an error must have
+// s_count floats. After enough quiet cycles all packets must have left. The unit is 64 bits wide
+// here. The simulation, not this proof, checks the values of the bytes.
 module nic_decompress_proof #(
     parameter WIDTH = 64
 ) (
@@ -39,7 +38,7 @@ module nic_decompress_proof #(
         .tside({15'd0, m_error}), .tvalid(m_tvalid), .tready(m_tready)
     );
 
-    (* anyconst *) reg [15:0] count;            // of every packet
+    (* anyconst *) reg [15:0] count;            // the same for every packet
     always @* assume (s_count == count && count <= 16'd4);
 
     reg [2:0]  begun = 3'd0, ended = 3'd0, out_ended = 3'd0;

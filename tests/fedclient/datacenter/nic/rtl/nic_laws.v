@@ -1,8 +1,7 @@
 // The laws of the codec: yosys' sat proves each assertion for all 2^32 input values.
 // SPDX-License-Identifier: Apache-2.0
 
-// A value that crosses the network passes a compression block and a decompression block. E: 1 to
-// 15.
+// A value that crosses the network is compressed, then decompressed. E: 1 to 15.
 module nic_laws #(
     parameter E = 10
 ) (
@@ -16,8 +15,7 @@ module nic_laws #(
     nic_compress_block #(.E(E)) compress_2 (.value(once), .tag(second_tag), .bytes(second_bytes));
     nic_decompress_block decompress_2 (.tag(second_tag), .bytes(second_bytes), .value(twice));
 
-    // Return the magnitude times 2^38, without the blocks' arithmetic. It is exact for magnitudes
-    // from 2^-15 to below 1.
+    // The magnitude times 2^38, computed exactly for magnitudes from 2^-15 to below 1.
     function [38:0] fixed(input [31:0] x);
         fixed = x[30:0] == 31'd0 ? 39'd0 : {15'd0, 1'b1, x[22:0]} << (x[30:23] - 8'd112);
     endfunction

@@ -1,9 +1,9 @@
 // Proof that the aligner nic_shift loses, doubles and reorders no byte (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// The solver chooses packets, idle cycles, backpressure, a packet `chosen` among those that give
-// any output, and the number `which` of one of its output bytes. That byte must come at its place,
-// and the packet must end at the right byte. Beats of four bytes keep the proof small.
+// The solver chooses packets, idle cycles, backpressure, a packet `chosen`, and the number `which`
+// of one of its output bytes. That byte must come at its place, and the packet must end at the
+// right byte. Beats of four bytes keep the proof small.
 module nic_shift_proof (
     input wire         clk,
     input wire [1:0]   skip,
@@ -23,7 +23,6 @@ module nic_shift_proof (
         .s_valid(s_valid), .s_ready(s_ready), .s_data(s_data), .s_last(s_last),
         .m_valid(m_valid), .m_ready(m_ready), .m_data(m_data), .m_first(m_first), .m_last(m_last)
     );
-    // AXI-stream's rule: a beat that is offered does not change until it is taken.
     reg waits_in = 0, waits_out = 0;
     reg [47:0] was_in;
     reg [33:0] was_out;

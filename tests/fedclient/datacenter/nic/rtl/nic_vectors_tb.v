@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Arguments: +values=FILE +bursts=FILE +decoded=FILE of tests/vectors/bursts. Without +values only
-// the decompressor is tested. There are idle cycles and backpressure. The last output line is
-// PASSED or FAILED.
+// the decompressor is tested. The last output line is PASSED or FAILED.
 `timescale 1ns / 1ns
 module nic_vectors_tb #(
     parameter E = 10

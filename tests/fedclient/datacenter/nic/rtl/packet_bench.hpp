@@ -14,7 +14,7 @@
     std::exit(1);
 }
 
-// A frame in, what must come out, and what the frame was made for.
+// A frame for the input, the expected output, and a remark for errors: what the frame tests.
 struct Case {
     Bytes in, out;
     const char *what;
@@ -36,7 +36,8 @@ class Bench {
         NIC.rst = 0;
     }
 
-    // idle and busy: of 256 cycles, in how many no beat is offered, or none is taken.
+    // Send all frames. idle and busy: in how many of 256 cycles no beat is offered, or none is
+    // taken.
     Pace send(const std::vector<Case> &cases, uint64_t idle, uint64_t busy, Random &random) {
         Pace pace;
         size_t sent = 0, at = 0, received = 0;
@@ -94,7 +95,6 @@ class Bench {
         NIC.clk = 1;
         NIC.eval();
     }
-    // Nothing may come after the last frame.
     void settle() {
         NIC.s_tvalid = 0;
         NIC.m_tready = 1;
@@ -107,7 +107,7 @@ class Bench {
         held = false;
     }
     uint8_t *bytes_of(void *wide) { return static_cast<uint8_t *>(wide); }
-    // What waits stays as it is.
+    // Check AXI-stream's rule: an offered beat does not change until it is taken.
     void stable() {
         if (held && (!NIC.m_tvalid || NIC.m_tlast != held_last || NIC.m_tkeep != held_keep ||
                      std::memcmp(held_data, bytes_of(&NIC.m_tdata), 32) != 0)) {

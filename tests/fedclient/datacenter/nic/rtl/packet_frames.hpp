@@ -1,4 +1,4 @@
-/* Frames for the checks of the NIC in Verilog: TCP segments of marked connections, and others. */
+/* Frames for the tests of the NIC in Verilog: TCP segments of marked connections, and others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PACKET_FRAMES_H
 #define PACKET_FRAMES_H
@@ -55,19 +55,19 @@ inline uint16_t sum_of(const uint8_t *data, size_t len, uint64_t sum = 0) {
     return static_cast<uint16_t>(sum);
 }
 
-// What a frame's headers shall be; the defaults make a sound segment.
+// The headers of a frame. With the defaults it is a valid segment.
 struct Shape {
     uint8_t tos = 0x28, flags = ACK;
-    unsigned tcp_options = 0, ip_options = 0;  // words
+    unsigned tcp_options = 0, ip_options = 0;  // number of 32-bit words
     uint16_t piece = 0x4000;                   // IPv4's flags and offset
-    int vlans = -1;                            // -1: the flow's
+    int vlans = -1;                            // number of VLAN tags; -1: as many as the flow has
     bool from_peer = false;
     bool bad_sum = false;
     uint32_t seq = 0, ack = 0;
-    Bytes options;  // TCP's, instead of tcp_options words of no operation
+    Bytes options;  // TCP options, instead of tcp_options words of no operation
 };
 
-// Where IP begins, and TCP. The frame is one of ours.
+// Return where IP begins in a frame made here; tcp_of: where TCP begins.
 inline size_t ip_of(const Bytes &frame) {
     size_t at = 14;
     while (get16(&frame[at - 2]) == 0x8100 || get16(&frame[at - 2]) == 0x88a8) {
@@ -80,7 +80,7 @@ inline size_t tcp_of(const Bytes &frame) {
     return ip + (frame[ip] >> 4 == 6 ? 40U : (frame[ip] & 15U) * 4U);
 }
 
-// Write TCP's checksum; the frame ends with its segment.
+// Write TCP's checksum. The frame must end where its segment ends.
 inline void finish_sum(Bytes &frame, uint16_t protocol) {
     const size_t ip = ip_of(frame), tcp = tcp_of(frame), len = frame.size() - tcp;
     const bool v6 = frame[ip] >> 4 == 6;
@@ -166,7 +166,7 @@ inline Flow random_flow(Random &random) {
     return flow;
 }
 
-// Floats as bytes. Kinds: 0 all 0; 1 bits of any kind; 2 at least 1; 3 like gradients; 4 mixed.
+// Return floats as bytes. kind: 0: zeros; 1: any bits; 2: at least 1; 3: like gradients; 4: a mix.
 inline Bytes floats(Random &random, size_t len, unsigned kind) {
     Bytes bytes(len + 4);
     for (size_t i = 0; i < len; i += 4) {

@@ -1,13 +1,12 @@
-// Runs the packet level in Verilog, as verilator has compiled it, against the NIC in C.
+// Compares the packet level in Verilog, compiled by verilator, with the NIC in C.
 /* SPDX-License-Identifier: Apache-2.0 */
 
-// packet_harness FRAMES SEED GOLDEN
-//
-// Sends the golden frames of the folder GOLDEN, then FRAMES frames through nic_tx and through nic_rx: segments of marked connections, IPv4 and
-// IPv6, with VLANs, options, odd cuts and wrong checksums, and frames of other kinds, damaged and
-// cut short; with random idle cycles and backpressure. Each frame that leaves is compared with what
-// the NIC in C makes of it. Then it measures beats a cycle. Exit status 1 and a sentence: what
-// differs, and where. Compiled with -DBOUND=E, -DTABLE=BITS, -DMOST=BEATS: the parameters.
+// packet_harness FRAMES SEED GOLDEN: sends the golden frames of the folder GOLDEN, then FRAMES
+// random frames through nic_tx and through nic_rx: segments of marked connections, and frames of
+// other kinds, damaged and cut short, with random idle cycles and backpressure. Each frame that
+// leaves must be what the NIC in C makes of it. Then it measures beats per cycle. At a difference
+// it prints what and where, and exits with 1. Compiled with the parameters -DBOUND=E, -DTABLE=BITS,
+// -DMOST=BEATS.
 
 #include <fstream>
 #include <map>
@@ -23,14 +22,14 @@ extern "C" {
 
 namespace {
 
-constexpr size_t BYTES = 32 * size_t{MOST};  // of the longest frame that is coded
+constexpr size_t BYTES = 32 * size_t{MOST};  // length of the longest frame that is coded
 
 /* The NIC in C. */
 
 void keep_frame(void *user, const fednic_frame *frame) {
     Bytes &out = *static_cast<Bytes *>(user);
     out.assign(frame->data, frame->data + frame->len);
-    if ((frame->offload.flags & 1) != 0) {  // somebody below completes the checksum
+    if ((frame->offload.flags & 1) != 0) {  // the host or a device completes the checksum
         finish_sum(out, TCP);
     }
 }
@@ -62,9 +61,7 @@ class CardInC {
     int64_t now = 0;
 };
 
-/* What nic_tx and nic_rx leave to the NIC in C, or never do. */
-
-// Bytes of the table's key, from its lowest bits on.
+// Return the bytes of the table's key, the lowest bits first.
 Bytes key_of(const Flow &flow) {
     Bytes key(38);
     put16(&key[0], flow.host_port);
@@ -94,7 +91,7 @@ class World {
         }
     }
 
-    // The connections begin, and both NICs in C know each other.
+    // Open all connections, so that both NICs in C know each other.
     std::vector<Case> begin() {
         std::vector<Case> cases;
         for (Flow &flow : flows) {
@@ -119,7 +116,7 @@ class World {
     }
 
     std::vector<Flow> flows;
-    std::map<unsigned, Bytes> table;  // which connection has which place in nic_tx
+    std::map<unsigned, Bytes> table;  // key: the place in nic_tx's table
     CardInC sender, receiver;
 };
 
@@ -148,7 +145,6 @@ void World::open(Flow &flow, std::vector<Case> &cases) {
     cases.push_back({syn, syn, "SYN"});
 }
 
-// The next segment of a marked connection.
 Bytes World::data(Flow &flow, Shape &shape) {
     size_t len;
     const size_t most = BYTES - 150;
@@ -164,13 +160,13 @@ Bytes World::data(Flow &flow, Shape &shape) {
     shape.flags = static_cast<uint8_t>(ACK | (random.one_in(4) ? PSH : 0));
     shape.tcp_options = random.one_in(2) ? 3 : static_cast<unsigned>(random.below(11));
     shape.bad_sum = random.one_in(16);
-    const bool whole = !random.one_in(4); // else TCP cuts within floats
+    const bool whole = !random.one_in(4); // otherwise TCP cuts within floats
     len = whole ? (len + 3) / 4 * 4 : len;
     flow.next += static_cast<uint32_t>(len);
     return floats(random, len, static_cast<unsigned>(random.below(5)));
 }
 
-// Something else than a segment that may be coded, or one whose headers are unusual.
+// Return a frame that must not be coded, or one with unusual headers.
 Bytes World::odd_frame(const char **what) {
     Flow &flow = flows[random.below(flows.size())];
     Shape shape;
@@ -227,19 +223,19 @@ Bytes World::odd_frame(const char **what) {
         for (int i = 0; i < 3; i++) {
             frame[random.below(std::min<size_t>(frame.size(), 80))] = random.byte();
         }
-        frame[flags_at] &= static_cast<uint8_t>(~SYN); // it would begin another connection
+        frame[flags_at] &= static_cast<uint8_t>(~SYN); // a SYN would begin another connection
         return frame;
     }
     return segment(flow, shape, payload);
 }
 
-// ToS without ECN, of a frame with IP.
+// Return the type of service, without ECN, of an IP frame.
 unsigned service_of(const Bytes &frame) {
     const size_t ip = ip_of(frame);
     return (frame[ip] >> 4 == 6 ? get16(&frame[ip]) >> 4 : frame[ip + 1]) & 0xfcU;
 }
 
-// May nic_tx or nic_rx code it at all?
+// Return whether nic_tx or nic_rx may code the frame at all.
 bool within_limits(const Bytes &frame) {
     if (frame.size() > BYTES || frame.size() < 54) {
         return false;
@@ -280,7 +276,7 @@ Case World::to_wire() {
     return {frame, coded ? out : frame, what};
 }
 
-// Change a compressed segment, and make its checksum right again, or not.
+// Change a compressed segment, and perhaps correct its checksum.
 void World::damage(Bytes &frame) {
     const size_t tcp = tcp_of(frame), payload = tcp + (frame[tcp + 12] >> 4) * 4U;
     switch (random.below(6)) {
@@ -332,7 +328,7 @@ Case World::to_host() {
 
 Case World::to_host_of(const Bytes &frame, const char *what) {
     const Bytes out = receiver.take(FEDNIC_WIRE, frame);
-    // The NIC in C knows compressed segments by their checksum alone, nic_rx by their DSCP too.
+    // The NIC in C knows compressed segments by the checksum alone, nic_rx by the DSCP too.
     const bool coded = within_limits(frame) && service_of(frame) == 0x2c && out.size() <= BYTES;
     return {frame, coded ? out : frame, what};
 }
@@ -359,7 +355,7 @@ void check(const char *name, Bench<NIC> &bench, World &world, Case (World::*next
     }
 }
 
-/* The golden frames of tests/vectors/nic: what the host sends, the wire has, the peer gets. */
+/* The golden frames of tests/vectors/nic. */
 
 Bytes golden(const std::string &path) {
     std::ifstream file(path);
@@ -373,7 +369,7 @@ Bytes golden(const std::string &path) {
     return bytes;
 }
 
-// The SYN of a segment's connection, whose ISN is 1000.
+// Return the SYN of a segment's connection, whose ISN is 1000.
 Bytes syn_of(Bytes frame) {
     const size_t ip = ip_of(frame), tcp = tcp_of(frame);
     const bool v6 = frame[ip] >> 4 == 6;
@@ -409,7 +405,7 @@ void golden_frames(const std::string &folder, Bench<Vnic_tx> &tx, Bench<Vnic_rx>
     std::printf("%u golden frames agree\n", count);
 }
 
-/* Beats a cycle, without idle cycles and backpressure: of the host's side. */
+/* Beats per cycle on the host's side, without idle cycles and backpressure. */
 
 void speed(const char *what, uint8_t tos, unsigned kind, size_t payload, Bench<Vnic_tx> &tx,
            Bench<Vnic_rx> &rx, Random &random) {

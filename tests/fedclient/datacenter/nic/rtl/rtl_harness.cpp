@@ -1,13 +1,11 @@
-// Runs the Verilog engines, as verilator has compiled them, against the C codec, bit for bit.
+// Compares the Verilog engines, compiled by verilator, with the C codec, bit for bit.
 /* SPDX-License-Identifier: Apache-2.0 */
 
-// rtl_harness BURSTS SEED VECTORS
-//
-// Sends the golden vectors of the folder VECTORS (tests/vectors/bursts.py), then BURSTS random
-// bursts through each engine, in packets of random lengths, with random idle cycles and
-// backpressure, and malformed packets among those of the decompressor. Then it measures bursts a
-// cycle without idle cycles and backpressure. Exit status 1 and a sentence: what differs, where.
-// Compiled with -DBOUND=E for the parameter E, and -DWIDTH=BITS for that of the decompressor.
+// rtl_harness BURSTS SEED VECTORS: sends the golden vectors of the folder VECTORS
+// (tests/vectors/bursts.py), then BURSTS random bursts through each engine, in packets of random
+// lengths, some of them malformed, with random idle cycles and backpressure. Then it measures
+// bursts per cycle. At a difference it prints what and where, and exits with 1. Compiled with the
+// parameter E as -DBOUND=E, and the decompressor's width as -DWIDTH=BITS.
 
 #include <cmath>
 #include <cstdint>
@@ -26,8 +24,8 @@
 namespace {
 
 constexpr size_t BEAT = WIDTH / 8;  // bytes of a beat of the decompressor
-constexpr size_t BURST = 8;         // values
-constexpr int PATIENCE = 2000;      // cycles without a transfer: it hangs
+constexpr size_t BURST = 8;         // values in a burst
+constexpr int PATIENCE = 2000;      // after so many cycles without a transfer it hangs
 
 using Bytes = std::vector<uint8_t>;
 
@@ -43,11 +41,11 @@ struct Random {
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
-// What goes in, and what must come out.
+// A packet for the input, and the expected output.
 struct Packet {
     Bytes in, out;
-    uint32_t count = 0;  // values
-    bool bad = false;    // the codec refuses it: only m_error must be right
+    uint32_t count = 0;  // number of values
+    bool bad = false;    // the codec refuses the packet: only m_error must be right
 };
 
 [[noreturn]] void fail(const std::string &what) {
@@ -56,7 +54,7 @@ struct Packet {
 }
 
 template <typename Wide>
-uint8_t *bytes_of(Wide &wide) {  // verilator keeps words in the machine's order: little-endian here
+uint8_t *bytes_of(Wide &wide) {  // verilator keeps words in the machine's order, little-endian here
     return reinterpret_cast<uint8_t *>(&wide);
 }
 
@@ -80,12 +78,12 @@ void sides_out(Vnic_decompress &engine, const Packet &packet, size_t number) {
 }
 
 struct Counts {
-    uint64_t cycles = 0, in = 0, out = 0;  // cycles from the first to the last beat in
-    uint64_t stalls = 0;                   // a beat waited
-    uint64_t gaps = 0;  // cycles without a beat out, between the first and the last beat out
+    uint64_t cycles = 0, in = 0, out = 0;  // cycles from the first to the last beat of the input
+    uint64_t stalls = 0;                   // number of cycles in which an offered beat waited
+    uint64_t gaps = 0;  // cycles without an output beat, between the first and the last
 };
 
-// Send packets; compare what comes. idle and busy: of 256 cycles, in how many no beat is offered,
+// Send packets and compare the output. idle and busy: in how many of 256 cycles no beat is offered,
 // or none is taken.
 template <typename Engine, size_t WIDE>
 class Bench {
@@ -101,7 +99,7 @@ class Bench {
         bool offered = false, held = false;
         uint8_t held_data[WIDE], held_keep[4];
         bool held_last = false;
-        // A packet that is too long ends before all of it has come.
+        // A packet that is too long ends before all of its input was taken.
         while (received < packets.size() || sent < packets.size()) {
             if (!offered && sent < packets.size() && random.below(256) >= idle) {
                 offer(packets[sent], at);
@@ -179,7 +177,6 @@ class Bench {
         tick();
         engine.rst = 0;
     }
-    // Nothing may come any more.
     void settle() {
         engine.m_tready = 1;
         for (int i = 0; i < 8; i++) {
@@ -192,7 +189,7 @@ class Bench {
     void offer(const Packet &packet, size_t at) {
         const size_t left = packet.in.size() - at, n = left < WIDE ? left : WIDE;
         uint64_t keep = n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
-        // Bytes that tkeep leaves out may be anything.
+        // Bytes without tkeep may be anything.
         std::memset(bytes_of(engine.s_tdata), 0xa5, WIDE);
         std::memcpy(bytes_of(engine.s_tdata), packet.in.data() + at, n);
         std::memcpy(&engine.s_tkeep, &keep, WIDE / 8);
@@ -229,15 +226,13 @@ class Bench {
     Engine engine;
 };
 
-/* Values. */
-
 float with_bits(uint32_t bits) {
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-float gauss(Random &random) {  // about
+float gauss(Random &random) {  // about normally distributed
     double sum = 0;
     for (int i = 0; i < 6; i++) {
         sum += random.unit() - 0.5;
@@ -245,7 +240,7 @@ float gauss(Random &random) {  // about
     return static_cast<float>(sum * 1.4);
 }
 
-// Next to where classes, bits and kinds of numbers begin.
+// Return a value next to a bound between classes, numbers of bits or kinds of numbers.
 float border(Random &random) {
     static const double BORDERS[] = {0x1p-15, 0x1p-7, 0x1p-5, 0x1p-4, 0x1p-8, 0x1p-10, 0x1p-1,
                                      1, 2, 0x1p-126, 0x1p-149, 0, INFINITY, 0x1p-3, 0x1p127};
@@ -266,7 +261,7 @@ float of_class(unsigned tag, Random &random) {
 enum Kind { BITS, CLASSES, LARGE, BORDERS, MOST_32, SPARSE, GAUSS, LONG, SHORT, KINDS };
 
 void fill(std::vector<float> &values, Kind kind, Random &random) {
-    const double scale = std::pow(10, -6 + 5 * random.unit());  // under 1, all of them
+    const double scale = std::pow(10, -6 + 5 * random.unit());  // 10^-6 to 0.1
     for (size_t i = 0; i < values.size(); i++) {
         switch (kind) {
         case BITS: values[i] = with_bits(static_cast<uint32_t>(random.next())); break;
@@ -281,8 +276,6 @@ void fill(std::vector<float> &values, Kind kind, Random &random) {
         }
     }
 }
-
-/* Packets. */
 
 Packet to_compress(const std::vector<float> &values) {
     Packet packet;
@@ -299,7 +292,7 @@ Packet to_compress(const std::vector<float> &values) {
     return packet;
 }
 
-// What the codec says to these bytes.
+// Return the packet and what the codec decodes it to.
 Packet to_decompress(const Bytes &bytes, uint32_t count) {
     Packet packet;
     packet.count = count;
@@ -330,7 +323,7 @@ Packet damaged(const Packet &good, Random &random) {
 size_t random_length(Random &random) {
     switch (random.below(8)) {
     case 0: return 1 + random.below(9);
-    case 1: return 365;  // an Ethernet packet's payload
+    case 1: return 365;  // 1,460 bytes, an Ethernet frame's TCP payload
     default: return 1 + random.below(400);
     }
 }
@@ -362,8 +355,8 @@ void random_bursts(Both &both, uint64_t bursts, Random &random) {
     }
 }
 
-// Without idle cycles and backpressure. A compressible burst never waits, at the full width; a
-// narrower decompressor waits where one of its beats has more bytes than floats.
+// Measure without idle cycles and backpressure. A compressible burst never waits at the full width.
+// A narrower decompressor waits where one of its beats has more bytes than floats.
 void speed(Both &both, const char *what, Kind kind, size_t most, Random &random) {
     std::vector<Packet> in, out;
     uint64_t beats = 0;
@@ -387,7 +380,8 @@ void speed(Both &both, const char *what, Kind kind, size_t most, Random &random)
     }
 }
 
-// A file of tests/vectors/bursts: two hexadecimal digits a byte, or the eight of a float's bits.
+// Read a file of tests/vectors/bursts: two hexadecimal digits a byte, or the eight of a float's
+// bits.
 Bytes golden(const std::string &path) {
     Bytes bytes;
     FILE *file = std::fopen(path.c_str(), "r");
