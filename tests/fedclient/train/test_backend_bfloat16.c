@@ -9,8 +9,6 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedclient/train/kernels.h"
 
-/* ---- Rounding, in pairs of values ---- */
-
 static uint32_t bits_of(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -23,8 +21,7 @@ static float float_of(uint32_t bits) {
     return v;
 }
 
-/* Return which of the two bfloat16 numbers around v is nearer, by their distances; the even one
- * on a tie. */
+/* Return the bfloat16 number that is nearer to v, by the distances; the even one on a tie. */
 static uint32_t nearest(float v) {
     const uint32_t below = bits_of(v) & 0xffff0000, above = below + 0x10000;
     if (!isfinite(v)) {
@@ -77,10 +74,8 @@ FED_TEST(test_pairs_are_of_the_nearest_values) {
     }
 }
 
-/* ---- Nets ---- */
-
-/* The results of an engine after two training passes. Only the first pass's running statistics
- * may influence the second one. */
+/* Results after two training passes; only the first one's running statistics may influence the
+ * second. */
 typedef struct answers {
     float *score, *grad;
 } answers;
@@ -143,7 +138,7 @@ static bool keeps_whole_numbers(const fed_arch *arch) {
     return keeps;
 }
 
-/* Draw values -1, 0 or 1. With a large `seldom`, most are 0, so that long sums stay small. */
+/* Draw -1, 0 or 1. With a large `seldom`, most are 0, so that long sums stay small. */
 static void draw_whole(fed_rng *rng, float *x, size_t n, uint32_t seldom) {
     for (size_t i = 0; i < n; i++) {
         const uint32_t drawn = fed_rng_below(rng, seldom);
@@ -161,8 +156,7 @@ static void assert_equal(const net_case *net, const char *isa, const float *got,
     }
 }
 
-/* Whole numbers up to 256 are exact in bfloat16, and so are their sums. The results must be
- * exact, too. */
+/* Whole numbers up to 256, and so these sums, are exact in bfloat16. */
 FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     const char *text;
     size_t nets = 0;
@@ -184,8 +178,8 @@ FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     assert_in_range(nets, 30, SIZE_MAX);
 }
 
-/* Rounding changes each operand by up to 1 part in 2^9. It changes more where it decides what a
- * max-pool or a ReLU passes on. */
+/* Rounding changes each operand by up to 1 part in 2^9, and more where it decides what a max-pool
+ * or a ReLU passes on. */
 static void assert_near(const net_case *net, const char *isa, const float *got, const float *wanted,
                         size_t n) {
     double apart = 0, all = 0;

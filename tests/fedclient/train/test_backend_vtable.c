@@ -1,5 +1,4 @@
-/* Backends as net.c calls them: one that fails, and one that keeps the parameters in other
- * memory. */
+/* Backends as net.c calls them: one that fails, and one with the parameters in other memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -12,12 +11,11 @@
 
 enum { SAMPLES = 12, VALUES = 16, STEPS = 3, BATCH = 4, ROUNDS = 2 };
 
-/* ---- A backend that wraps the fast one ---- */
-
 typedef enum call { BEGIN, FORWARD, LOSS, BACKWARD, STATISTICS, END, CALLS } call;
 
-/* It fails in the fails[k]-th call of kind k, counted from 1; 0: never. Between begin and end
- * it works on copies, and overwrites the parameters that it has copied. */
+/* Wraps the fast backend. Fails in the fails[k]-th call of kind k, counted from 1; 0: never.
+ * Between begin and end it works on copies; if the rule has a state, the caller's parameters are
+ * NaN meanwhile. */
 typedef struct around {
     void *work;
     size_t count[CALLS], fails[CALLS];
@@ -99,7 +97,6 @@ static float *moved(const around *a, const float *at) {
     return at != NULL ? a->state + (at - a->host_state) : NULL;
 }
 
-/* Update the copies as the sink would. */
 static void take_step(around *a, const fedtrain_update *update, const float *grad) {
     fedtrain_updater u = {.update = *update, .kernels = fedtrain_kernels_best()};
     assert_ptr_equal(update->params, a->host_params);
@@ -156,8 +153,6 @@ static const fedtrain_backend_vtable elsewhere = {.name = "elsewhere",
                                                   .keep_statistics = around_keep_statistics,
                                                   .forget = around_forget,
                                                   .output = around_output};
-
-/* ---- A small training job ---- */
 
 typedef struct world {
     fed_arch arch;
@@ -221,8 +216,6 @@ static fed_status run(world *w, fed_error *err) {
     return fedtrain_run(&w->job, w->params, w->state, &loss, err);
 }
 
-/* ---- Parameters in other memory ---- */
-
 static void check_rule(const char *rule) {
     world here, there;
     fed_error err = {0};
@@ -270,8 +263,6 @@ FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
     close_world(&w);
 }
 
-/* ---- Failures ---- */
-
 /* Take the first step alone, on a net that does not fail. */
 static void take_one_step(world *w) {
     fedtrain_batches *batches;
@@ -285,8 +276,7 @@ static void take_one_step(world *w) {
     fedtrain_batches_close(batches);
 }
 
-/* Let the second call of a kind fail. untouched: parameters and state must be as after the
- * first step. */
+/* Fail a kind's second call. untouched: parameters and state must be as after the first step. */
 static void check_failure(call which, const char *words, bool untouched) {
     world w, wanted;
     fed_error err = {0};

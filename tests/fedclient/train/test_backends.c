@@ -1,5 +1,4 @@
-/* The fast backend with every set of kernels, and a device, compared with the reference
- * backend. */
+/* The fast backend with every set of kernels, and a device, compared with the reference backend. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -41,8 +40,8 @@ static void backward(const net_engine *e, trace *t, size_t k) {
     net_engine_backward(e, &pass, t->net->score_grad, t->grad[k]);
 }
 
-/* Run two training passes, because the first may influence the second only where it should.
- * Each is followed by a pass without training. */
+/* Run two training passes, as the first may influence the second, each followed by a pass without
+ * training. */
 static void trace_make(trace *t, const net_case *net, const net_engine *e, size_t batch) {
     size_t n = net->arch.layout.size;
     *t = (trace){.net = net, .engine = e->name, .batch = batch, .params = net_case_floats(n)};
@@ -69,8 +68,6 @@ static void trace_free(trace *t) {
     free(t->params);
 }
 
-/* ---- Comparison ---- */
-
 static double largest(const float *x, size_t n) {
     double top = 0;
     for (size_t i = 0; i < n; i++) {
@@ -79,8 +76,8 @@ static double largest(const float *x, size_t n) {
     return top;
 }
 
-/* Compare values. The tolerance allows for rounding, relative to the largest value of the
- * tensor and of all tensors. */
+/* Compare values. The tolerance is relative to the largest value of the tensor and of all
+ * tensors. */
 static void assert_near(const trace *t, const char *what, const float *got, const float *wanted,
                         size_t n, double all) {
     double tolerance = t->rounding * (1e-5 * largest(wanted, n) + 5e-6 * all + 1e-7);
@@ -92,7 +89,6 @@ static void assert_near(const trace *t, const char *what, const float *got, cons
     }
 }
 
-/* Compare the tensors that begin at values first to end - 1. */
 static void assert_near_tensors(const trace *t, const float *got, const float *wanted, size_t first,
                                 size_t end) {
     const fed_layout *layout = &t->net->arch.layout;
@@ -124,7 +120,6 @@ typedef struct engines {
     size_t count;
 } engines;
 
-/* Open at most `most` engines. */
 static void engines_open(engines *all, const net_case *net, size_t most) {
     const size_t room = sizeof all->engine / sizeof all->engine[0];
     all->count = 0;
@@ -152,7 +147,7 @@ static void check_engines(const engines *all, const net_case *net, size_t batch,
     trace_free(&reference);
 }
 
-/* Are the layers so small that the reference is quick? Then all batch sizes are tried. */
+/* Return whether the reference is quick, so that all batch sizes can be tried. */
 static bool is_small(const fed_arch *arch) {
     enum { FEW = 200 };
     size_t most = 0;
@@ -163,8 +158,8 @@ static bool is_small(const fed_arch *arch) {
     return most <= FEW;
 }
 
-/* With two values for each channel, the gradient of a normalization is a small difference of
- * large numbers, so rounding errors are large. */
+/* With two values for each channel, the gradient of a normalization is a small difference of large
+ * numbers. */
 static bool is_touchy(const fed_arch *arch, size_t batch) {
     bool touchy = false;
     for (size_t l = 0; l < arch->layer_count; l++) {
@@ -193,9 +188,6 @@ FED_TEST(test_all_backends_agree_with_the_reference) {
     }
 }
 
-/* ---- Models of models.def ---- */
-
-/* Compare two runs, which must give the same bits. */
 static void assert_same_bits(const trace *one, const trace *other) {
     const size_t scores = net_case_scores(one->net, one->batch);
     const fed_layout *layout = &one->net->arch.layout;
@@ -208,8 +200,8 @@ static void assert_same_bits(const trace *one, const trace *other) {
     assert_memory_equal(one->params, other->params, layout->size * sizeof(float));
 }
 
-/* Check a model of models.def. Deep nets amplify rounding errors, so the tolerance is larger.
- * On one device two runs must give the same bits. */
+/* Deep nets amplify rounding errors, so the tolerance is larger. On one device two runs must give
+ * the same bits. */
 static void check_model(const char *name, size_t batch) {
     net_case net;
     engines all;
@@ -233,8 +225,7 @@ static void check_model(const char *name, size_t batch) {
 
 FED_TEST(test_devices_run_known_models_alike_each_time) {
     check_model("lenet5-caffe", 5);
-#ifndef FED_SANITIZED /* too slow with sanitizers; each kind of their layers is in a smaller net
-                         above */
+#ifndef FED_SANITIZED /* too slow; smaller nets above have each kind of layer */
     check_model("lenet5", 5);
     check_model("resnet20", 2);
 #endif
@@ -243,8 +234,6 @@ FED_TEST(test_devices_run_known_models_alike_each_time) {
         "dropout 0.2 | dropout 0.2 | decoder: dense 50 each tied encoder",
         5);
 }
-
-/* ---- Random nets ---- */
 
 /* The text of a random net as it grows, and the shape of its last layer's output. */
 typedef struct sketch {
@@ -298,7 +287,6 @@ static void add_pool(sketch *s) {
     slide(s, k, stride, 0);
 }
 
-/* Append a residual block. */
 static void add_block(sketch *s) {
     add_text(s, " | r%zu: conv %u 1 | %s | conv %u 1 | add r%zu", s->layers, s->c,
              once_in(s, 2) ? "relu" : "tanh", s->c, s->layers);
@@ -361,8 +349,6 @@ FED_TEST(test_random_nets_agree_too) {
         net_case_free(&net);
     }
 }
-
-/* ---- Optimizers as sinks ---- */
 
 static void step_at_once(const net_engine *e, const net_case *net, const fed_optimizer *rule,
                          float *params, float *state, float *scratch) {

@@ -1,5 +1,5 @@
-/* The batches of a training job: the same as in training, also in any other order, for programs
- * that do the steps themselves. */
+/* The batches of a training job, for programs that do the steps themselves: the same as in
+ * training, in any order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -74,7 +74,7 @@ static fedtrain_batches *open_batches(const world *w) {
     return batches;
 }
 
-/* Take the steps from job.done on, as a program does that takes the steps itself. */
+/* Take the steps from job.done on without fedtrain_run. */
 static void run_by_hand(world *w) {
     fedtrain_batches *batches = open_batches(w);
     for (size_t step = w->job.done; step < w->job.steps; step++) {
@@ -144,7 +144,6 @@ FED_TEST(test_a_step_has_the_same_batch_in_any_order) {
     close_world(&w);
 }
 
-/* A round's batches continue where those of the round before ended. */
 FED_TEST(test_a_step_past_the_last_is_the_next_rounds_first) {
     world w;
     open_pictures(&w);
@@ -159,7 +158,6 @@ FED_TEST(test_a_step_past_the_last_is_the_next_rounds_first) {
     close_world(&w);
 }
 
-/* No sample comes twice before all have come once. */
 FED_TEST(test_a_pass_visits_each_sample_once) {
     world w;
     open_pictures(&w);

@@ -1,5 +1,5 @@
-/* Samples as floats: scaled, normalised, cropped and flipped; and the means and deviations of a
- * data set. */
+/* Samples as floats: scaled, normalised, cropped and flipped; means and deviations of a data
+ * set. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -105,8 +105,7 @@ static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip
     return inside ? (float)sample[c * PLANE + y * W + x] / 255.0F : 0;
 }
 
-/* Find which of the pictures that the augmentation can make this one is, and count it in seen.
- * The test fails if there is none. */
+/* Count in seen which of the possible augmentations x is. The test fails if x is none. */
 static void classify(const float *x, int padding, bool flip, unsigned *seen) {
     unsigned kind = 0;
     for (int dy = -padding; dy <= padding; dy++) {

@@ -94,16 +94,13 @@ static void assert_near(const char *what, const float *got, const float *wanted,
     }
 }
 
-/* ---- Runs ---- */
-
 static bool go_on(void *user, size_t step, float loss) {
     float *sum = user;
     *sum += loss;
     return step < 2 * STEPS; /* true for every step */
 }
 
-/* Train two rounds on both. With Adam, rounding errors grow, as it divides by the square root
- * of a small number. */
+/* Train two rounds on both. Adam divides by the root of a small number, so rounding errors grow. */
 static void check_rule(const char *text, const char *rule) {
     world here, there;
     fed_error err = {0};
@@ -180,8 +177,6 @@ FED_TEST(test_a_run_that_is_stopped_has_taken_no_further_step) {
     world_close(&wanted);
 }
 
-/* ---- A loss that is not finite ---- */
-
 FED_TEST(test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found) {
     world w, wanted;
     fed_error err = {0};
@@ -209,8 +204,6 @@ FED_TEST(test_a_tensor_that_is_not_finite_is_named) {
     assert_fed_says(err, w.arch.layout.tensors[2].name);
     world_close(&w);
 }
-
-/* ---- Gradients on the device ---- */
 
 typedef struct heard {
     const fedtrain_net *net;
@@ -252,8 +245,7 @@ FED_TEST(test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_ho
     world_close(&w);
 }
 
-/* A step in two parts must equal the whole step. Each part uses the gradient summed over two
- * half batches. */
+/* A step in two parts, each with the gradient over two half batches, must equal the whole step. */
 FED_TEST(test_a_step_in_parts_is_the_step) {
     world w[2];
     fed_error err = {0};

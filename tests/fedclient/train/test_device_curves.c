@@ -1,5 +1,4 @@
-/* LeNet and a narrow ResNet learn on a device as on the reference backend: their loss curves
- * agree. */
+/* LeNet and a narrow ResNet learn on a device as on the reference backend. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -15,8 +14,8 @@ enum { MOST = 40 };
 
 static char device[FED_GPU_NAME];
 
-/* Compare the loss curves. Sums differ in their last bits, and each step increases the
- * difference. So the tolerance grows from `first` at the first step to `last` at the last one. */
+/* Sums differ in their last bits, and each step increases the difference. So the tolerance grows
+ * from `first` at the first step to `last` at the last one. */
 static void assert_same_curve(const curve_case *c, double first, double last) {
     fed_error err = {0};
     float loss[2][MOST], *params = calloc(c->arch->layout.size, sizeof *params);

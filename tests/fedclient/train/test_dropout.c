@@ -1,5 +1,4 @@
-/* The random draws of dropout: how many values stay, and that the draws depend only on seed and
- * layer. */
+/* The random draws of dropout: how many values stay, and that only seed and layer matter. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -18,7 +18,6 @@ static bool has_lstm(const fed_arch *arch) {
     return false;
 }
 
-/* A net on an engine. */
 typedef struct check {
     const net_case *net;
     const net_engine *engine;
@@ -27,9 +26,8 @@ typedef struct check {
     float *grad;   /* float32[trained], as the engine computes it */
 } check;
 
-/* Return the sum of score_grad * score, a loss whose gradient by the scores is score_grad. An
- * LSTM first sees a batch with the net's own weights, so that its memory is the same for each
- * call. */
+/* Return the sum of score_grad * score, whose gradient by the scores is score_grad. An LSTM first
+ * sees a batch with the net's own weights, so that each call finds the same memory. */
 static double loss_of(const check *c, const float *params) {
     const net_engine *e = c->engine;
     fedtrain_pass pass = net_case_pass(c->net, BATCH);
@@ -86,8 +84,7 @@ static void measure(check *c, size_t first, size_t n, double step, double *diffe
     memcpy(moved, from, n * sizeof *moved);
 }
 
-/* If a step disagrees, try a shorter one: the longer step may have crossed the kink of a ReLU
- * or a max-pool. */
+/* A step that disagrees may have crossed the kink of a ReLU or a max-pool: try a shorter one. */
 static void check_direction(check *c, size_t first, size_t n) {
     static const double steps[] = {4e-3, 1e-3, 2.5e-4};
     double norm = 0, differences = 0, along = 0;

@@ -29,7 +29,6 @@ static double entropy_of(const fedtrain_text *text) {
     return entropy;
 }
 
-/* One client trains in rounds, as in a federation. */
 FED_TEST(test_an_lstm_learns_shakespeares_spelling) {
     char model[200];
     fed_arch arch;

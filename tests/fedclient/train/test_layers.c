@@ -7,11 +7,9 @@
 
 #include "fedclient/train/dropout.h"
 
-/*
- * One pass of a net with these parameters, which are in the layout's order. A layer whose output
- * is neither a vector nor a sequence is followed by "read: dense N nobias" with the identity as
- * weights. The scores then are the layer's values in the order (c, h, w).
- */
+/* One pass of a net, with the parameters in the layout's order. If a layer gives neither a vector
+ * nor a sequence, "read: dense N nobias" with the identity as weights follows, so that the scores
+ * are its values in the order (c, h, w). */
 typedef struct example {
     const char *name, *text;
     size_t batch; /* 0 means 1 */
@@ -165,8 +163,8 @@ static const example examples[] = {
      .x = {1, 2, 3},
      .wanted = {1, 2, 3}},
     /* ---- Normalizations ---- */
-    /* The second channel has mean 3 and variance 3.5. The parameters are weights, biases,
-     * running means and variances. */
+    /* The second channel has mean 3 and variance 3.5. Parameters: weights, biases, means,
+     * variances. */
     {.name = "bn goes by the batch in training",
      .text = "input 2x2x1 | bn",
      .batch = 2,
@@ -214,8 +212,7 @@ FED_TEST(test_each_layer_follows_its_definition) {
     }
 }
 
-/* Dropout draws in the order (h, w, c), while the scores are in the order (c, h, w). The seed
- * is 0, and so is the layer's number. */
+/* Dropout draws in the order (h, w, c); scores have (c, h, w). Seed and layer number are 0. */
 FED_TEST(test_dropout_drops_what_was_drawn_and_scales_the_rest) {
     example e = {.name = "dropout",
                  .text = "input 3x2x2 | dropout 0.5 | read: dense 12 nobias",
@@ -252,7 +249,7 @@ FED_TEST(test_lstm_follows_its_formulas) {
     check(&e);
 }
 
-/* Run a batch for one step. Lane 0 of the batch gets x, the other lanes get 0. */
+/* Run a batch for one step. Lane 0 of the batch gets x, the others get 0. */
 static void step_lane(const net_engine *engine, size_t batch, bool training, float x,
                       float *score) {
     float inputs[NET_CASE_BATCH] = {x};
@@ -304,8 +301,7 @@ FED_TEST(test_a_forgetful_lstm_begins_anew) {
 
 /* ---- Running statistics ---- */
 
-/* The values are {1, 2, 3, 6}: their mean is 3, and their variance, divided by n - 1, is 14 /
- * 3. */
+/* The values {1, 2, 3, 6} have the mean 3, and the variance 14 / 3, with n - 1 as divisor. */
 FED_TEST(test_running_statistics_follow_a_batch_by_a_tenth) {
     net_case c;
     net_engine engine;

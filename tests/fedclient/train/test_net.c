@@ -1,5 +1,4 @@
-/* What a net does around its layers: losses, checks, memory, and which results must have the
- * same bits. */
+/* What a net does around its layers: losses, checks, memory, and equal bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -11,7 +10,6 @@
 #include "fedtrain/fits.h"
 #include "fedtrain/onnx.h"
 
-/* Open the net on the k-th backend. Returns false after the last. */
 static bool open_net(size_t k, const fed_arch *arch, fedtrain_net **net) {
     const char *name = net_case_backend(k, arch);
     if (name == NULL) {
@@ -30,9 +28,7 @@ static float loss_of(fedtrain_net *net, const net_case *c, const fedtrain_batch 
     return loss;
 }
 
-/* ---- Losses ---- */
-
-/* The scores are (0, 0), (ln 3, 0), (0, 0) and (0, ln 3), and all labels are 0. So the label's
+/* The scores are (0, 0), (ln 3, 0), (0, 0) and (0, ln 3), and all labels are 0: so the label's
  * probability is 1/2, 3/4, 1/2 and 1/4. */
 FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const float ln3 = 1.0986123F, x[] = {0, ln3, 0, 0, 0, 0, 0, ln3};
@@ -46,8 +42,8 @@ FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const fedtrain_batch batch = {.size = 2, .x = x, .label = label};
     for (size_t k = 0; open_net(k, &c.arch, &net); k++) {
         float wanted = (2 * logf(2) + logf(4.0F / 3) + logf(4)) / 4;
-        const bool rounds = strcmp(fedtrain_net_backend(net), "bfloat16") ==
-                            0; /* whether the backend rounds ln 3 */
+        const bool rounds =
+            strcmp(fedtrain_net_backend(net), "bfloat16") == 0; /* the backend rounds ln 3 */
         const float tolerance = rounds ? 1e-3F : 1e-6F;
         assert_float_equal(loss_of(net, &c, &batch, grad), wanted, tolerance);
         assert_float_equal(grad[4], -2.0F / 4, tolerance); /* gradient of the biases */
@@ -76,8 +72,6 @@ FED_TEST(test_the_loss_of_mse_is_the_mean_squared_error) {
     net_case_free(&c);
 }
 
-/* ---- Which bits may differ ---- */
-
 static void check_batches(const net_case *c, const net_engine *e) {
     size_t scores = net_case_scores(c, 1), values = fedtrain_shape_size(c->arch.input);
     float *together = net_case_floats(NET_CASE_BATCH * scores), *alone = net_case_floats(scores);
@@ -102,8 +96,8 @@ FED_TEST(test_the_scores_are_the_same_in_any_batch) {
     net_case_each(check_batches);
 }
 
-/* Compute the gradient of a batch of two after a batch of another size. backward: the first
- * batch had a backward pass, too. */
+/* Compute the gradient of a batch of two after a batch of another size, with or without a backward
+ * pass. */
 static void gradient_behind(const net_case *c, const net_engine *e, size_t before, bool backward,
                             float *grad) {
     float *score = net_case_floats(net_case_scores(c, NET_CASE_BATCH));
@@ -119,8 +113,7 @@ static void gradient_behind(const net_case *c, const net_engine *e, size_t befor
     free(score);
 }
 
-/* Earlier batches must not change a gradient, except through an LSTM's memory. Earlier
- * gradients must never change it. */
+/* Earlier batches change a gradient only through an LSTM's memory, and earlier gradients never. */
 static void check_gradients(const net_case *c, const net_engine *e) {
     float *once = net_case_floats(c->arch.trained), *again = net_case_floats(c->arch.trained);
     gradient_behind(c, e, 2, false, once);
@@ -133,8 +126,6 @@ static void check_gradients(const net_case *c, const net_engine *e) {
 FED_TEST(test_a_gradient_twice_is_the_same_to_the_bit) {
     net_case_each(check_gradients);
 }
-
-/* ---- What a net keeps from one batch to the next ---- */
 
 FED_TEST(test_a_seed_says_what_dropout_drops) {
     net_case c;
@@ -171,8 +162,8 @@ FED_TEST(test_lstms_go_on_until_they_forget) {
     net_case_free(&c);
 }
 
-/* Computing a gradient leaves running statistics unchanged. The batch of the last step, 1, 2,
- * 3, 6, has the mean 3. */
+/* The gradient alone leaves running statistics unchanged. The step's batch, 1, 2, 3, 6, has the
+ * mean 3. */
 FED_TEST(test_a_step_moves_running_statistics) {
     const float x[] = {1, 2, 3, 6}, params[] = {1, 0, 2, 4};
     const uint32_t label[4] = {0};
@@ -195,8 +186,6 @@ FED_TEST(test_a_step_moves_running_statistics) {
     }
     net_case_free(&c);
 }
-
-/* ---- What is refused ---- */
 
 static void assert_refused(fedtrain_net *net, const net_case *c, const fedtrain_batch *batch,
                            fed_status status, const char *words) {
@@ -230,7 +219,6 @@ FED_TEST(test_bad_batches_and_labels_are_refused) {
 }
 
 FED_TEST(test_a_model_without_layers_is_refused) {
-    /* The net is refused before a file is written. */
     static const char *const onnx = "/nonexistent/model.onnx";
     const float values[5] = {0};
     fed_arch arch;
@@ -304,8 +292,6 @@ FED_TEST(test_the_layer_that_overflows_is_named) {
     net_case_free(&c);
 }
 
-/* ---- Memory and the caller ---- */
-
 FED_TEST(test_the_memory_of_a_net_is_the_sum_of_its_parts) {
     net_case c;
     fedtrain_net *net;
@@ -323,8 +309,7 @@ FED_TEST(test_the_memory_of_a_net_is_the_sum_of_its_parts) {
     net_case_free(&c);
 }
 
-/* Denormal numbers are flushed to zero only during a call, so the caller's own arithmetic is
- * unchanged. */
+/* Denormal numbers are flushed to zero only during a call. */
 FED_TEST(test_a_call_leaves_the_callers_denormals_alone) {
     net_case c;
     fedtrain_net *net;

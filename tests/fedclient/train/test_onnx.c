@@ -1,5 +1,5 @@
-/* ONNX files: the exact bytes for a small net. If Python's onnx is installed, also that files
- * are valid and give the same scores as fedtrain's nets. */
+/* ONNX files: the exact bytes for a small net; with Python's onnx, also that files are valid and
+ * give the same scores. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -14,8 +14,7 @@
 #include "fedtrain/net.h"
 #include "fedtrain/onnx.h"
 
-/* Make weights as after some training, with biases other than 0 and running statistics other
- * than 0 and 1. */
+/* Make weights as after some training: no bias is 0, and no running statistic is 0 or 1. */
 static float *draw_params(const fed_arch *arch) {
     float *params = malloc(arch->layout.size * sizeof *params);
     assert_non_null(params);
@@ -66,7 +65,6 @@ static void write_case(const char *name, const char *model) {
     free(x);
 }
 
-/* Find a Python that has the module onnx; NULL: there is none. */
 static const char *find_python(void) {
     static const char *const candidates[] = {"python3", "/usr/bin/python3", NULL};
     size_t k = 0;
@@ -101,8 +99,8 @@ static const struct {
      "input 3x4x3 | avgpool 3x2 stride 2 pad 1 | dense 5 each | relu | conv 4 2 | dense 3"},
 };
 
-/* The file is in the format of Protocol Buffers. A field begins with 8 times its number, plus 0
- * for an integer or 2 for a length with that many bytes. */
+/* The file has the format of Protocol Buffers. A field begins with 8 times its number, plus 0 for
+ * an integer or 2 for a length with that many bytes. */
 static const char golden[] =
     "\x08\x07" /* IR version 7 */
     "\x12\x08"
@@ -115,8 +113,7 @@ static const char golden[] =
     /* An input of floats, {batch, 2}. */
     "\x5a\x1c\x0a\x05input\x12\x13\x0a\x11\x08\x01\x12\x0d\x0a\x07\x12\x05"
     "batch\x0a\x02\x08\x02"
-    /* The node v1 = Gemm(input, dense1.weight, dense1.bias), with the integer attribute transB
-     * = 1. */
+    /* The node v1 = Gemm(input, dense1.weight, dense1.bias), with the integer transB = 1. */
     "\x0a\x4b\x22\x04Gemm\x1a\x0d"
     "dense1/Gemm_1\x0a\x05input\x0a\x0d"
     "dense1.weight\x0a\x0b"

@@ -26,7 +26,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* Return a gradient. They have very different magnitudes, and some are 0. */
+/* Return a gradient; their magnitudes are very different, and some are 0. */
 static float gradient(size_t step, size_t i) {
     fed_rng rng;
     fed_rng_init(&rng, 3, (uint32_t)step, (uint32_t)i);
@@ -39,7 +39,6 @@ static void make_gradient(size_t t) {
     }
 }
 
-/* The state of a simple implementation of a spec in double precision. */
 typedef struct plain {
     const fed_optimizer *o;
     double w[N], w0[N], m[N], v[N], rate;
@@ -108,7 +107,7 @@ static void assert_near(const plain *p, const char *spec) {
     }
 }
 
-/* Take a step with one set of kernels, for `slice` parameters at a time, the last ones first. */
+/* Take a step with one set of kernels, `slice` parameters at a time, the last ones first. */
 static void sliced_step(const fed_optimizer *o, const fedtrain_kernels *kernels, size_t slice) {
     uint64_t saved = fedtrain_denormal_flush();
     fedtrain_updater u = fedtrain_update_begin(o, state, params, N);
@@ -139,7 +138,7 @@ static const char *const specs[] = {
     "sgd:lr=0.1+prox:mu=0.5",
     "momentum+prox:mu=2+clip:value=1",
     "adamw:lr=1e-3+clip:norm=0.5+prox:mu=0.1",
-    "sgd:lr=0.1,decay=0.01+scaffold", /* c and c_i are 0 here */
+    "sgd:lr=0.1,decay=0.01+scaffold", /* scaffold's c and c_i are 0 here */
 };
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
@@ -186,16 +185,13 @@ FED_TEST(test_vectors_and_slices_change_no_bit) {
     }
 }
 
-/* ---- Steps in parts ---- */
-
 enum { MANY = 5003 }; /* MANY is more than is scaled at once, and no multiple of a vector width */
 
 static bool same_bits(const float *a, const float *b, size_t bytes) {
     return memcmp(a, b, bytes) == 0;
 }
 
-/* Take the same step twice: with the whole gradient times `scale`, and with the gradient in
- * parts. The results must be equal. */
+/* Take the same step twice: with the whole gradient times `scale`, and in parts. */
 static void compare_parts(const char *spec, float scale, const size_t *cuts, size_t count,
                           bool reverse) {
     static float w[2][2 * MANY], memory[2][3 * MANY + 6], g[MANY], scaled[MANY];
@@ -284,8 +280,6 @@ FED_TEST(test_the_state_is_as_large_as_the_header_says) {
     }
 }
 
-/* --- Adam --- */
-
 FED_TEST(test_adams_first_step_has_the_learning_rates_size) {
     fed_optimizer adam = parse("adam:lr=0.5");
     params[0] = params[1] = 0;
@@ -316,8 +310,7 @@ FED_TEST(test_adam_divides_well_at_every_size) {
     }
 }
 
-/* After very many steps Adam's bias corrections are 1, and the counter must neither overflow
- * nor begin again. */
+/* The counter must neither overflow nor begin again. Adam's bias corrections are 1 here. */
 FED_TEST(test_adam_grows_old_gracefully) {
     fed_optimizer adam = parse("adam:lr=1e-3");
     state[2 * N] = 16777216.0F; /* 2^24 */
@@ -334,10 +327,7 @@ FED_TEST(test_adam_grows_old_gracefully) {
     assert_true(state[2 * N] == 16777216.0F);
 }
 
-/* --- Schedules --- */
-
-/* Check the factors of a schedule. With rate and gradient 1, each step is as long as the
- * factor. */
+/* With rate and gradient 1, each step is as long as the schedule's factor. */
 static void assert_schedule(const char *spec, double (*factor)(size_t taken)) {
     fed_optimizer o = parse(spec);
     for (size_t taken = 0; taken < 60; taken++) {
@@ -385,7 +375,7 @@ static double rate(const fed_optimizer *o) {
 FED_TEST(test_a_stalled_loss_lowers_the_rate) {
     fed_optimizer o = parse("sgd:lr=1+stall:window=2,patience=2,factor=0.5,gain=0.1");
     see_window(&o, 10);
-    see_window(&o, 9.5F); /* better by less than a tenth, which does not count */
+    see_window(&o, 9.5F); /* less than a tenth better, which does not count */
     assert_true(rate(&o) == 1);
     see_window(&o, 8);
     see_window(&o, 7.5F);
@@ -440,8 +430,6 @@ FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
     }
     assert_memory_equal(params, wanted, sizeof wanted);
 }
-
-/* --- Optimizers for federated use --- */
 
 FED_TEST(test_masking_clears_the_momentum_of_what_was_sent) {
     static const char *const rules[] = {"momentum", "adam", "adamw", "sgd"};

@@ -1,5 +1,4 @@
-/* SCAFFOLD, whose control variate c is a part of the model, compared with the paper's
- * algorithm; and what it gains. */
+/* SCAFFOLD, whose control variate c is a part of the model, compared with the paper's algorithm. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -9,8 +8,7 @@
 
 enum { N = 5, ALL = 2 * N, CLIENTS = 4, STEPS = 10, ROUNDS = 40, STATE = 2 * N + 1 };
 
-/* Each client has its own quadratic loss. Steepness and minimum differ, so the clients drift
- * apart within a round. */
+/* Each client has its own quadratic loss, so clients drift apart within a round. */
 static double steepness(size_t k, size_t i) {
     return 0.2 + (double)((3 * k + 5 * i) % 7) / 4;
 }
@@ -40,7 +38,6 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* Train a round of client k from x to y. */
 static void train(const fed_optimizer *o, float *state, size_t k, const float *x, float *y) {
     memcpy(y, x, ALL * sizeof *y);
     fedtrain_optimizer_begin_round(o, state, y, N);
@@ -54,8 +51,7 @@ static void train(const fed_optimizer *o, float *state, size_t k, const float *x
     fedtrain_optimizer_end_round(o, state, y, N);
 }
 
-/* A coordinator that takes the mean of the clients in a round. Every `every`-th client takes
- * part, beginning with a first one. */
+/* A coordinator that takes the mean over every `every`-th client from a first one on. */
 typedef struct federation {
     fed_optimizer optimizer;
     float x[ALL], state[CLIENTS][STATE]; /* x: the weights, followed by c */

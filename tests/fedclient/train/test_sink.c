@@ -1,5 +1,5 @@
-/* Sinks, which a pass asks for each layer's parameters and gives each layer's gradient: every
- * layer comes once and in order, and the gradient has the same bits. */
+/* Sinks, which a pass asks for each layer's parameters and gives each layer's gradient: each comes
+ * once, in order, with the same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -7,8 +7,6 @@
 #include <math.h>
 
 #include "fedtrain/backend.h"
-
-/* ---- Gradients ---- */
 
 /* What a gradient sink has received. */
 typedef struct heard {
@@ -95,19 +93,16 @@ static void check_memory(const net_case *net, const net_engine *e) {
     check_sink(net, e, true);
 }
 
-/* The sink may overwrite the gradient of each layer that it gets: earlier layers do not need
- * it. */
+/* The sink may overwrite each gradient that it gets: earlier layers do not need it. */
 FED_TEST(test_memory_that_was_named_is_the_sinks) {
     net_case_each(check_memory);
 }
 
-/* ---- Parameters ---- */
-
-/* What a parameter sink was asked for. Parameters become valid only when a pass asks for them. */
+/* What a parameter sink was asked for. Parameters become valid only when they are asked for. */
 typedef struct asked {
     const net_case *net;
     float *params;         /* float32[layout.size], as the pass reads them */
-    size_t calls, highest; /* highest: all values up to this one were asked for */
+    size_t calls, highest; /* highest: all values before this one were asked for */
     size_t fails;          /* number of the call that fails, counted from 1; 0: none */
     heard heard;
 } asked;
@@ -188,8 +183,6 @@ FED_TEST(test_each_layer_is_asked_for_once_and_in_order_before_it_is_read) {
     net_case_each(check_params);
 }
 
-/* ---- Sinks as a program uses them ---- */
-
 static void check_net(const net_case *net) {
     const fedtrain_batch batch = net_case_batch(net, NET_CASE_BATCH);
     const size_t n = net->arch.trained;
@@ -226,7 +219,6 @@ FED_TEST(test_a_nets_sink_hears_the_gradient_to_the_bit) {
     }
 }
 
-/* A loss that is not finite ends the pass before it gives any gradient to the sink. */
 FED_TEST(test_without_a_loss_a_sink_hears_nothing) {
     net_case net;
     fedtrain_net *made;
@@ -298,7 +290,7 @@ FED_TEST(test_a_net_waits_for_each_layers_parameters) {
     each_model(check_arrivals);
 }
 
-/* Let the first, the second and the last call fail. Afterwards the net must work as before. */
+/* Let the first, the second and the last call fail. Then the net must work as before. */
 static void check_failures(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                            asked *a, const float *wanted) {
     const size_t last = layers_to_name(&net->arch), fails[] = {1, 2, last};

@@ -1,5 +1,4 @@
-/* Splits: each sample belongs to exactly one client, the same seed gives the same split, and
- * each kind of split keeps its promise. */
+/* Splits: each sample belongs to exactly one client, and the same seed gives the same split. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -84,8 +83,8 @@ static size_t classes_in(const fedtrain_shard *shard) {
     return classes;
 }
 
-/* A piece is shorter than a class, so it has samples of at most two classes, and usually of
- * one. */
+/* A client gets two pieces, each shorter than a class: samples of at most four classes, usually
+ * two. */
 FED_TEST(test_two_class_clients_see_few_classes) {
     size_t with_two = 0;
     for (uint32_t k = 0; k < 50; k++) {
@@ -105,8 +104,8 @@ FED_TEST(test_iid_clients_see_many_classes) {
     }
 }
 
-/* Return the mean over clients of the sum of squared class shares. It is 1 if each client has
- * one class, and 1 / 10 if all clients have the same mix. */
+/* Return the mean over clients of the sum of squared class shares: 1 if each client has one class,
+ * 1 / 10 if all have the same mix. */
 static double concentration(const uint8_t *labels, const fedtrain_partition *all) {
     double sum = 0;
     for (uint32_t k = 0; k < all->clients; k++) {
@@ -122,8 +121,8 @@ static double concentration(const uint8_t *labels, const fedtrain_partition *all
     return sum / all->clients;
 }
 
-/* For Dirichlet's distribution, the expected mean is (alpha + 1) / (10 alpha + 1). The result
- * is lower when a class runs out, and a little higher because shares are whole samples. */
+/* The expected mean for Dirichlet's distribution is (alpha + 1) / (10 alpha + 1). It is lower when
+ * a class runs out, and a little higher because shares are whole samples. */
 FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     static const double alphas[] = {0.01, 0.1, 0.5, 2, 100};
     static uint8_t labels[20000];
@@ -143,7 +142,7 @@ FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     }
 }
 
-/* Make 12 groups of 1, 2, ... 12 samples; samples go to the groups in turn. */
+/* Make 12 groups of 1 to 12 samples; samples go to the groups in turn. */
 static void make_groups(uint32_t *group, size_t n) {
     for (size_t i = 0, at = 0; at < n; i++) {
         for (size_t j = 0; j <= i % 12 && at < n; j++) {
@@ -224,8 +223,7 @@ FED_TEST(test_one_shard_is_a_piece_of_the_partition) {
     fedtrain_partition_free(&all);
 }
 
-/* Each device splits the same data for itself. So these results must never change, and must be
- * the same on all machines. */
+/* Each device splits the same data for itself, so these results are the same for ever. */
 FED_TEST(test_known_answers) {
     const struct {
         fedtrain_split split;

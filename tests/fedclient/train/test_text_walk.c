@@ -1,5 +1,4 @@
-/* Training on text: which windows of tokens a step reads, what an LSTM remembers of them, and
- * what is refused. */
+/* Training on text: which windows of tokens a step reads, and what an LSTM remembers of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -81,10 +80,7 @@ static float run(world *w) {
     return loss;
 }
 
-/* ---- Windows ---- */
-
-/* Check that sample b of the step's batch has the tokens from `first` on, and the tokens after
- * them as labels. */
+/* Check that sample b has the tokens from `first` on, and those after them as labels. */
 static void assert_reads(world *w, size_t step, size_t b, uint32_t first) {
     fedtrain_text_gather(&w->job, step);
     for (uint32_t i = 0; i < 4; i++) {
@@ -148,8 +144,6 @@ FED_TEST(test_a_round_goes_on_where_the_one_before_ended) {
     close_world(&w);
 }
 
-/* ---- Memory ---- */
-
 /* Return the loss of a step's windows, starting with what the net remembers. */
 static float loss_of(world *w, size_t step) {
     float loss = 0, *grad = floats(w->arch.trained);
@@ -207,10 +201,7 @@ FED_TEST(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before) {
     close_world(&w);
 }
 
-/* ---- Steps ---- */
-
-/* With plain SGD only the rows of words in the batch are updated. The values must be the same
- * as for a whole step. */
+/* Plain SGD updates only the rows of words in the batch, with the same values as a whole step. */
 static void assert_step_is_the_sum_of_its_parts(const char *model, const char *spec) {
     world w;
     open_world(&w, model, 61);
@@ -271,8 +262,6 @@ FED_TEST(test_training_learns_what_comes_next) {
     close_world(&w);
 }
 
-/* ---- Evaluation ---- */
-
 /* All weights are 0, so each word has the same probability, and the first one wins the tie. */
 FED_TEST(test_evaluation_counts_each_target_once) {
     world w;
@@ -306,8 +295,6 @@ FED_TEST(test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered) {
     }
     close_world(&w);
 }
-
-/* ---- Refusals ---- */
 
 static void assert_refused(world *w, fed_status wanted, const char *words) {
     fed_error err = {0};

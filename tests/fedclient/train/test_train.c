@@ -1,5 +1,4 @@
-/* Local training: which batches each round takes, what a step does, what is refused, and what
- * is measured. */
+/* Local training: the batches of each round, what a step does, what is refused and measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "net_case.h"
@@ -131,7 +130,6 @@ FED_TEST_WITH(test_client_round_and_seed_change_the_order, world *w) {
     free(base);
 }
 
-/* Rounds 0, 1 and 2 of 7 steps each are the same as a round 0 of 21 steps. */
 FED_TEST_WITH(test_a_round_goes_on_where_the_one_before_ended, world *w) {
     for (w->job.round = 0; w->job.round < 3; w->job.round++) {
         run(w);
@@ -198,8 +196,8 @@ FED_TEST_WITH(test_a_pass_visits_every_sample_once, world *w) {
     fedtrain_dataset_free(&own);
 }
 
-/* fedtrain_run updates tensors one by one if the rule allows that. The public calls update all
- * at once, and must give the same bits. */
+/* fedtrain_run may update tensors one by one. The public calls update all at once, and must give
+ * the same bits. */
 static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     size_t n = w->arch.layout.size;
     const fed_optimizer rule = optimizer(spec);
@@ -264,7 +262,6 @@ FED_TEST_WITH(test_the_proximal_term_holds_on_to_each_rounds_start, world *w) {
     free(start);
 }
 
-/* Three rounds of 7 steps augment the pictures exactly as one round of 21 steps. */
 FED_TEST_WITH(test_rounds_augment_as_one_long_round_does, world *w) {
     size_t bytes = w->arch.layout.size * sizeof(float);
     w->job.round = 0;

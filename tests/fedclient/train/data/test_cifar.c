@@ -1,5 +1,4 @@
-/* The CIFAR reader: which records it accepts, and that each error in a file is reported with
- * its position. */
+/* The CIFAR reader: accepted records, and errors, each with its position in the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,5 +1,4 @@
-/* The reader of tables: which files it accepts, and that each error is reported with its line
- * and column. */
+/* The reader of tables: accepted files, and errors, each with its line and column. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -216,7 +215,7 @@ FED_TEST(test_a_set_can_be_normalised_by_some_samples_of_another) {
     assert_true(x == 3); /* scaled: (5 - 2) / 1 */
     assert_fed_ok(fedtrain_dataset_normalise_by(&test, &test, NULL, 1));
     fedtrain_dataset_gather(&test, &first, 1, &x, &label);
-    assert_true(x == 0); /* scaled with the values measured when the table was opened */
+    assert_true(x == 0); /* less its own mean, 5 */
     assert_fed_status(fedtrain_dataset_normalise_by(&test, &train, own, 0), FED_EINVAL);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);

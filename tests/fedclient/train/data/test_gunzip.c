@@ -1,5 +1,4 @@
-/* Unpacking of gzip files: they are read correctly, and damaged files are reported with the
- * position of the damage. */
+/* Unpacking of gzip files, and errors, each with the position of the damage. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,5 +1,4 @@
-/* The IDX reader: which files it accepts, and that each error in a file is reported with its
- * position. */
+/* The IDX reader: accepted files, and errors, each with its position in the file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -25,8 +24,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Check that loading fails with this status, and that the error names the file and contains
- * these words. */
+/* Check that loading fails with this status, and an error with this file and these words. */
 static void assert_refused(fed_status wanted, const char *file, const char *words) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
@@ -68,7 +66,6 @@ FED_TEST(test_every_truncation_is_refused) {
     }
 }
 
-/* Overwrite one byte of a file's head. */
 static void damage(const char *path, const uint8_t *good, size_t len, size_t at, uint8_t value) {
     uint8_t bytes[64];
     memcpy(bytes, good, len);

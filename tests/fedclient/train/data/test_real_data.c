@@ -89,8 +89,7 @@ FED_TEST(test_fashion_mnist_is_read_packed) {
     fedtrain_dataset_free(&test);
 }
 
-/* The pixels went through JPEG and differ a little from CIFAR's, so only means and deviations
- * are compared. */
+/* Pixels that went through JPEG differ a little: only means and deviations are compared. */
 FED_TEST(test_cifar_10) {
     const char *directory = directory_of("FED_CIFAR10_DIR", FED_SOURCE_DIR "/build/data/cifar10");
     const float mean[] = {0.4914F, 0.4822F, 0.4465F}, deviation[] = {0.2470F, 0.2435F, 0.2616F};

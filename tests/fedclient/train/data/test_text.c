@@ -34,7 +34,7 @@ static void put(const char *name, const char *text) {
     fed_test_put(fed_test_dir, name, text, strlen(text));
 }
 
-/* Check the tokens of a part of a text. wanted: the words, each followed by a vertical bar. */
+/* Check the tokens of a part. wanted: the words, each followed by a vertical bar. */
 static void assert_tokens(const fedtrain_text *text, const uint32_t *token, size_t n,
                           const char *wanted) {
     char got[2000] = "";
@@ -135,8 +135,7 @@ FED_TEST(test_a_client_joins_its_units) {
     fedtrain_text_free(&text);
 }
 
-/* The text is cut after nine tenths of its bytes. Nine of these ten speeches begin before the
- * cut. */
+/* The cut is after nine tenths of the bytes; nine of these ten speeches begin before it. */
 FED_TEST(test_shakespeare_is_cut_after_nine_tenths) {
     char text[300] = "";
     for (size_t i = 0; i < 10; i++) {

@@ -1,5 +1,5 @@
-/* The backward pass of a dense layer in every kernel set, compared with simple loops. An update
- * step must equal its parts. */
+/* The backward pass and the update step of a dense layer in every kernel set, compared with simple
+ * loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -8,21 +8,16 @@
 #include "fed/rng.h"
 #include "fedclient/train/kernels.h"
 
-/* Sizes around those of the tiles, 4 and 8 rows and samples, and around 1 to 3 vectors of 4, 8
- * and 16 values. Also more rows than are done at once. */
+/* Sizes around those of the tiles (4 and 8 rows and samples) and of 1 to 3 vectors of 4, 8 and 16
+ * values, and more rows than are done at once. */
 static const size_t inputs[] = {1, 3, 4, 7, 8, 15, 16, 17, 32, 35, 48, 67, 100};
 static const size_t outputs[] = {1, 4, 7, 8, 45, 70};
 static const size_t batches[] = {1, 2, 3, 4, 5, 8, 11, 18};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-enum {
-    IN = 100,
-    OUT = 72,
-    BATCH = 18,
-    ABOVE = 2
-}; /* ABOVE: rows of outputs whose gradient is
-                                                       not asked for */
+/* ABOVE: rows of outputs whose gradient is not asked for. */
+enum { IN = 100, OUT = 72, BATCH = 18, ABOVE = 2 };
 
 typedef struct layer {
     float w[OUT * IN], dw[OUT * IN], stepped[OUT * IN];
@@ -99,8 +94,8 @@ FED_TEST(test_gradients_of_any_size_are_right) {
     of_any_size(check_gradients);
 }
 
-/* Update the weights in place, with and without the inputs' gradient. Memory after the weights
- * must stay the same. */
+/* Update the weights in place, with and without the inputs' gradient. Memory after them must stay
+ * the same. */
 static void check_step(const fedtrain_kernels *kernels, layer *l, const fedtrain_dense *d) {
     const fedtrain_step step = {.share = 1, .rate = 0.037F};
     float wanted[OUT * IN];

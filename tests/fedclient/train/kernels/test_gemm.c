@@ -20,7 +20,6 @@ typedef struct matrices {
     float a[PLACE], b[PLACE], c[PLACE], pairs[PLACE], packed[PLACE], bias[MOST];
 } matrices;
 
-/* Return the k-th set of kernels; NULL after the last. */
 static const fedtrain_kernels *kernels_get(size_t k) {
     size_t float32 = 0;
     while (fedtrain_kernels_get(float32) != NULL) {
@@ -109,7 +108,6 @@ FED_TEST(test_a_product_is_added_to_what_it_starts_from) {
     free(x);
 }
 
-/* Packed matrices must not be longer than kernels.h promises. */
 FED_TEST(test_packing_keeps_to_its_place) {
     matrices *x = make();
     const fedtrain_kernels *kernels;

@@ -1,5 +1,5 @@
-/* The LSTM cell of every kernel set, compared with its formula; its gradient, with finite
- * differences. */
+/* The LSTM cell of every kernel set, compared with its formula, and its gradient, with
+ * finite differences. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
