@@ -1,5 +1,5 @@
-/* The client as apps use it: texts are copied, callbacks get the program's pointer, and any
- * thread can end it. */
+/* The client as apps use it: texts are copied, callbacks get the program's pointer, and any thread
+ * can end it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,7 +65,7 @@ static fed_status open_app(world *w, const char *server, fed_error *err) {
                                        .room = room,
                                        .user = w};
     const fed_status status = fedclient_app_open(&options, ca, state, &w->app, err);
-    memset(address, 'x', sizeof address); /* the options were copied, so this must have no effect */
+    memset(address, 'x', sizeof address); /* the options were copied: no effect */
     memset(name, 'x', sizeof name);
     memset(ca, 'x', sizeof ca);
     memset(&log, 0xff, sizeof log);
@@ -131,7 +131,7 @@ static void *stop_a_waiting_step(void *user) {
     while (!atomic_load(&w->in_step)) {
         fed_sleep_ms(1);
     }
-    fed_sleep_ms(100); /* the thread then waits for its answer, at any point of the request */
+    fed_sleep_ms(100); /* until the thread waits for its answer */
     fedclient_app_stop(w->app);
     return NULL;
 }

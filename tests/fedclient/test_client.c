@@ -8,14 +8,13 @@
 
 static const char *const codecs[] = {"3lc:s=1", "float32", "sbc:p=0.1"};
 
-/** Return the tolerance for a codec. sbc decodes to means, which are rounded. The other codecs
- * are exact for multiples of a power of two. */
+/** Return the tolerance for a codec. sbc decodes to rounded means; the others are exact here. */
 static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** The kind of the devices' stores: a flash chip; memory that lends its values and can fail
- * like a chip; or memory in which values are also changed in place. */
+/** The devices' store: a flash chip; memory that lends its values and can fail like a chip; or the
+ * same with values changed in place. */
 static enum { CHIP, LENDING, IN_PLACE } store_kind;
 
 static void open_device(fed_device *device, const char *codec) {
@@ -47,8 +46,7 @@ static void a_round_is_trained_uploaded_and_counted(void **state) {
     assert_true(event.loss == 0.5f);
     assert_int_equal(event.wait_ms, 0);
     assert_int_equal(device->fake.version, 1);
-    assert_int_equal(device->flash.puts, 4); /* puts of the model, the residual, and the pending
-                                                message twice */
+    assert_int_equal(device->flash.puts, 4); /* model, residual, and twice the message */
     fed_device_check(device, 0);
 }
 
@@ -339,7 +337,7 @@ static void an_upload_of_a_task_that_is_over_is_let_go(void **state) {
 
 static void a_training_cut_short_before_its_message_is_not_done_twice(void **state) {
     fed_device *device = *state;
-    device->flash.dies_at = 2; /* the puts are the model, the residual and the pending message */
+    device->flash.dies_at = 2; /* puts: model, residual, message */
     fed_device_fail(device, FED_EIO);
     fed_device_restart(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
@@ -440,7 +438,6 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
     assert_int_equal(device->calls, 2);
 }
 
-/** Give the device a certificate that is in the last third of its validity. */
 static void make_old(fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
     device->fake.enrolled_until_s = store->unix_ms(store->user) / 1000 + 24 * 3600;
@@ -459,8 +456,7 @@ static void a_certificate_is_renewed_in_the_last_third_of_its_life(void **state)
     assert_string_equal(fedclient_device(device->client), name);
     fed_device_restart(device);
     fed_device_finish(device, 4);
-    assert_int_equal(device->fake.renewals, 1); /* the new certificate was stored, so it is not
-                                                   renewed again */
+    assert_int_equal(device->fake.renewals, 1); /* stored, so not renewed again */
     assert_string_equal(fedclient_device(device->client), name);
 }
 
@@ -500,8 +496,7 @@ static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void *
     assert_int_equal(device->fake.plan.times, 0);
 }
 
-/** Run a task of 3 rounds in which power fails in put number `at`. Returns whether there were
- * that many puts. */
+/** Run 3 rounds in which power fails in put number `at`. Returns whether there were `at` puts. */
 static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
     open_device(&device, codec);
@@ -550,8 +545,8 @@ static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void) {
     }
 }
 
-/** Let the link fail at request number `at`, and then power in put number `put`. Returns
- * whether there were that many requests. */
+/** The link fails at request number `at`, then power in put number `put`. Returns whether there
+ * were `at` requests. */
 static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put,
                                bool old) {
     fed_device device;

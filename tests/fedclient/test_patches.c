@@ -1,5 +1,5 @@
-/* Downloads of patches: they give exactly the model's bits, and are requested only if the
- * coordinator offers them. A wrong patch is replaced by another download. */
+/* Downloads of patches: they give exactly the model's bits, are requested only if offered, and a
+ * wrong patch is replaced by another download. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -41,8 +41,7 @@ static void write_patch(world *w, const char *query, fed_writer *answer) {
     w->wholes += whole;
 }
 
-/* Set FED_CAN_PATCH in the capabilities, the last field of an answer to a check-in other than
- * WAIT. */
+/* Set FED_CAN_PATCH in the capabilities, an answer's last field, which WAIT does not have. */
 static void offer(fed_writer *answer) {
     if (answer->data[0] != FED_ACTION_WAIT) {
         answer->data[answer->len - 4] |= FED_CAN_PATCH;
@@ -115,7 +114,6 @@ static fedclient_event step(world *w) {
     return event;
 }
 
-/* Do a round with this device, and then one without it. */
 static void a_round_and_one_more(world *w) {
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     fed_fake *fake = &w->device.fake;
@@ -138,8 +136,8 @@ static void assert_model_is_the_newest(world *w) {
     free(values);
 }
 
-/* Check that the device has stored the fake's present model. The device's last step only
- * reports that its update was counted. */
+/* Check that the device has stored the fake's present model, after a step that only reports that
+ * the update was counted. */
 static void end_the_task(world *w) {
     w->device.fake.rounds = w->device.fake.version;
     fedclient_event event;
@@ -158,7 +156,7 @@ FED_TEST_WITH(a_model_comes_whole_as_a_patch, world *w) {
 }
 
 FED_TEST_WITH(a_patch_leads_from_the_version_held, world *w) {
-    a_round_and_one_more(w); /* the device has version 0, whose values are in w->held */
+    a_round_and_one_more(w); /* w->held has version 0's values */
     end_the_task(w);
     assert_int_equal(w->wholes, 1);
     assert_int_equal(w->patches, 1);

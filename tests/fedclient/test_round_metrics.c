@@ -1,5 +1,5 @@
-/* Custom metrics of the program: they are sent with the update and the evaluation, if the
- * coordinator takes them. */
+/* Custom metrics: they are sent with the update and the evaluation, if the coordinator takes
+ * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

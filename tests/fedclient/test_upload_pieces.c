@@ -5,13 +5,12 @@
 
 static const char *const codecs[] = {"float32", "sbc:p=0.1"};
 
-/** Return the tolerance for a codec. sbc decodes to means, which are rounded; float32 is exact. */
+/** Return the tolerance for a codec. sbc decodes to rounded means; float32 is exact. */
 static float tolerance_of(const char *codec) {
     return strncmp(codec, "sbc", 3) == 0 ? 1e-6f : 0;
 }
 
-/** Open a device whose pieces are so small that a task takes some dozens of them, with values
- * that fill them. */
+/** Open a device whose pieces are so small that a task takes some dozens of them. */
 static void open_in_pieces(fed_device *device, const char *codec) {
     fed_device_open(device, codec, 3);
     device->options.piece_bytes = 24;
@@ -89,8 +88,7 @@ FED_TEST(an_older_coordinator_gets_the_update_whole) {
     open_in_pieces(&device, "float32");
     device.fake.whole_only = true;
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
-    device.fake.whole_only = false; /* the coordinator announces pieces, but then an older
-                                       release answers */
+    device.fake.whole_only = false; /* pieces are announced, but an older release answers */
     fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
     device.fake.whole_only = true;

@@ -1,8 +1,6 @@
-/*
- * How much of a device's memory each transport takes: it counts every allocation of the process,
- * including those of libraries, while the process talks to a server in another process. Prints the
- * table of docs/client-memory.md, and fails if memory is left at the end.
- */
+/* How much of a device's memory each transport takes: counts every allocation of the process, also
+ * in libraries, while it talks to a server in another process. Prints the table of
+ * docs/client-memory.md, and fails if memory is left at the end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <malloc.h>
@@ -17,8 +15,7 @@
 
 enum { KB = 1024, MB = 1024 * KB, HOUR_S = 3600 };
 
-/* ---- Allocations: these functions precede the C library's, for this program and every library
- * ---- */
+/* -- Allocations: these functions replace the C library's, also in libraries -- */
 
 static atomic_size_t live, peak;
 
@@ -71,7 +68,7 @@ void free(void *ptr) {
     __libc_free(ptr);
 }
 
-/* ---- The server, in a process of its own ---- */
+/* -- The server, in a process of its own -- */
 
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
@@ -93,7 +90,7 @@ typedef struct parties {
     fed_identity server, device;
     uint16_t port;
     pid_t pid;
-    int leash; /* the write end of a pipe; the server ends when it is closed */
+    int leash; /* a pipe's write end; closing it ends the server */
 } parties;
 
 static void serve(const parties *p, int tell, int leash) {
@@ -125,8 +122,6 @@ static void start_server(parties *p) {
     p->leash = leash[1];
     assert_int_equal(read(told[0], &p->port, sizeof p->port), sizeof p->port);
 }
-
-/* ---- Measuring ---- */
 
 static size_t in_kb(size_t bytes) {
     return (bytes + KB - 1) / KB;

@@ -18,7 +18,7 @@ static int setup(void **state) {
     return open_with(state, TWO);
 }
 
-/* here: the address that the device uses now; there: the other one. */
+/* here: the address that the device uses now; there: the other address. */
 static const char *here(const fed_device *device) {
     return strstr(device->client->front, "//a:") != NULL ? "//a:" : "//b:";
 }
@@ -39,7 +39,6 @@ FED_TEST_WITH(where_nobody_answers_the_next_address_is_asked_soon, fed_device *d
     assert_in_range(event.wait_ms, 200, 400);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_non_null(strstr(device->fake.last_url, other));
-    /* The device stays with this address. */
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_non_null(strstr(device->fake.last_url, other));
     fed_device_check(device, 0);
@@ -105,7 +104,6 @@ FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     calm.options.piece_bytes = 24;
     fed_device_restart(&calm);
     assert_int_equal(fed_device_event(&calm).outcome, FEDCLIENT_COUNTED);
-    /* The first address fails during the upload of the pieces. */
     device->fake.dies_at = device->fake.requests + calm.fake.requests / 2;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(device->fake.message.len > 0);

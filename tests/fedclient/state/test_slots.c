@@ -1,6 +1,5 @@
-/* Slots: a device keeps what it owes to each of several tasks, whichever process dies; and
- * which task gets which slot. Device and coordinator are real; the network and the power supply
- * are simulated. */
+/* Slots: a device keeps what it owes to each of several tasks, whichever process dies. Device and
+ * coordinator are real; network and power supply are simulated. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -22,7 +21,7 @@ enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 #define SPARSE TASK("topk:p=0.4", "\"rounds\": 3")
 
 /** The device's store: a flash chip that loses power; memory that lends its values and can fail
- * like a chip; or memory in which values are changed in place. */
+ * like a chip; or the same with values changed in place. */
 typedef enum store_kind { CHIP, LENDING, IN_PLACE } store_kind;
 
 typedef struct device {
@@ -130,7 +129,7 @@ static void close_device(device *d) {
     }
 }
 
-/** If the last step has made a training durable, count it for its task. */
+/** If the last step has made a training durable, count it. */
 static void note_durable(device *d) {
     for (unsigned slot = 0; slot < FED_SLOTS; slot++) {
         fedclient_residual_head head;
@@ -145,7 +144,7 @@ static void note_durable(device *d) {
     }
 }
 
-/** Make a step. If power fails in it, turn the power on and start the device again. */
+/** Make a step. If power fails in it, start the device again. */
 static fedclient_event step(device *d) {
     fedclient_event event = {.outcome = FEDCLIENT_RETRY};
     d->err = (fed_error){0};
@@ -181,8 +180,7 @@ static void finish(device *d) {
     fail_msg("the tasks are not over after %d steps", STEPS_MOST);
 }
 
-/** D4 in docs/durability.md: check that everything trained for the task is acknowledged or
- * owed. */
+/** D4 in docs/durability.md: everything trained for the task is acknowledged or owed. */
 static void check_task(device *d, uint64_t task, double tolerance) {
     const fed_layout *layout = &fedserver_rounds_task(&d->c->server->rounds, task)->arch.layout;
     assert_int_equal(layout->size, VALUES);
@@ -202,8 +200,7 @@ static void check_task(device *d, uint64_t task, double tolerance) {
     }
 }
 
-/** D3 in docs/durability.md: compute the model from the acknowledged updates in a simple way,
- * and compare. */
+/** D3 in docs/durability.md: compute the model from the acknowledged updates, and compare. */
 static void check_model(const device *d, uint64_t task, const float first[VALUES]) {
     const fedserver_training *t = fedserver_rounds_task(&d->c->server->rounds, task);
     float values[VALUES];
@@ -216,7 +213,6 @@ static void check_model(const device *d, uint64_t task, const float first[VALUES
     assert_memory_equal(values, t->versions.values, sizeof values);
 }
 
-/** Return the task whose model is in the slot; 0: none. */
 static uint64_t task_in(device *d, unsigned slot) {
     fedclient_model_head head;
     fedclient_record record;
@@ -225,7 +221,7 @@ static uint64_t task_in(device *d, unsigned slot) {
     return head.task;
 }
 
-/* -- one task after the other, and both at once -- */
+/* -- One task after the other, and both at once -- */
 
 FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinator *c) {
     device d;
@@ -321,7 +317,7 @@ static void hide_slot(device *d, hidden kept[3]) {
         assert_fed_ok(store->drop(store->user, keys[k], NULL));
     }
     restart(d, 1);
-    d->durable = 1; /* the older release numbers its trainings without knowing the second slot */
+    d->durable = 1; /* as an older release numbers: without the second slot */
 }
 
 static void show_slot(device *d, hidden kept[3]) {
@@ -333,11 +329,9 @@ static void show_slot(device *d, hidden kept[3]) {
     restart(d, 2);
 }
 
-/* D2 in docs/durability.md: an older release forgets the lease of the message, so nobody knows
- * what became of the message.
- *
- * second trainings of the second task, up to the message
- * older trainings of the older release, which it numbers after those of the first slot */
+/* D2 in docs/durability.md: an older release forgets the lease of the message, so its fate is
+ * unknown. second: trainings of the second task, up to the message; older: trainings of the older
+ * release, which it numbers after those of the first slot. */
 static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, size_t older) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
@@ -345,12 +339,10 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9, \"priority\": 9"));
     train_rounds(&d, second - 1);
-    d.line.breaks_at = d.line.requests + 2; /* the third request is the update, after the
-                                               check-in and the model */
+    d.line.breaks_at = d.line.requests + 2; /* the third request is the update */
     d.line.breaks_answering = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(d.updates, 1 + second); /* the update was counted, but the device does not
-                                                know it */
+    assert_int_equal(d.updates, 1 + second); /* counted, but the device does not know it */
     const uint64_t other = task_in(&d, 1);
     hidden kept[3];
     hide_slot(&d, kept);
@@ -368,7 +360,7 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     d.acknowledged[other] = (fed_ledger){0};
     train_rounds(&d, 4);
     assert_true(d.acknowledged[other].count > 0);
-    check_task(&d, other, 0); /* the update that it sends now contains nothing of the message */
+    check_task(&d, other, 0); /* the new update has nothing of the message */
     fed_ledger_free(&d.acknowledged[other]);
     d.acknowledged[other] = old;
     close_device(&d);
@@ -383,14 +375,14 @@ FED_TEST_WITH(nor_is_one_whose_number_an_older_release_did_not_reach, coordinato
     leave_an_upload_to_an_older_release(c, 4, 1);
 }
 
-/* -- whose slot a new task gets -- */
+/* -- Whose slot a new task gets -- */
 
 FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 6"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2"));
     open_device(&d, c, CHIP, 2);
-    while (d.acknowledged[2].count < 2) { /* the third task was trained last, and is over now */
+    while (d.acknowledged[2].count < 2) { /* until the third task, trained last, is over */
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
     }
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 3, \"priority\": 9"));
@@ -403,8 +395,8 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     close_device(&d);
 }
 
-/* The coordinator knows only the device's last task. It gives another task once that one is
- * over. What the device owes to the other tasks must not be dropped for the new one. */
+/* The coordinator knows only the device's last task. The one that it gives after that task must not
+ * replace what the device owes to others. */
 FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
@@ -413,7 +405,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
-    d.client->lists = false; /* as if an older coordinator had answered 400 to the list of tasks */
+    d.client->lists = false; /* as after a 400 of an older coordinator */
     train_rounds(&d, 3);
     assert_int_equal(d.order[1], 2);
     assert_int_equal(d.order[2], 2);
@@ -425,7 +417,7 @@ FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coord
     close_device(&d);
 }
 
-/* The device is training for both tasks, and for a third it would have to drop what it owes. */
+/* The device trains for both tasks. For a third it would have to drop what it owes. */
 FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
@@ -435,7 +427,7 @@ FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c)
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
         assert_int_not_equal(d.order[d.updates - 1], 3);
     }
-    finish(&d); /* the third task comes as soon as one of the two is over */
+    finish(&d); /* the third task comes when one of the two is over */
     assert_int_equal(d.updates, 7);
     close_device(&d);
 }
@@ -476,11 +468,10 @@ FED_TEST_WITH(a_number_of_slots_that_makes_no_sense_is_refused, coordinator *c) 
     close_device(&d);
 }
 
-/* -- whatever dies -- */
+/* -- Whatever dies -- */
 
-/** Run two tasks on one device to their end. Power fails in put number `put`, and the link in
- * request number `request`; UINT64_MAX: never. late: after the value was written, or after the
- * request was done. */
+/** Run two tasks to their end. Power fails in put number `put`, and the link in request number
+ * `request`; UINT64_MAX: never. late: after the put or the request was done. */
 static void run(store_kind kind, uint64_t put, uint64_t request, bool late, uint64_t *puts,
                 uint64_t *requests) {
     static const char *const tasks[] = {SPARSE, TASK("sbc:p=0.2", "\"rounds\": 3")};

@@ -1,5 +1,5 @@
-/* Downloads from a cache. The device accepts only bytes that the coordinator has named. A
- * failing cache, whatever its failure, costs no round. */
+/* Downloads from a cache: only bytes that the coordinator named are accepted, and a failing cache
+ * costs no round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -21,12 +21,11 @@ typedef enum cache_trouble {
     ELSEWHERE, /* another range comes than was asked for */
     EMPTY,     /* status 200 without a byte */
     DRIPPING,  /* the connection breaks after each byte */
-    /* The following ones are no failures of the cache: */
-    MIDWAY, /* the connection breaks after half of the bytes asked for */
+    /* These are no failures of the cache: */
+    MIDWAY, /* the connection breaks after half of the bytes */
     WHOLE,  /* ranges are ignored: the answer is 200 with all bytes */
 } cache_trouble;
 
-/** What is wrong with the next addresses that the coordinator names. */
 typedef enum address_trouble {
     SOUND,
     CUT_OFF,
@@ -41,7 +40,6 @@ typedef struct kept_piece {
     fed_writer bytes;
 } kept_piece;
 
-/** A device, and a coordinator whose downloads are in a cache. */
 typedef struct world {
     fed_device device;
     fedclient_transport coordinator, cache;
@@ -52,7 +50,7 @@ typedef struct world {
     uint64_t asked, sent_bytes, named;
     uint64_t stops_at; /* number of the request at which the program ends; 0: none */
     address_trouble addresses;
-    size_t limit; /* the limit that the device gave its transport for the last download */
+    size_t limit; /* the transport's limit in the last download */
     char last_url[400];
 } world;
 
@@ -68,18 +66,17 @@ static void keep(world *w, const uint8_t *data, size_t len, fed_writer *addresse
     fed_address_write(addresses, &address);
 }
 
-/** Damage the addresses. len: length of all pieces together; limit: what the device accepts. */
+/** Damage the addresses. len: length of all pieces; limit: what the device accepts. */
 static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
                             fed_writer *addresses) {
     if (trouble == CUT_OFF) {
         addresses->len -= 1;
     } else if (trouble == NO_ADDRESS) {
         addresses->len = 0;
-    } else if (trouble == TOO_LONG) { /* the sum of all lengths overflows to a small number */
+    } else if (trouble == TOO_LONG) { /* the lengths' sum overflows to a small number */
         fed_address_write(addresses, &(fed_address){.len = UINT64_MAX});
     }
-    if (trouble == TOO_MUCH) { /* each piece is short enough, but together they are one byte too
-                                  long */
+    if (trouble == TOO_MUCH) { /* all pieces together are one byte too long */
         assert_in_range(limit, len, 1 << 20);
         fed_address_write(addresses, &(fed_address){.len = limit - len + 1});
     }
@@ -88,7 +85,7 @@ static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
     }
 }
 
-/** Put the answer's bytes into the cache, and name the pieces in the answer instead. */
+/** Put the answer's bytes into the cache, and name the pieces in the answer. */
 static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
     fed_writer_growing(&addresses);
@@ -179,7 +176,7 @@ static void spoil(cache_trouble trouble, fedclient_range *range, int *status, fe
     }
 }
 
-/** Answer with the range that was asked for of the piece that the URL names. */
+/** Answer with the requested range of the piece that the URL names. */
 static void give(const world *w, const fedclient_request *request, cache_trouble trouble,
                  int *status, fed_writer *answer) {
     const fed_writer *bytes = &find(w, request->url)->bytes;
@@ -263,7 +260,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Is a part of a download stored? */
 static bool stored(world *w) {
     fedclient_download_head head;
     fedclient_record record;
@@ -272,7 +268,6 @@ static bool stored(world *w) {
     return found;
 }
 
-/** Check that the cache has sent each piece of one download exactly once. */
 static void assert_no_byte_came_twice(const world *w) {
     uint64_t sealed = 0;
     for (size_t k = 0; k < w->count; k++) {
@@ -349,7 +344,7 @@ FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     fed_device_check(&w->device, 0);
 }
 
-/** End the program after two more answers of the cache, and start the device again. */
+/** End the program after two more answers of the cache, then restart it. */
 static void reboot_midway(world *w) {
     w->stops_at = w->asked + 3;
     fed_device_fail(&w->device, FED_ECANCELED);

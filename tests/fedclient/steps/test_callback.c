@@ -1,11 +1,9 @@
-/* The callback's values in memory that the program provides: no training is lost, and the
- * library keeps no pointer to that memory. */
+/* The callback's values in the program's own memory: no training is lost, no pointer is kept. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
 #include "fedclient/state/record.h"
 
-/** A device whose program gives each callback a new block of memory. */
 typedef struct giver {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);

@@ -1,5 +1,4 @@
-/* A task that does not fit a device: the device declines it, its slot is free, and it goes on
- * running. */
+/* A task that does not fit: the device declines it, frees its slot, and goes on running. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"

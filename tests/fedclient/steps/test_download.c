@@ -1,5 +1,4 @@
-/* Downloads of deltas and snapshots, and what the device does when they differ from what was
- * announced. */
+/* Downloads of deltas and snapshots, and what happens if they differ from what was announced. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -28,7 +27,6 @@ static void assert_model_is(fed_device *device, const float *wanted, uint32_t wa
     free(values);
 }
 
-/** Let n rounds pass in which the device takes no part. */
 static void move_on(fed_device *device, unsigned n) {
     fed_device other;
     fed_device_open(&other, "3lc:s=1", 20);
@@ -138,7 +136,6 @@ static void use_small_pieces(fed_device *device) {
     fed_device_restart(device);
 }
 
-/** Is a part of a download stored? */
 static bool stored(fed_device *device) {
     fedclient_download_head head;
     fedclient_record record;
@@ -147,7 +144,7 @@ static bool stored(fed_device *device) {
     return found;
 }
 
-/** Break the next download in the middle of its first piece, and then let power fail. */
+/** Break the next download in the middle of its first piece; then power fails. */
 static void break_download(fed_device *device) {
     plan(device, FED_FAKE_MIDWAY, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);

@@ -128,14 +128,13 @@ FED_TEST_WITH(an_answer_that_is_no_certificate_is_refused, world *w) {
     }
 }
 
-/* Number of faults in an enrolment: none; loss of power in one of two puts, before or after it;
- * loss of the link in one of two requests, before or after it. */
+/* Faults in an enrolment: none; power in one of two puts, before or after it; the link in one of
+ * two requests, before or after it. */
 enum { FAULTS = 9 };
 
 static void try_with_fault(world *w, unsigned fault) {
-    const bool late = fault % 2 == 0;            /* the put or the request was done before the
-                                                    fault */
-    const unsigned at = (fault - 1) / 2 % 2;     /* in which of the two puts or requests */
+    const bool late = fault % 2 == 0;        /* the put or the request was done before the fault */
+    const unsigned at = (fault - 1) / 2 % 2; /* 0: the first put or request; 1: the second */
     const bool power = fault >= 1 && fault <= 4; /* 0 is no fault; 5 and above: the link fails */
     const bool line = fault >= 5;
     w->flash.dies_at = power ? w->flash.puts + at : UINT64_MAX;
@@ -185,7 +184,7 @@ FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
     w->fake.rounds = 0;
     reopen(w);
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
-    /* The line end was replaced, so that it can't begin another header. */
+    /* The line end was replaced: it would begin another header. */
     assert_string_equal(w->fake.last_name, "kitchen??X: 1");
     assert_string_equal(w->fake.last_software, "kettle/1.2");
     assert_string_equal(w->fake.last_computes_on, "");

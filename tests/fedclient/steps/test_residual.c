@@ -1,5 +1,5 @@
-/* The residual that a device owes: it is kept when the codec changes, the program learns what
- * was counted, and with a momentum on the device the result is DGC (Deep Gradient Compression). */
+/* The residual that a device owes: it outlasts a change of the codec; the program learns what was
+ * counted; with momentum on the device the result is DGC (Deep Gradient Compression). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -11,7 +11,6 @@
 
 enum { N = 27, ROUNDS = 12 };
 
-/** A device whose program asks which part of its trainings was sent. */
 typedef struct curious {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
@@ -102,7 +101,6 @@ FED_TEST_WITH(it_is_told_again_until_a_training_is_durable, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
     fedclient_event event;
-    /* The put of the residual, which follows that of the model. */
     c->device.flash.dies_at = c->device.flash.puts + 1;
     assert_true(fed_device_step(&c->device, &event) != FED_OK);
     assert_int_equal(c->told, 1);
@@ -135,16 +133,14 @@ FED_TEST_WITH(what_is_owed_outlives_a_change_of_codec, curious *c) {
                                          "onebit",     "dgc:p=0.04", "float32"};
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
         snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "%s", codecs[k]);
-        device->step = k == 6 ? 0 : 1.0f / 1024; /* the last training is zero, so that only the
-                                                    residual is sent */
+        device->step =
+            k == 6 ? 0 : 1.0f / 1024; /* the last training is 0: only the residual is sent */
         assert_true(k == 0 || fed_device_owed(device) > 0);
         assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
         fed_device_check(device, 1e-6f);
     }
     assert_true(fed_device_owed(device) == 0);
 }
-
-/* -- Numbers of trainings, residuals and changed tasks -- */
 
 FED_TEST_WITH(a_trainings_number_comes_again_until_it_is_stored, curious *c) {
     fedclient_event event;
@@ -168,8 +164,7 @@ FED_TEST_WITH(what_was_refused_is_owed, curious *c) {
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_false(c->owes); /* what the codec left out of a counted update does not count as owed
-                              here */
+    assert_false(c->owes); /* the rest that the codec left out does not count */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->owes);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
@@ -201,10 +196,7 @@ FED_TEST(a_change_is_not_rounded_by_the_model) {
     fed_device_close(&device);
 }
 
-/* -- Running statistics -- */
-
-/** A device whose training leaves the weights unchanged and measures this value as a running
- * statistic. */
+/** A device whose training only measures a running statistic, with this value. */
 typedef struct meter {
     fed_device device; /* first, because the callback gets a pointer to it */
     float measures;
@@ -255,10 +247,8 @@ FED_TEST(a_statistic_that_was_not_counted_is_not_owed) {
     fed_device_close(&m.device);
 }
 
-/* -- DGC, computed as in the paper -- */
-
-/** Gradients with few bits, so that sums over a few rounds are exact, and with different
- * magnitudes, so that the largest ones are unique. */
+/** Gradients with few bits, so that sums over rounds are exact, of different magnitudes, so that
+ * the largest are unique. */
 static void gradient(uint32_t round, float *g) {
     fed_rng rng;
     fed_rng_init(&rng, 7, round, 0);
@@ -270,7 +260,7 @@ static void gradient(uint32_t round, float *g) {
 #define RATE 0.25f
 enum { SENT = 3, /* values of 27 that dgc:p=0.1 sends */ STEPS = 7 };
 
-/** A device with one training step for each round, and a momentum that it keeps. */
+/** One training step for each round, with a momentum that the device keeps. */
 typedef struct pupil {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_optimizer optimizer;
@@ -301,8 +291,8 @@ typedef struct paper {
     float u[N], v[N], total[N];
 } paper;
 
-/** u = m u + g and v = v + u. The largest values of v are sent and become 0 in v. With momentum
- * factor masking they become 0 in u, too. */
+/** u = m u + g and v = v + u. The largest values of v are sent and become 0 in v, and with momentum
+ * factor masking in u, too. */
 static void paper_round(paper *p, uint32_t round, bool masked) {
     float g[N];
     gradient(round, g);

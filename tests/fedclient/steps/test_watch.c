@@ -1,5 +1,5 @@
-/* What a device checks while it trains: the deadline, the program's wish to end, the
- * coordinator's answer, and its progress. */
+/* What a device checks while it trains: the deadline, the wish to end, the coordinator's answer,
+ * and its progress. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_device.h"
@@ -13,15 +13,13 @@ static int64_t read_clock(void *user) {
 
 enum { STEPS = 20, STEP_MS = 1000 };
 
-/** A program whose training takes one second for each step, and which asks after each step
- * whether to go on. */
+/** A program that trains one second for each step, and asks after each whether to go on. */
 typedef struct program {
     fed_device device; /* first, because teardown closes it */
     int64_t charges_until_ms, runs_until_ms;
-    uint32_t steps, left_ms; /* steps done in the last training, and the time left at its end */
-    bool gives_up;           /* the callback fails when it is told to stop, instead of keeping
-                                what it has trained */
-    bool loses_lease;        /* the coordinator gives the device's slot away during the training */
+    uint32_t steps, left_ms; /* steps of the last training, and the time left at its end */
+    bool gives_up;           /* told to stop, the callback fails instead of keeping its training */
+    bool loses_lease;        /* the coordinator gives the slot away during the training */
     bool breaks;             /* the callback fails at the end */
     uint32_t done, total;    /* progress reported last */
 } program;
@@ -148,12 +146,10 @@ FED_TEST_WITH(a_coordinator_without_pieces_is_not_asked, program *p) {
 FED_TEST_WITH(a_line_that_is_down_meanwhile_stops_no_training, program *p) {
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(p->device.fake.plan.times, 7); /* two of nine failures happened: after 6 s,
-                                                       and 12 s later */
+    assert_int_equal(p->device.fake.plan.times, 7); /* two of nine failures: after 6 s and 18 s */
 }
 
-/* A lost request of the library must not make the program's own error look like a network
- * error. */
+/* A lost request must not make the program's own error look like a network error. */
 FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_the_line_was_down, program *p) {
     fedclient_event event;
     p->breaks = true;
@@ -192,7 +188,7 @@ FED_TEST_WITH(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained,
     assert_int_equal(p->steps, 6);
     assert_int_equal(p->device.fake.declines, 1);
     assert_true(p->device.fake.declined.lease == lease);
-    /* Without a reason, so the coordinator may offer the task again. */
+    /* Without a reason the coordinator may offer the task again. */
     assert_string_equal(p->device.fake.declined.reason, "");
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_PAUSED);
     p->charges_until_ms = INT64_MAX;

@@ -3,7 +3,7 @@
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/** What the callback reports, and the results of the calls. */
+/** What the callback reports, and what the calls return. */
 typedef struct cluster {
     fed_device device; /* first, because teardown closes it */
     fed_worker_group group;
@@ -84,7 +84,7 @@ FED_TEST_WITH(a_message_that_is_lost_does_no_harm, cluster *c) {
     assert_int_equal(c->device.fake.group.round, 2);
 }
 
-/* The lost report must not make the program's own error look like a network error. */
+/* A lost report must not make the program's own error look like a network error. */
 FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_a_message_was_lost, cluster *c) {
     fedclient_event event;
     c->breaks = true;

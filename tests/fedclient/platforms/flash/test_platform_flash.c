@@ -7,7 +7,7 @@
 enum {
     KEYS = 4,
     LONGEST = 900,
-    BLOCKS = 19 /* blocks of 512 bytes: the fewest that hold any four values */
+    BLOCKS = 19 /* the fewest blocks of 512 bytes that hold any four values */
 };
 
 static const char *const keys[KEYS] = {"identity", "model", "residual", "pending"};
@@ -39,8 +39,6 @@ static void end(world *w) {
     fedclient_platform_flash_close(&w->p);
     nor_flash_free(&w->nor);
 }
-
-/* -- values -- */
 
 static size_t make(uint32_t value, uint8_t data[LONGEST]) {
     fed_rng rng;
@@ -75,10 +73,9 @@ static void assert_holds(world *w, const shadow *wanted) {
     }
 }
 
-/* -- a series of changes, the same in each run -- */
+/* -- A series of changes, the same in each run -- */
 
-/* Make the next change. Returns false if the flash failed; the store may then hold the old or
- * the new value. */
+/* Make the next change. If the flash fails, returns false: the store has the old or new value. */
 static bool change(world *w, shadow *after) {
     fed_rng rng;
     const uint32_t value = ++w->steps;
@@ -94,8 +91,7 @@ static bool change(world *w, shadow *after) {
     return status == FED_OK;
 }
 
-/* After a power cut, check each value. The one that was being changed may be the old or the new
- * one. */
+/* Check each value after a power cut. The value being changed may be the old or the new one. */
 static void recover(world *w, const shadow *after) {
     fedclient_platform_flash_close(&w->p);
     nor_flash_power(&w->nor, 0);
@@ -137,8 +133,8 @@ FED_TEST(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there) {
     assert_true(erases > 3); /* the store has written over all blocks more than once */
 }
 
-/* Power fails every few calls for a long time, also while the store makes room. The store must
- * neither lose a value nor run out of room. */
+/* Power fails every few calls for long, also while the store makes room. The store must neither
+ * lose a value nor run out of room. */
 FED_TEST(power_that_fails_again_and_again_wastes_no_room) {
     static const uint32_t units[] = {1, 8, 32, 64};
     for (size_t k = 0; k < sizeof units / sizeof units[0]; k++) {
@@ -180,7 +176,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
     end(&w);
 }
 
-/* -- wear, and the end of the flash's life -- */
+/* -- Wear, and the end of the flash's life -- */
 
 FED_TEST(all_blocks_wear_alike) {
     world w;
@@ -220,8 +216,6 @@ FED_TEST(damaged_bytes_are_noticed) {
     assert_null(data);
     end(&w);
 }
-
-/* -- what does not fit -- */
 
 FED_TEST(what_does_not_fit_is_refused_and_the_rest_stays) {
     static uint8_t large[4000];

@@ -104,7 +104,6 @@ FED_TEST_WITH(a_file_that_a_script_makes_decides, world *w) {
     expect(w, text, NULL);
 }
 
-/** Make a script that replaces the system's busctl. */
 static void make_busctl(const world *w, const char *script) {
     char path[1000];
     write_file(w, "busctl", script, 0700);

@@ -1,5 +1,4 @@
-/* What only the POSIX platform does. The tests for all platforms are in
- * tests/contract/test_platforms.c. */
+/* What only the POSIX platform does. For the rest see tests/contract/test_platforms.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <malloc.h>
 #include <sys/stat.h>
@@ -50,8 +49,7 @@ static void assert_value(world *w, const char *key, const char *text) {
     free(data);
 }
 
-/** Reading a value allocates its own size and no large buffer, because a device reads a dozen
- * small values. */
+/** Reading a value must not allocate a large buffer: a device reads a dozen small values. */
 FED_TEST_WITH(reading_a_small_value_takes_little_memory, world *w) {
     uint8_t *data = NULL;
     size_t len = 0;

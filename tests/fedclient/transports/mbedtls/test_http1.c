@@ -25,7 +25,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Give the text to the parser, `step` bytes at a time. */
 static fed_status feed(world *w, const char *text, size_t len, size_t step) {
     w->answer.len = w->used = 0;
     fedclient_http1_begin(&w->h, &w->answer, 100);
@@ -40,7 +39,6 @@ static fed_status feed(world *w, const char *text, size_t len, size_t step) {
     return FED_OK;
 }
 
-/* Parse the text at once and byte by byte, which must give the same result. */
 static fed_status read_text(world *w, const char *text) {
     const size_t len = strlen(text);
     const fed_status slow = feed(w, text, len, 1);
@@ -233,8 +231,7 @@ FED_TEST_WITH(a_byte_that_is_none_of_a_text_is_refused, world *w) {
     assert_fed_status(feed(w, status, sizeof status - 1, 64), FED_EFORMAT);
 }
 
-/* Parse a head of lines "A: xxx" with `line` bytes each and `total` bytes together, followed by
- * `last`. */
+/* Parse a head of lines "A: xxx" with `line` bytes each and `total` together, then `last`. */
 static fed_status read_head(world *w, size_t line, size_t total, const char *last) {
     fed_writer text;
     fed_writer_growing(&text);
