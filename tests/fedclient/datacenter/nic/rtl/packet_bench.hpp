@@ -25,15 +25,15 @@ struct Pace {
     uint64_t out_beats = 0, out_cycles = 0;
 };
 
-template <typename NIC>
+template <typename Unit>
 class Bench {
   public:
     Bench() {
-        NIC.rst = 1;
-        NIC.s_tvalid = NIC.m_tready = 0;
+        unit.rst = 1;
+        unit.s_tvalid = unit.m_tready = 0;
         tick();
         tick();
-        NIC.rst = 0;
+        unit.rst = 0;
     }
 
     // Send all frames. idle and busy: in how many of 256 cycles no beat is offered, or none is
@@ -49,17 +49,17 @@ class Bench {
                 offer(cases[sent].in, at);
                 offered = true;
             }
-            NIC.s_tvalid = offered;
-            NIC.m_tready = random.below(256) >= busy;
-            NIC.clk = 0;
-            NIC.eval();
-            const bool in = NIC.s_tvalid && NIC.s_tready, out = NIC.m_tvalid && NIC.m_tready;
+            unit.s_tvalid = offered;
+            unit.m_tready = random.below(256) >= busy;
+            unit.clk = 0;
+            unit.eval();
+            const bool in = unit.s_tvalid && unit.s_tready, out = unit.m_tvalid && unit.m_tready;
             stable();
             if (out) {
                 take(got);
                 first_out = pace.out_beats++ == 0 ? cycle : first_out;
                 pace.out_cycles = cycle + 1 - first_out;
-                if (NIC.m_tlast) {
+                if (unit.m_tlast) {
                     compare(cases, received, got);
                     got.clear();
                     received++;
@@ -80,8 +80,8 @@ class Bench {
                 fail("it hangs at frame " + std::to_string(received) + " of " +
                      std::to_string(cases.size()) + ": " + cases[received].what);
             }
-            NIC.clk = 1;
-            NIC.eval();
+            unit.clk = 1;
+            unit.eval();
             cycle++;
         }
         settle();
@@ -90,17 +90,17 @@ class Bench {
 
   private:
     void tick() {
-        NIC.clk = 0;
-        NIC.eval();
-        NIC.clk = 1;
-        NIC.eval();
+        unit.clk = 0;
+        unit.eval();
+        unit.clk = 1;
+        unit.eval();
     }
     void settle() {
-        NIC.s_tvalid = 0;
-        NIC.m_tready = 1;
+        unit.s_tvalid = 0;
+        unit.m_tready = 1;
         for (int i = 0; i < 50; i++) {
             tick();
-            if (NIC.m_tvalid) {
+            if (unit.m_tvalid) {
                 fail("a beat came after the last frame");
             }
         }
@@ -109,31 +109,31 @@ class Bench {
     uint8_t *bytes_of(void *wide) { return static_cast<uint8_t *>(wide); }
     // Check AXI-stream's rule: an offered beat does not change until it is taken.
     void stable() {
-        if (held && (!NIC.m_tvalid || NIC.m_tlast != held_last || NIC.m_tkeep != held_keep ||
-                     std::memcmp(held_data, bytes_of(&NIC.m_tdata), 32) != 0)) {
+        if (held && (!unit.m_tvalid || unit.m_tlast != held_last || unit.m_tkeep != held_keep ||
+                     std::memcmp(held_data, bytes_of(&unit.m_tdata), 32) != 0)) {
             fail("a beat changed while it waited");
         }
-        held = NIC.m_tvalid && !NIC.m_tready;
-        held_last = NIC.m_tlast;
-        held_keep = NIC.m_tkeep;
-        std::memcpy(held_data, bytes_of(&NIC.m_tdata), 32);
+        held = unit.m_tvalid && !unit.m_tready;
+        held_last = unit.m_tlast;
+        held_keep = unit.m_tkeep;
+        std::memcpy(held_data, bytes_of(&unit.m_tdata), 32);
     }
     void offer(const Bytes &frame, size_t at) {
         const size_t left = frame.size() - at, n = left < 32 ? left : 32;
-        std::memset(bytes_of(&NIC.s_tdata), 0xa5, 32);  // bytes without tkeep may be anything
-        std::memcpy(bytes_of(&NIC.s_tdata), frame.data() + at, n);
-        NIC.s_tkeep = n == 32 ? 0xffffffffU : (1U << n) - 1;
-        NIC.s_tlast = left <= 32;
+        std::memset(bytes_of(&unit.s_tdata), 0xa5, 32);  // bytes without tkeep may be anything
+        std::memcpy(bytes_of(&unit.s_tdata), frame.data() + at, n);
+        unit.s_tkeep = n == 32 ? 0xffffffffU : (1U << n) - 1;
+        unit.s_tlast = left <= 32;
     }
     void take(Bytes &got) {
         size_t n = 0;
-        while (n < 32 && (NIC.m_tkeep >> n & 1) != 0) {
+        while (n < 32 && (unit.m_tkeep >> n & 1) != 0) {
             n++;
         }
-        if (n == 0 || (n < 32 && ((NIC.m_tkeep >> n) != 0 || !NIC.m_tlast))) {
+        if (n == 0 || (n < 32 && ((unit.m_tkeep >> n) != 0 || !unit.m_tlast))) {
             fail("m_tkeep has holes, or a beat within a frame is not full");
         }
-        got.insert(got.end(), bytes_of(&NIC.m_tdata), bytes_of(&NIC.m_tdata) + n);
+        got.insert(got.end(), bytes_of(&unit.m_tdata), bytes_of(&unit.m_tdata) + n);
     }
     void compare(const std::vector<Case> &cases, size_t number, const Bytes &got) {
         const Bytes &wanted = cases[number].out;
@@ -150,7 +150,7 @@ class Bench {
              std::to_string(wanted.size()));
     }
 
-    NIC NIC;
+    Unit unit;
     bool held = false, held_last = false;
     uint32_t held_keep = 0;
     uint8_t held_data[32];

@@ -34,30 +34,30 @@ void keep_frame(void *user, const fednic_frame *frame) {
     }
 }
 
-class CardInC {
+class NicInC {
   public:
-    CardInC() {
-        fednic_card_options options = {};
+    NicInC() {
+        fednic_nic_options options = {};
         options.e = BOUND;
         options.mtu = 65535;
         fed_error error;
-        if (fednic_card_new(&options, &NIC, &error) != FED_OK) {
+        if (fednic_nic_new(&options, &nic, &error) != FED_OK) {
             fail("the NIC in C cannot be made");
         }
     }
-    ~CardInC() { fednic_card_free(NIC); }
-    CardInC(const CardInC &) = delete;
-    CardInC &operator=(const CardInC &) = delete;
+    ~NicInC() { fednic_nic_free(nic); }
+    NicInC(const NicInC &) = delete;
+    NicInC &operator=(const NicInC &) = delete;
 
     Bytes take(fednic_side from, const Bytes &bytes) {
         Bytes out;
         fednic_frame frame = {bytes.data(), bytes.size(), {}};
-        fednic_card_take(NIC, from, &frame, now++, keep_frame, &out);
+        fednic_nic_take(nic, from, &frame, now++, keep_frame, &out);
         return out;
     }
 
   private:
-    fednic_nic *NIC = nullptr;
+    fednic_nic *nic = nullptr;
     int64_t now = 0;
 };
 
@@ -117,7 +117,7 @@ class World {
 
     std::vector<Flow> flows;
     std::map<unsigned, Bytes> table;  // key: the place in nic_tx's table
-    CardInC sender, receiver;
+    NicInC sender, receiver;
 };
 
 void World::open(Flow &flow, std::vector<Case> &cases) {
@@ -333,8 +333,8 @@ Case World::to_host_of(const Bytes &frame, const char *what) {
     return {frame, coded ? out : frame, what};
 }
 
-template <typename NIC>
-void check(const char *name, Bench<NIC> &bench, World &world, Case (World::*next)(),
+template <typename Unit>
+void check(const char *name, Bench<Unit> &bench, World &world, Case (World::*next)(),
            uint64_t frames) {
     std::map<std::string, uint64_t> kinds, changed;
     for (uint64_t done = 0; done < frames;) {
@@ -409,7 +409,7 @@ void golden_frames(const std::string &folder, Bench<Vnic_tx> &tx, Bench<Vnic_rx>
 
 void speed(const char *what, uint8_t tos, unsigned kind, size_t payload, Bench<Vnic_tx> &tx,
            Bench<Vnic_rx> &rx, Random &random) {
-    CardInC sender, receiver;
+    NicInC sender, receiver;
     Flow flow = random_flow(random);
     flow.v6 = false;
     flow.host.resize(4);
