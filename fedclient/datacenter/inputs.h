@@ -55,8 +55,8 @@ fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
                             const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
                             float *sum, fed_error *err) FED_CHECKED;
 
-/** If status is an error, put the rank whose message caused it in front of the error's text. Returns
- * status. */
+/** If status is an error, put the rank whose message caused it in front of the error's text.
+ * Returns status. */
 fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) FED_CHECKED;
 
 /** Check that message and step are both plain or both not. Errors: FED_EFORMAT */
