@@ -100,7 +100,7 @@ static fed_status take_local_lr(const char *value, void *values, fed_error *err)
     return read_rate(value, "local-lr", &((fedworker_options *)values)->local_rate, err);
 }
 
-static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed_error *err) {
+/* The options of fedworker train. */
 #define AT(member) offsetof(fedworker_options, member)
 #define TEXT(name, member)                                                                         \
     { name, OPTION_TEXT, AT(member), 0, 0, TRAIN, NULL }
@@ -108,57 +108,60 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
     { name, OPTION_FLAG, AT(member), 0, 0, TRAIN, NULL }
 #define COUNT(name, member, low)                                                                   \
     { name, OPTION_NUMBER, AT(member), low, UINT32_MAX, TRAIN, NULL }
-    static const option_row rows[] = {
-        TEXT("model", app.model),
-        TEXT("data", app.data),
-        TEXT("dataset", app.dataset),
-        TEXT("train-part", app.train_part),
-        TEXT("test-part", app.test_part),
-        FLAG("normalise", app.normalise),
-        TEXT("augment", app.augment),
-        TEXT("backend", app.backend),
-        TEXT("device", app.device),
-        COUNT("epochs", app.epochs, 1),
-        COUNT("steps", app.steps, 1),
-        TEXT("optimizer", app.optimizer),
-        COUNT("seed", app.seed, 0),
-        TEXT("init", app.init),
-        COUNT("batch", app.batch, 1),
-        {"lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_lr},
-        {"workers", OPTION_NUMBER, AT(workers), 1, FEDDC_RANKS, TRAIN, NULL},
-        TEXT("link", link),
-        TEXT("collective", collective),
-        TEXT("sync", sync),
-        TEXT("codec", codec),
-        TEXT("pull", pull),
-        TEXT("nic", nic),
-        {"local-lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_local_lr},
-        COUNT("small", small, 1),
-        COUNT("bucket", bucket, 1),
-        COUNT("late", late, 0),
-        TEXT("summary", summary),
-        TEXT("trace", trace),
-        TEXT("checkpoint", app.checkpoint),
-        FLAG("resume", app.resume),
-        COUNT("every", every, 1),
-        COUNT("rate", rate, 1),
-        TEXT("congestion", congestion),
-        TEXT("listen", listen),
-        TEXT("join", join),
-        TEXT("secret-file", secret_file),
-        TEXT("host", host),
-        {"here", OPTION_NUMBER, AT(here), 1, FEDDC_RANKS, TRAIN, NULL},
-        {"min", OPTION_NUMBER, AT(min), 1, FEDDC_RANKS, TRAIN, NULL},
-    };
+static const option_row train_rows[] = {
+    TEXT("model", app.model),
+    TEXT("data", app.data),
+    TEXT("dataset", app.dataset),
+    TEXT("train-part", app.train_part),
+    TEXT("test-part", app.test_part),
+    FLAG("normalise", app.normalise),
+    TEXT("augment", app.augment),
+    TEXT("backend", app.backend),
+    TEXT("device", app.device),
+    COUNT("epochs", app.epochs, 1),
+    COUNT("steps", app.steps, 1),
+    TEXT("optimizer", app.optimizer),
+    COUNT("seed", app.seed, 0),
+    TEXT("init", app.init),
+    COUNT("batch", app.batch, 1),
+    {"lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_lr},
+    {"workers", OPTION_NUMBER, AT(workers), 1, FEDDC_RANKS, TRAIN, NULL},
+    TEXT("link", link),
+    TEXT("collective", collective),
+    TEXT("sync", sync),
+    TEXT("codec", codec),
+    TEXT("pull", pull),
+    TEXT("nic", nic),
+    {"local-lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_local_lr},
+    COUNT("small", small, 1),
+    COUNT("bucket", bucket, 1),
+    COUNT("late", late, 0),
+    TEXT("summary", summary),
+    TEXT("trace", trace),
+    TEXT("checkpoint", app.checkpoint),
+    FLAG("resume", app.resume),
+    COUNT("every", every, 1),
+    COUNT("rate", rate, 1),
+    TEXT("congestion", congestion),
+    TEXT("listen", listen),
+    TEXT("join", join),
+    TEXT("secret-file", secret_file),
+    TEXT("host", host),
+    {"here", OPTION_NUMBER, AT(here), 1, FEDDC_RANKS, TRAIN, NULL},
+    {"min", OPTION_NUMBER, AT(min), 1, FEDDC_RANKS, TRAIN, NULL},
+};
 #undef AT
 #undef TEXT
 #undef FLAG
 #undef COUNT
+
+static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed_error *err) {
     int words = 0;
-    FED_TRY(
-        option_table_read(rows, sizeof rows / sizeof rows[0], TRAIN, argc, argv, o, &words, err));
+    FED_TRY(option_table_read(train_rows, sizeof train_rows / sizeof train_rows[0], TRAIN, argc,
+                              argv, o, &words, err));
     if (words != argc) {
-        return fed_fail(err, FED_EINVAL, "\"%.200s\" is not expected here: drop it", argv[words]);
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.200s\" is not expected here: train takes only options", argv[words]);
     }
     return FED_OK;
 }
