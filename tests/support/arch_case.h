@@ -5,7 +5,6 @@
 
 #include "fed/arch.h"
 
-/** Parse a model's text. The test fails where the text is wrong. */
 fed_arch arch_case_parse(const char *text);
 
 /** Check that the text is refused, with an error that contains these words. */

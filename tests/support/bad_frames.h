@@ -14,8 +14,7 @@
 enum { BAD_FRAME = 65535 + 256 }; /* largest number of bytes in a frame */
 
 typedef struct bad_frame {
-    struct virtio_net_hdr offload; /* the offload header that Linux gives with the frame to a
-                                      packet socket */
+    struct virtio_net_hdr offload; /* the offload header that Linux gives with the frame */
     uint8_t *data;                 /* room for BAD_FRAME bytes; begins with the Ethernet header */
     size_t len;
 } bad_frame;
@@ -46,11 +45,10 @@ bool bad_frame_whole(const bad_frame *frame, const bad_parts *parts);
 void bad_frame_set_tos(bad_frame *frame, const bad_parts *parts, uint8_t keep, uint8_t set);
 
 /**
- * Cut a TCP segment into segments of `least` to `most` bytes of payload. The frame may be a
- * segment that Linux has left uncut for the card (segmentation offload). With most = 0, the size
- * of the pieces is the frame's gso_size, as Linux asks. Each piece has a complete checksum.
- * The frame stays whole if its checksum is wrong, as with a real card. It also stays whole if it
- * is not TCP, or has SYN, RST or URG set.
+ * Cut a TCP segment into segments of `least` to `most` bytes of payload, each with a complete
+ * checksum. The frame may be one that Linux has left uncut for the card (segmentation offload).
+ * With most = 0, the pieces have the frame's gso_size. As with a real card, a frame stays whole if
+ * its checksum is wrong, if it is not TCP, or if SYN, RST or URG is set.
  *
  * piece   room for the pieces; it must not be `frame`
  * use     called for each piece in order, or for the whole `frame`

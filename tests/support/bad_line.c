@@ -61,8 +61,7 @@ static void send_out(bad_line *line, int from, const bad_frame *frame) {
     line->emit(line->user, from, frame);
 }
 
-/* Keep the frame until `frames` more have come or `ms` have passed. Return false if there is no
- * room; the caller then sends the frame at once. */
+/* Keep the frame until `frames` more have come or `ms` have passed. false: there is no room. */
 static bool hold(bad_line *line, const bad_frame *frame, uint64_t frames, int64_t ms) {
     bad_way *way = &line->way[line->from];
     uint8_t *copy = way->held_count < BAD_HELD ? malloc(frame->len) : NULL;
@@ -92,7 +91,6 @@ static void release(bad_line *line, int from, int64_t now_ms) {
     way->held_count = kept;
 }
 
-/* Hold the frame back if chance says so, otherwise send it on. */
 static void pass(bad_line *line, const bad_frame *frame) {
     bad_rates *r = line->rates;
     if (happens(line, BAD_REORDER)) {
@@ -129,8 +127,8 @@ static void change_headers(bad_line *line, bad_frame *frame) {
     }
 }
 
-/* Damage bytes after the checksum is complete, so that the receiver can notice. A segment that
- * the card has yet to cut has no checksum, so it is not damaged. */
+/* Damage bytes after the checksum is complete, so that the receiver can notice. A segment that the
+ * card has yet to cut is spared, as its checksum is not complete. */
 static void damage(bad_line *line, bad_frame *frame) {
     fed_rng *rng = &line->way[line->from].rng;
     if (frame->offload.gso_type != VIRTIO_NET_HDR_GSO_NONE || frame->len <= HEADS + 1) {
@@ -149,8 +147,7 @@ static void damage(bad_line *line, bad_frame *frame) {
     }
     if (frame->len + 4 <= BAD_FRAME && happens(line, BAD_PAD)) {
         bad_frame_complete(frame);
-        uint32_t more = 1 + fed_rng_below(rng, 4); /* a network card may refuse a frame with more
-                                                      than 4 bytes of padding */
+        uint32_t more = 1 + fed_rng_below(rng, 4); /* network cards may refuse more */
         memset(frame->data + frame->len, (int)fed_rng_below(rng, 256), more);
         frame->len += more;
         mark(line, BAD_PAD);
@@ -177,8 +174,7 @@ static void one_frame(void *user, bad_frame *frame) {
     pass(line, frame);
 }
 
-/* Send one packet on, or cut it into smaller segments first. A segment that the card had to cut
- * has become single packets before this call. */
+/* Send one packet on, or cut it into smaller segments first. */
 static void one_packet(void *user, bad_frame *frame) {
     bad_line *line = user;
     if (!happens(line, BAD_CUT)) {

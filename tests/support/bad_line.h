@@ -8,11 +8,9 @@
 #include "bad_frames.h"
 #include "fed/error.h"
 
-/** What can happen to a frame. */
 typedef enum bad_luck {
-    BAD_CUT,       /* a TCP segment is cut into smaller ones; each of them may suffer other
-                      faults */
-    BAD_DROP,      /* the frame is lost */
+    BAD_CUT, /* a TCP segment is cut; each piece may suffer other faults */
+    BAD_DROP,
     BAD_BLEACH,    /* the frame's DSCP becomes that of `tos`, usually 0 */
     BAD_CONGEST,   /* the frame's ECN field becomes CE, if the frame is ECN-capable */
     BAD_FLIP,      /* a bit after the Ethernet header is flipped */
@@ -30,12 +28,10 @@ enum { BAD_SIDES = 2, BAD_HELD = 256, BAD_SURE = 1000000 };
 typedef struct bad_rates {
     atomic_uint chance[BAD_KINDS]; /* so many of BAD_SURE frames suffer this fault */
     atomic_uint hold_frames, hold_ms, delay_ms;
-    atomic_uint least, most; /* bytes of payload in a piece of a cut segment; most = 0: the size
-                                that Linux asks for */
+    atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
     atomic_uint quiet;   /* so many first frames of each direction suffer no fault */
-    atomic_bool packets; /* true: segments that Linux leaves for the card are cut, and checksums
-                            are completed, as on a wire */
+    atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 
 /** Counts of one direction's frames. */

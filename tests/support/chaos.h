@@ -20,29 +20,24 @@ typedef struct chaos_board {
     atomic_llong clock_ahead_ms;
     /* Counts of what happened. */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
-    atomic_uint repeated, stale, lost_answers;    /* requests sent again, requests sent out of
-                                                     order, answers lost */
-    atomic_uint enrolled, finished, acknowledged; /* devices enrolled and finished; updates
+    atomic_uint repeated, stale, lost_answers;    /* requests: sent again, sent out of order */
+    atomic_uint enrolled, finished, acknowledged; /* acknowledged: number of updates */
+    atomic_uint round, given, counted;            /* the newest round that a device was told of:
+                                                     its number, slots given, updates
                                                      acknowledged */
-    atomic_uint round, given, counted; /* the newest round that a device was told of: its number,
-                                          slots given, updates acknowledged */
 } chaos_board;
 
 typedef struct chaos_run {
     chaos_board *board;
     char directory[300];               /* holds coordinator/, device0/, ... and device0.log, ... */
-    uint16_t front_port, devices_port; /* the coordinator's ports, the same after each restart;
-                                          0: any */
+    uint16_t front_port, devices_port; /* the coordinator's; kept on a restart; 0: any */
     uint64_t seed;
     uint32_t wait_most_ms; /* longest time until a device asks again; it keeps the test short */
     char ca[4096];         /* certificate of the CA, PEM */
     uint32_t piece_bytes;  /* piece size of the devices' client; 0: its default */
-    const char *servers;   /* the devices use these addresses and no proxy; NULL: they use the
-                              coordinator of the board */
-    unsigned slots;        /* slots of each device; with more than 1, each device takes part in
-                              all tasks */
-    int far;               /* descriptor of the network namespace beyond a link of limited rate;
-                              -1: none */
+    const char *servers;   /* addresses that devices use, without proxy; NULL: those of the board */
+    unsigned slots;        /* slots per device; with more than 1 it takes part in all tasks */
+    int far;               /* descriptor of the far network namespace; -1: none */
 } chaos_run;
 
 /** Every fourth device is in the far network. It reaches the coordinator at that network's
@@ -50,23 +45,18 @@ typedef struct chaos_run {
 enum { CHAOS_FAR_EVERY = 4 };
 #define CHAOS_NEAR "10.99.0.1"
 
-/**
- * Put this process and its children into a network namespace of their own. Open a second namespace
- * beyond a link whose rate `devices` share. Where the system forbids that, print a notice and go
- * on without it.
- */
+/** Put this process and its children into a network namespace, and open a second one beyond a link
+ * whose rate `devices` share. Where the system forbids that, print a notice and go on. */
 void chaos_net_open(chaos_run *run, unsigned devices);
 
 /** If device k belongs to the far network, enter that network. Returns whether the device does. */
 bool chaos_net_is_far(const chaos_run *run, unsigned k);
 void chaos_net_enter(const chaos_run *run);
 
-/** Return how often a packet to the devices had to wait for the link. *bytes: how many bytes
- * the link carried. */
+/** Return how often a packet to the devices had to wait for the link. *bytes: bytes carried. */
 unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes);
 
-/** Exit statuses of a device that has not finished the task: start it again, or the test has
- * failed and a person must look. */
+/** Exit statuses of an unfinished device: start it again, or fail the test. */
 enum { CHAOS_AGAIN = 3, CHAOS_WANTS_A_PERSON = 4 };
 
 /* The main functions of the child processes. None of them returns. */
@@ -79,16 +69,14 @@ _Noreturn void chaos_coordinator(const chaos_run *run);
 _Noreturn void chaos_device(const chaos_run *run, unsigned k, unsigned life,
                             const char token[FEDSERVER_TOKEN]);
 
-/** Run the proxy between devices and coordinator: some connections break, some are slow, some
- * stall. */
+/** Run the proxy, which breaks, slows or stalls some connections. */
 _Noreturn void chaos_proxy(const chaos_run *run);
 
-/** Hold connections open by sending a byte now and then, and never a whole request (a slow
- * loris attack). */
+/** Hold connections open by sending a byte now and then, never a whole request (slow loris). */
 _Noreturn void chaos_loris(const chaos_run *run, unsigned connections);
 
-/* Kinds of records in a device's log. A record is its kind (1 byte), its size (u32) and that
- * many bytes. */
+/* Kinds of records in a device's log. A record is its kind (1 byte), its size (u32) and its
+ * bytes. */
 enum { CHAOS_LOG_UPDATE = 'U', CHAOS_LOG_VERSION = 'V', CHAOS_LOG_TRAINING = 'T' };
 
 #endif

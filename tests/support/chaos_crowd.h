@@ -1,5 +1,5 @@
-/* Shared by the tests that kill processes: child processes that are started again, the task
- * that they train, and the final check that every acknowledged update was counted. */
+/* Shared by the tests that kill processes: children that are started again, their task, and the
+ * final check that every acknowledged update was counted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CHAOS_CROWD_H
 #define FED_CHAOS_CROWD_H
@@ -18,18 +18,17 @@ typedef struct chaos_child {
 /** Start the child. Returns true in the child itself, which ends when its parent ends. */
 bool chaos_child_is(chaos_child *one);
 
-/** Kill the child, if it runs. */
 void chaos_child_end(chaos_child *one);
 
 typedef enum chaos_end {
     CHAOS_ENDED_FINISHED, /* a device that knows that the task is over */
-    CHAOS_ENDED_AGAIN,    /* the exit status was CHAOS_AGAIN */
-    CHAOS_ENDED_KILLED,   /* ended by SIGKILL */
-    CHAOS_ENDED_BROKEN    /* ended in any other way */
+    CHAOS_ENDED_AGAIN,
+    CHAOS_ENDED_KILLED,
+    CHAOS_ENDED_BROKEN /* ended in any other way */
 } chaos_end;
 
-/** Note that the child has ended with the status `how` of waitpid. Unless the device has
- * finished, it may start again: at once, or after a random while. */
+/** Note that the child ended with waitpid's status `how`. Unless the device has finished, it may
+ * start again: at once, or after a random while. */
 chaos_end chaos_child_note(chaos_child *one, int how, fed_rng *dice);
 
 /** Start those of the run's devices first to first + count - 1 that are due. Returns how many
@@ -41,8 +40,8 @@ unsigned chaos_raise(const chaos_run *run, unsigned first, unsigned count, chaos
  * *when_ms, which is 0, and returns false. */
 bool chaos_is_due(fed_rng *dice, int64_t *when_ms, int64_t every_ms);
 
-/** Queue a task for this model, whose initial values are zeros. The JSON must name
- * zeros.safetensors as "initial". */
+/** Queue a task whose model begins with zeros. The JSON must name zeros.safetensors as
+ * "initial". */
 uint64_t chaos_task(const char *directory, const char *model, const char *json, fedserver *home);
 
 /** Read the CA of the coordinator in this directory. */

@@ -20,8 +20,6 @@
 
 enum { HOLD_MS = 400, STALE = 4 };
 
-/* -- the coordinator -- */
-
 static void note_ports(void *user, uint16_t front, uint16_t devices) {
     chaos_board *board = user;
     board->devices = devices;
@@ -37,8 +35,7 @@ void chaos_coordinator(const chaos_run *run) {
     const fed_log *talks = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL;
     fault_clock_use(&run->board->clock_ahead_ms);
     snprintf(directory, sizeof directory, "%s/coordinator", run->directory);
-    /* A network of the run's own has no other users, so the coordinator may listen on all
-     * addresses. */
+    /* A network of the run's own has no other users, so all addresses may be used. */
     const fedserver_http_options options = {.bind = run->far >= 0 ? "0.0.0.0" : "127.0.0.1",
                                             .front_port = run->front_port,
                                             .devices_port = run->devices_port,
@@ -56,8 +53,6 @@ void chaos_coordinator(const chaos_run *run) {
     fprintf(stderr, "chaos: the coordinator ended: %s (%s)\n", err.text, fed_status_name(status));
     _exit(CHAOS_WANTS_A_PERSON);
 }
-
-/* -- a device -- */
 
 typedef struct saved {
     char url[400];
@@ -94,7 +89,6 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
     fed_writer_free(&w);
 }
 
-/** Write the URL "https://HOST:PORT/..." with the proxy's port, if the device uses the proxy. */
 static void detour(const bad_line *l, const char *url, char *dst, size_t cap) {
     const chaos_board *board = l->run->board;
     const char *port = strrchr(url, ':');
@@ -122,9 +116,9 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
     return FED_OK;
 }
 
-/** Send an update once more. Whatever the answer, the coordinator must not count the update
- * again; the final check would notice. If the update was acknowledged and is still the last
- * one, it must be acknowledged again. */
+/** Send an update once more. Whatever the answer, the coordinator must not count it again; the
+ * final check would notice. If it was acknowledged and is still the last one, it must be
+ * acknowledged again. */
 static void send_again(bad_line *l, const saved *s, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
@@ -144,7 +138,7 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     }
 }
 
-/** Keep a copy of a request's body. It replaces the oldest copy. */
+/** Keep a copy of a request's body, in place of the oldest copy. */
 static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
     saved *s = &l->stale[l->kept++ % STALE];
     free(s->body);
@@ -198,8 +192,8 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** Log the message as acknowledged, since its last piece was. The message is in the device's first
- * slot: devices that send pieces take part in one task only. */
+/** Log the message as acknowledged, since its last piece was. It is in the device's first slot:
+ * devices that send pieces take part in one task only. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;
     fedclient_record pending = {0};
@@ -214,7 +208,6 @@ static void note_pieces(const bad_line *l) {
     fedclient_record_free(&pending);
 }
 
-/** Send a request whose body is in memory, and log the result. */
 static fed_status send_body(bad_line *l, const fedclient_request *request, const saved *s,
                             int *status, fed_writer *answer, fed_error *err) {
     cursor c = {.s = s};
@@ -241,7 +234,7 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     save(l, s->url, s->body, s->len);
     if (lucky(l, 5)) {
         l->run->board->lost_answers++;
-        return fed_fail(err, FED_ENET, "the answer was lost");
+        return fed_fail(err, FED_ENET, "the answer was lost (planned by the test)");
     }
     return FED_OK;
 }
@@ -251,8 +244,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
-    if (l->kept > 0 && lucky(l, 10)) { /* send an old update again, after newer ones and perhaps
-                                          in a later round */
+    if (l->kept > 0 && lucky(l, 10)) { /* send an old update again, perhaps in a later round */
         l->run->board->stale++;
         send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
     }
@@ -289,16 +281,13 @@ static void line_traffic(void *user, fedclient_traffic *traffic) {
     l->inner.traffic(l->inner.user, traffic);
 }
 
-/* -- the life of a device -- */
-
-/** The training callback. */
 typedef struct trainer {
     const bad_line *line; /* where its records are logged */
     fed_drill drill;
 } trainer;
 
-/** Train, after logging the number and task of this training. It is not durable yet, so a later
- * training may get the same number. */
+/** Train, after logging the number and task. The training is not durable yet, so a later one may
+ * get the same number. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     trainer *t = user;
     fed_writer w;
@@ -316,7 +305,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         run->board->enrolled++;
     }
     while (run->board->storm == 0 && run->board->over == 0) {
-        fed_sleep_ms(200); /* until all processes have started */
+        fed_sleep_ms(200); /* by then all processes have started */
     }
     for (;;) {
         fedclient_event event = {0};
@@ -324,8 +313,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         bool waits = event.outcome == FEDCLIENT_WAITED;
         bool never_took_part =
             waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
-        /* A device with several slots goes on after the end of one task: it gets the last model
-         * of each. */
+        /* A device with several slots goes on: it gets the last model of each task. */
         bool done = event.outcome == FEDCLIENT_FINISHED && run->slots <= 1;
         if (done || never_took_part || (waits && event.reason == FED_WAIT_FINISHED)) {
             run->board->finished++;
@@ -383,9 +371,9 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     if (status == FED_OK) {
         _exit(0);
     }
-    /* The process ends on these errors and is started again. While the device enrols, its link
-     * may fail, or fedclient_enrol finds the coordinator too slow or busy. Links that often end
-     * within the handshake can also look like a refused certificate. */
+    /* The process ends on these errors and is started again. During enrolment its link may fail, or
+     * fedclient_enrol finds the coordinator too slow or busy. Links that often end within the
+     * handshake can also look like a refused certificate. */
     bool again =
         status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY || status == FED_EAUTH;
     if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {

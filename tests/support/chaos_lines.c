@@ -31,8 +31,7 @@ typedef struct proxy_line {
     lane up, down;
     int64_t credit;                   /* bytes that a slow connection may still pass in this tick */
     int64_t rate;                     /* bytes per tick; 0: no limit */
-    int64_t left;                     /* bytes until the connection breaks; negative: it does not
-                                         break */
+    int64_t left;                     /* bytes until the connection breaks; negative: never */
     int64_t stalls_at, resumes_at_ms; /* the connection stalls after so many bytes;
                                          resumes_at_ms: when the stall ends, set at its start */
     int64_t passed;
@@ -63,7 +62,6 @@ static int listen_anywhere(atomic_uint *port) {
     return fd;
 }
 
-/** Draw the faults of a new connection. */
 static void draw_fate(const chaos_run *run, proxy_line *l, fed_rng *dice) {
     chaos_board *board = run->board;
     l->left = -1;
@@ -124,7 +122,6 @@ static void accept_line(const chaos_run *run, int listener, unsigned target, pro
     }
 }
 
-/** Return how many of the wanted bytes may pass now. */
 static size_t allowed(proxy_line *l, size_t wanted) {
     int64_t most = (int64_t)wanted;
     if (l->rate > 0 && most > l->credit) {
@@ -177,7 +174,6 @@ static short wants(const lane *in, const lane *out) {
     return (short)((in->len == 0 ? POLLIN : 0) | (out->len > 0 ? POLLOUT : 0));
 }
 
-/** Move bytes on all connections once. */
 static void turn_lines(proxy_line *lines, struct pollfd *polls, const size_t *which, size_t count,
                        fed_rng *dice) {
     for (size_t k = 0; k < count; k++) {
@@ -232,8 +228,6 @@ void chaos_proxy(const chaos_run *run) {
     }
     _exit(0);
 }
-
-/* -- slow loris: connections that never send a whole request -- */
 
 void chaos_loris(const chaos_run *run, unsigned connections) {
     /* the head of a TLS record that announces 16 KB */

@@ -5,13 +5,12 @@
 
 #include "federation.h"
 
-/** Read directory/deviceK.log into f: the acknowledged updates, and the digests of the
- * announced versions. Two records that disagree break D2 or D5 of docs/durability.md. */
+/** Read directory/deviceK.log into f: acknowledged updates, and digests of announced versions. Two
+ * records that disagree break D2 or D5 of docs/durability.md. */
 void chaos_log_read(const char *directory, unsigned k, federation *f);
 
-/** Open a device's log for more records. A device that was killed within `write` has left a
- * part of a record. This part is cut off, as records behind it could not be read. Returns the
- * descriptor, or -1 with errno. */
+/** Open a device's log to append. A part of a record, left by a kill within `write`, is cut off, as
+ * records behind it could not be read. Returns the descriptor, or -1 with errno. */
 int chaos_log_open(const char *path);
 
 #endif

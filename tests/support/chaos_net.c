@@ -1,6 +1,5 @@
-/* Links of limited rate: a network namespace for the run, and a second one. A pair of virtual
- * network cards connects the two, and each card limits the rate at which it sends. Both
- * namespaces end with the processes. */
+/* Links of limited rate: a network namespace for the run, and a second one, joined by a pair of
+ * virtual network cards that limit the rate. Both namespaces end with the processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare, setns */
 #include <fcntl.h>
@@ -64,8 +63,8 @@ __attribute__((format(printf, 1, 2))) static bool shell(const char *format, ...)
     return system(command) == 0; /* NOLINT: the command has no text from outside */
 }
 
-/** Open another network namespace, and put one end of the pair into it. It lasts while a
- * process has the descriptor. Returns -1 if that is not possible. */
+/** Open a network namespace that holds one end of the pair, and lasts while a process has the
+ * descriptor. Returns -1 if that is not possible. */
 static int open_far(void) {
     int ready[2], fd = -1;
     char byte = 0, path[40];
@@ -101,7 +100,7 @@ static bool raise_nic(const char *card, const char *address, unsigned kbit) {
                  address, card, card, card, kbit);
 }
 
-/** Configure the other end of the pair, in the far namespace. */
+/** Configure the far namespace's end of the pair of network cards. */
 static bool raise_far(int fd, unsigned kbit) {
     pid_t pid = fork();
     if (pid == 0) {

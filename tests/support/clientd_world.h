@@ -14,15 +14,13 @@ typedef struct clientd_world {
     fed_coordinator coordinator;
 } clientd_world;
 
-/** Setup and teardown for cmocka; *state is the clientd_world. */
 int clientd_setup(void **state);
 int clientd_teardown(void **state);
 
-/** Queue this task at the coordinator. */
 void clientd_queue(clientd_world *w, const char *json);
 
-/** Start fedclientd with the usual options, then those of `more`, a list that ends with NULL.
- * Its output goes to the log. A run is stopped after 300 s. */
+/** Start fedclientd with the usual options, then those of `more`, which ends with NULL. Its output
+ * goes to the log. A run is stopped after 300 s. */
 pid_t clientd_spawn(const clientd_world *w, const char *const *more);
 
 /** Return the exit status; -1: a signal ended the process. */

@@ -1,5 +1,4 @@
-/* One message of a codec. It is in memory of exactly its length, so that a sanitizer sees a
- * read past its end. */
+/* One message of a codec, in memory of exactly its length: a sanitizer sees a read past its end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
 

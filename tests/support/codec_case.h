@@ -7,11 +7,9 @@
 
 enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
 
-/** Encode the residual x[n] into dst[cap], which takes any message of n values; returns its
- * length. */
+/** Encode the residual x[n] into dst[cap]. Returns the message's length. */
 size_t codec_case_encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap);
 
-/** The message of a tensor, and the values that decoding it gives. */
 typedef struct codec_case {
     uint8_t message[CODEC_CASE_BYTES];
     size_t len;

@@ -1,5 +1,4 @@
-/* For the tests that every codec must pass: codecs with many parameters, tensors of many kinds,
- * and messages. */
+/* For the tests that every codec must pass: codecs, tensors and messages of many kinds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CONTRACT_H
 #define FED_CODEC_CONTRACT_H
@@ -16,9 +15,8 @@ fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
 /** Parse a spec string as a codec of contract_unit. */
 fedcodec contract_parse(const char *spec);
 
-/** Give the k-th codec of contract_unit. First comes each codec with its defaults, then with
- * each parameter at its smallest and largest value, then further specs. Returns false when
- * there are no more. */
+/** Give the k-th codec of contract_unit: each codec with its defaults, then with each parameter at
+ * its smallest and largest value, then further specs. Returns false when there are no more. */
 bool contract_codec(size_t k, fedcodec *codec);
 
 typedef enum contract_fill {
@@ -38,8 +36,7 @@ typedef enum contract_fill {
 
 extern const char *const contract_fill_names[CONTRACT_FILLS];
 
-/** Return n values of that kind, malloc'ed, with room for one more. contract_copy returns a
- * copy of n values. */
+/** Return n values of that kind, malloc'ed, with room for one more. */
 float *contract_values(contract_fill kind, size_t n);
 float *contract_copy(const float *x, size_t n);
 
@@ -49,14 +46,13 @@ typedef struct contract_message {
     size_t n;
     uint8_t *data;
     size_t len;
-    float *residual; /* after encoding */
+    float *residual; /* what encoding has left of the values */
 } contract_message;
 
 /** Encode x. residual: malloc'ed, as before the encode; NULL: none. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 
-/** Encode with x as the residual. */
 contract_message contract_encode(const fedcodec *codec, const float *x, size_t n);
 void contract_drop(contract_message *m);
 

@@ -1,5 +1,4 @@
-/* Golden messages: what a file of a golden message holds, and a loop over the files of a
- * folder. */
+/* Golden messages: a file's contents, and a loop over a folder's files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_VECTORS_H
 #define FED_CODEC_VECTORS_H
@@ -7,8 +6,8 @@
 #include "fedcodec/codec.h"
 #include "vector_file.h"
 
-/** A golden message, in the file format of tests/vectors/test_codec_vectors.c. A word is the
- * bits of one float32, or one byte of the message. */
+/** A golden message (the format: tests/vectors/test_codec_vectors.c). A word is the bits of one
+ * float32, or one byte of the message. */
 typedef struct codec_vector {
     char name[VECTOR_NAME];
     char spec[FEDCODEC_SPEC];

@@ -1,5 +1,5 @@
-/* Coordinator and devices for tests without sockets and clock: certificates and messages are
- * real. */
+/* Coordinator and devices for tests without sockets and clock, with real certificates and
+ * messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -46,8 +46,7 @@ void coordinator_open(coordinator *c) {
     must(fedserver_begin(c->server, &err), &err);
 }
 
-/* Which of FED_POSTGRES_STORES test databases are in use: a program may have several
- * coordinators at once. */
+/* The test databases in use: a program may have several coordinators at once. */
 static bool taken[FED_POSTGRES_STORES];
 
 static unsigned take_place(void) {

@@ -17,19 +17,16 @@ typedef struct coordinator {
     unsigned place; /* the number of the test database, where the store is PostgreSQL */
     fedserver *server;
     int64_t now_ms;       /* the time that the coordinator sees; tests change it */
-    uint64_t task_memory; /* limit in bytes for all tasks together, used at the next opening; 0:
-                             no limit */
-    /* The address for other coordinators, used at the next opening; NULL: this one serves
-     * alone. */
+    uint64_t task_memory; /* limit in bytes for all tasks, from the next opening on; 0: none */
+    /* The address for other coordinators, from the next opening on; NULL: this one serves alone. */
     const char *address;
     /* Headers of the next requests; NULL: left out. */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
-    bool from_elsewhere; /* true: the next requests come from another machine than the
-                            coordinator's */
+    bool from_elsewhere; /* the next requests come from another machine */
 } coordinator;
 
 typedef struct test_device {
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the device's key */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* fingerprint of the device's key */
     uint8_t certificate[FED_SHA256_SIZE];
     fed_pem key;
 } test_device;
@@ -49,9 +46,8 @@ typedef struct answer {
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
-/** Skip this test unless the store is SQLite. Each new coordinator uses the store that
- * FED_TEST_STORE names, or the default, and ctest runs the programs on every store. A test that
- * reads or changes the store's file calls this function first. */
+/** Skip this test unless the store is SQLite: for a test that reads or changes the store's file.
+ * The store is FED_TEST_STORE's or the default; ctest runs the programs on every store. */
 void coordinator_only_on_sqlite(void);
 
 /** Define a cmocka test whose *state is a new coordinator. */
@@ -60,12 +56,10 @@ void coordinator_only_on_sqlite(void);
 int coordinator_begin(void **state);
 int coordinator_end(void **state);
 
-/** Limit the memory for tasks so that one task of the running one's size fits. Other tasks wait
- * in the queue. */
+/** Limit the tasks' memory to one task of the running one's size. Other tasks wait in the queue. */
 void coordinator_one_at_a_time(coordinator *c);
 
-/** The kind of store that the coordinator uses, for tests that open it again with their own
- * functions. */
+/** The kind of store, for tests that open it again with their own functions. */
 const fedserver_store *coordinator_store(const coordinator *c);
 
 /** Open the coordinator after it was closed, and begin a batch. */
@@ -77,12 +71,10 @@ void coordinator_crash(coordinator *c);
 /** Commit, close as in a crash, and open again. */
 void coordinator_restart(coordinator *c);
 
-/** Run `fedserver check` on a coordinator's directory; it must find nothing wrong. No process
- * may serve the directory at the time. */
+/** Run `fedserver check` on a directory that no process serves. It must find nothing wrong. */
 void coordinator_check(const char *directory);
 
-/** Commit what has happened and begin the next batch. The new batch sees what other handles of
- * the store have changed. */
+/** Commit and begin the next batch, which sees what other handles of the store have changed. */
 void coordinator_commit(coordinator *c);
 
 /** Advance the time by ms, and let the coordinator do what is due. */
@@ -96,10 +88,8 @@ test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
-/** Return the device as the coordinator has it in memory. Its row is read from the store first,
- * if necessary. */
+/** Return the device as the coordinator has it in memory, read from the store if necessary. */
 fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
-/** How many devices are enrolled. */
 uint64_t coordinator_enrolled(const coordinator *c);
 
 /** Make one request of a device. d = NULL: a request to the front, without a certificate. */
@@ -107,19 +97,16 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
 
-/** Return the JSON that GET path answers to a reader on the coordinator's own machine. The
- * caller frees it. */
+/** Return the JSON that GET path answers to a reader on the same machine. The caller frees it. */
 json_t *coordinator_json(coordinator *c, const char *path, const char *query);
 
-/** Make one request and return its HTTP status. */
 int coordinator_status(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 
 /** Check that the answer has this status and this error word ("": none), and free the answer. */
 void answer_expect(answer *a, int status, const char *word);
 
-/** Return a status and an error word as text: "409 cloned", or "200" where the word is "". The
- * text is valid until the next call. */
+/** Return "409 cloned", or "200" where the word is "". Valid until the next call. */
 const char *answer_short(int status, const char *word);
 
 /** Check in as a device that the coordinator must answer at once. */
@@ -129,7 +116,6 @@ fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role rol
 /** Check in as device_checkin does, with all fields of the message given. */
 fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin);
 
-/** Check in as a device that trains and has no model yet. */
 fed_assignment device_ask_work(coordinator *c, const test_device *d);
 
 /** Append an update of x[n] to w, encoded with the task's codec. */

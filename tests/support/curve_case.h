@@ -9,7 +9,7 @@
 #include "fed/arch.h"
 #include "fedtrain/dataset.h"
 
-/** A training. All backends begin with the same weights and take the same batches. */
+/** All backends begin with the same weights and take the same batches. */
 typedef struct curve_case {
     const fed_arch *arch;
     const fedtrain_dataset *set;
@@ -20,8 +20,8 @@ typedef struct curve_case {
 } curve_case;
 
 /**
- * Train on the processor's backend "fast", on "reference", or on a device by its name. The test or
- * bench fails if the training fails.
+ * Train on the backend "fast", on "reference", or on a device by its name. The test or bench fails
+ * if the training fails.
  *
  * loss    float[steps]
  * params  float[layout.size], the trained parameters

@@ -143,8 +143,6 @@ static void let_in(cut_forwarder *f, unsigned k) {
     p->reading = (reading){.have = 0};
 }
 
-/* -- deeds: what happens at a chosen statement -- */
-
 static bool counts_down(cut_line *line) {
     unsigned left = line->deed_in;
     line->statements++;
@@ -155,8 +153,8 @@ static uint32_t number(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* A message's head is complete: find the length of the rest. Before its first message, a
- * connection may ask for encryption; these requests have codes of their own. */
+/* A message's head is complete: find the length of the rest. Before its first message, a connection
+ * may ask for encryption; these requests have codes of their own. */
 static void take_head(reading *r) {
     enum { QUESTION = 80877103, LAST_QUESTION = 80877104 };
     if (r->started) {
@@ -217,8 +215,6 @@ static void do_deed(cut_forwarder *f, unsigned k) {
     }
 }
 
-/* -- forwarding -- */
-
 /* Receive bytes if there are none to send. Returns false when the connection is over. */
 static bool fill(lane *l, int from) {
     if (l->len > 0) {
@@ -269,8 +265,7 @@ static bool pass_statements(cut_forwarder *f, pair *p) {
     due = false;
     (void)before_deed(line, &p->reading, up->bytes + pass, rest, &due);
     up->at = pass;
-    up->len = rest; /* these bytes still arrive when the deed only stopped the process that sent
-                       them */
+    up->len = rest; /* these bytes still arrive if the deed only stopped their sender */
     return line->deed == CUT_STOPS;
 }
 

@@ -1,5 +1,5 @@
-/* Lines that a test cuts: they forward connections, in the test's thread or in a process of
- * their own. The test and other processes control each line through shared memory. */
+/* Lines that a test cuts: they forward connections, in the test's thread or in a process of their
+ * own. The test controls them through shared memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CUT_LINES_H
 #define FED_CUT_LINES_H
@@ -27,12 +27,11 @@ typedef struct cut_line {
     /* Addresses: "/DIRECTORY/.s.PGSQL.5432", or "ADDRESS:PORT". */
     char from[CUT_ADDRESS], to[CUT_ADDRESS];
     atomic_int state;         /* a cut_state */
-    atomic_uint statements;   /* number of statements that have passed to PostgreSQL, over all
-                                 connections */
+    atomic_uint statements;   /* statements so far to PostgreSQL, on all connections */
     atomic_uint deed_in;      /* the deed happens at the n-th statement from now; 0: at none */
     atomic_int deed, victim;  /* a cut_deed; the process ID of its victim */
     atomic_int deed_is_after; /* nonzero: the statement still passes, but its answer does not */
-    atomic_uint deeds;        /* number of deeds so far */
+    atomic_uint deeds;
 } cut_line;
 
 /** All lines. For lines in a process of their own, this is shared memory from fault_shared_new. */
@@ -49,15 +48,15 @@ typedef struct cut_lines {
 /** Add a line, before cut_lines_start. Returns its number. */
 unsigned cut_lines_add(cut_lines *lines, const char *from, const char *to);
 
-/** Add two lines from 127.0.0.2 to 127.0.0.1, at ports that are free on both. A device that is
- * told the port of a server at 127.0.0.1 then still uses the line. */
+/** Add two lines from 127.0.0.2 to 127.0.0.1, at ports that are free on both. So a device that is
+ * told the port of a server at 127.0.0.1 uses the line. */
 void cut_lines_add_ports(cut_lines *lines, uint16_t ports[2]);
 
-/** Start a process that forwards; it ends with the caller's. Returns when every line listens. */
+/** Start a process that forwards and ends with the caller's. Returns when every line listens. */
 pid_t cut_lines_start(cut_lines *lines);
 
-/** Forward in the caller's thread instead of a process. Each call of cut_lines_poll forwards
- * the bytes that have arrived, and waits at most wait_ms for some. Only one thread may use it. */
+/** Forward in the caller's thread instead of a process. Each cut_lines_poll forwards the bytes that
+ * have come, and waits at most wait_ms for some. Only one thread may use it. */
 typedef struct cut_forwarder cut_forwarder;
 cut_forwarder *cut_lines_open(cut_lines *lines);
 void cut_lines_poll(cut_forwarder *f, int wait_ms);

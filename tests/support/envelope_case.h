@@ -5,8 +5,8 @@
 
 #include "fedcodec/envelope.h"
 
-/** Values of the tensors dense1.weight (600), dense1.bias (7) and scale (1). The last two are
- * small, so they travel as one group. */
+/** Tensors dense1.weight (600 values), dense1.bias (7), scale (1). The last two travel as one
+ * group. */
 enum { ENVELOPE_SIZE = 2 * 300 + 7 + 1, ENVELOPE_SMALL = 100 };
 
 typedef struct envelope_case {
@@ -18,19 +18,16 @@ typedef struct envelope_case {
     fed_writer out;
 } envelope_case;
 
-/** Fill both buffers with values, and encode nothing yet. End with envelope_case_close. */
 void envelope_case_open(envelope_case *f, const char *spec);
 void envelope_case_close(envelope_case *f);
 
-/** Move dense1.bias to the beginning of the buffers, so that the large tensor lies between the
- * small ones. */
+/** Move dense1.bias to the front, so that the large tensor lies between the small ones. */
 void envelope_case_move_apart(envelope_case *f);
 
-/** Append the envelope to the case's buffer `out`. */
 void envelope_case_encode(envelope_case *f);
 
-/** A model of one tensor with two values that are not 0: [7] and [LARGE / 2]. Its 3lc message
- * consists almost only of runs of zeros. */
+/** A model of one tensor, all 0 but [7] and [LARGE / 2]. Its 3lc message is mostly runs of
+ * zeros. */
 enum { LARGE = 70000 };
 
 typedef struct large_case {
@@ -40,11 +37,11 @@ typedef struct large_case {
     float *residual, *y;
 } large_case;
 
-/** Encode the model into the case's buffer `out`. End with large_case_close. */
 void large_case_encode(large_case *l, const char *spec);
 void large_case_close(large_case *l);
 
-/** Fill x[ENVELOPE_SIZE] with random values from -0.5 to 0.5; each `stream` is another series. */
+/** Fill x[ENVELOPE_SIZE] with random values from -0.5 to 0.5, in another series for each
+ * `stream`. */
 void envelope_case_fill(float *x, uint32_t stream);
 
 #endif

@@ -30,8 +30,7 @@ static bool is_plain(const exchange_run *run, uint32_t step) {
     return run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
 }
 
-/* Fill in the order of the tensors: from the last to the first, or random (`rough`) by rank and
- * step. */
+/* Fill in the order of the tensors: from the last to the first, or random (`rough`). */
 static void make_order(const exchange_entry *entry, uint32_t step, uint32_t order[TENSORS]) {
     fed_rng rng;
     fed_rng_init(&rng, 22, step, entry->place.rank);
@@ -51,11 +50,10 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-/* Two gradients, because two steps may be under way at once: on the host, and also on a GPU if
- * there is one. */
+/* Two gradients, because two steps may be under way at once: on the host, and on the GPU, if
+ * any. */
 typedef struct gradients {
-    float *host, *put; /* float32[2 * exchange_size()] each; put: what is given to the exchange,
-                          host itself or GPU memory */
+    float *host, *put; /* float32[2 * exchange_size()]; put: host, or GPU memory */
 } gradients;
 
 static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, const gradients *g) {
@@ -113,8 +111,7 @@ static fed_status work(exchange_entry *entry, feddc_exchange *x, const gradients
         uint32_t until = step + (entry->run->rough ? 2 : 1);
         for (; put_in < until && put_in < steps; put_in++) {
             if (entry->stream != NULL &&
-                put_in > 1) { /* the copy of step put_in - 2 from the same buffer may not have
-                                 ended */
+                put_in > 1) { /* the copy of step put_in - 2 may still read this buffer */
                 FED_TRY(fed_gpu_sync(entry->stream));
             }
             FED_TRY(put(entry, x, put_in, g));
@@ -148,7 +145,7 @@ static fed_status make_gradients(const exchange_entry *entry, gradients *g) {
 }
 
 static void free_gradients(const exchange_entry *entry, gradients *g) {
-    if (entry->stream != NULL) { /* after a failure, copies from host to put may still run */
+    if (entry->stream != NULL) { /* copies from host to put may still run after a failure */
         (void)!fed_gpu_sync(entry->stream);
         fed_gpu_free(entry->run->gpu, g->put);
     }

@@ -1,5 +1,5 @@
-/* A worker group that exchanges gradients. Rank and step alone decide a gradient, so that a
- * test can check any sum. */
+/* A worker group that exchanges gradients. A gradient depends on rank and step only, so that a test
+ * can check any sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EXCHANGE_GROUP_H
 #define EXCHANGE_GROUP_H
@@ -7,17 +7,15 @@
 #include "feddc/exchange.h"
 #include "link_group.h"
 
-/** What a worker group does. */
 typedef struct exchange_run {
     const feddc_link_vtable *link;
     const char *collective, *codec, *pull, *nic;
     uint32_t size, steps;
-    uint32_t plain_every; /* at every plain_every-th step the exchange is uncompressed; 0: at
-                             none */
-    bool rough;    /* a step's tensors are put in random order, and before the last step is taken */
-    bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
-    fed_gpu *gpu;  /* the GPU that holds gradients and sums; NULL: they are on the host */
-    bool mixed;    /* odd ranks use the host even if there is a GPU */
+    uint32_t plain_every; /* one of so many steps is uncompressed; 0: none */
+    bool rough;           /* tensors come in random order, and before the last step is taken */
+    bool poisoned;        /* rank 1's gradient of step 1 holds a NaN */
+    fed_gpu *gpu;         /* the GPU that holds gradients and sums; NULL: they are on the host */
+    bool mixed;           /* odd ranks use the host even if there is a GPU */
 } exchange_run;
 
 /** One rank's part in the run, and its results. */
@@ -37,7 +35,7 @@ typedef struct exchange_entry {
 /** Number of values in the gradient. Its tensors have odd sizes. */
 size_t exchange_size(void);
 
-/** grad: float32[exchange_size()] */
+/** Compute a rank's gradient of a step into grad, float32[exchange_size()]. */
 void exchange_gradient(uint32_t rank, uint32_t step, float *grad);
 
 /** Join, take all steps and leave, as one rank. entry->run and entry->place must be set. */
@@ -47,8 +45,8 @@ void exchange_play(void *entry);
 void exchange_group_play(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 void exchange_group_clear(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 
-/** Return the largest error of the workers' sum at a step, relative to the sum of magnitudes.
- * The exact sum is computed in double. */
+/** Return the largest error of the workers' sum at a step, relative to the sum of magnitudes,
+ * against the exact sum in double. */
 double exchange_error(const exchange_entry *entry, uint32_t step);
 
 #endif

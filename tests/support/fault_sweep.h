@@ -1,5 +1,4 @@
-/* A sweep runs one operation again and again: with each kind of fault, at each of its system
- * calls. */
+/* Runs one operation again and again: with each kind of fault, at each of its system calls. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FAULT_SWEEP_H
 #define FAULT_SWEEP_H
@@ -15,11 +14,10 @@
 
 typedef struct fault_sweep {
     const char *directory; /* the faults happen to files in this directory */
-    uint64_t step;         /* test every step-th call, to save time; 1: each call */
+    uint64_t step;         /* test every step-th call, to save time */
     void *user;
-    void (*start)(void *user);                  /* prepares the directory for the operation */
-    bool (*deed)(void *user);                   /* the operation, in a process of its own;
-                                                   returns whether it was acknowledged */
+    void (*start)(void *user); /* prepares the directory for the operation */
+    bool (*deed)(void *user);  /* the operation, in a process of its own; true: acknowledged */
     void (*end)(void *user, bool acknowledged); /* checks the files that the operation left */
 } fault_sweep;
 
@@ -54,14 +52,12 @@ static inline void fault_sweep_run(const fault_sweep *sweep) {
             assert_true(fired || acknowledged);
         }
         assert_false(fired);
-        assert_true(at > 1 + 2 * sweep->step); /* otherwise the operation made too few calls to
-                                                  test any */
+        assert_true(at > 1 + 2 * sweep->step); /* otherwise too few calls were tested */
     }
     fault_shared_free(plan, sizeof *plan);
 }
 
-/** Call this first in main: it puts temporary directories into memory. On a disk, so many syncs
- * would take minutes. */
+/** Call this first in main: it puts temporary directories into memory, since disks sync slowly. */
 static inline void fault_sweep_in_memory(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1);

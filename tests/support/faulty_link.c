@@ -73,8 +73,7 @@ static fed_status collect(faulty *f, int ms, fed_error *err) {
     return FED_OK;
 }
 
-/* Remove a random event from the buffer, but never one before an earlier event of the same
- * peer. */
+/* Remove a random event from the buffer, but never one before an earlier event of the same peer. */
 static feddc_event draw(faulty *f) {
     uint32_t one = fed_rng_below(&f->rng, f->count);
     for (uint32_t k = 0; k < one; k++) {

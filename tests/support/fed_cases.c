@@ -16,7 +16,6 @@ void fed_case_add(fed_case *one) {
     count++;
 }
 
-/** Setup and teardown. */
 typedef struct fixture {
     CMFixtureFunction setup, teardown;
 } fixture;

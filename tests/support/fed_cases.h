@@ -5,15 +5,15 @@
 
 #include "fed_test.h"
 
-/** Define a test: FED_TEST(what_it_states) { ... }. A file needs no main. That of
- * fed_cases_main.c runs the tests in the order of the file. */
+/** Define a test: FED_TEST(what_it_states) { ... }. A file needs no main; fed_cases_main.c has one,
+ * which runs the tests in the order of the file. */
 #define FED_TEST(name)                                                                             \
     static void name(void);                                                                        \
     FED_CASE(name, ((void)fed_state, name()))                                                      \
     static void name(void)
 
-/** Define a test with a parameter, the *state that a setup has made:
- * FED_TEST_WITH(what_it_states, world *w) { ... }. */
+/** Define a test whose parameter is the *state that a setup has made: FED_TEST_WITH(what_it_states,
+ * world *w) { ... }. */
 #define FED_TEST_WITH(name, parameter)                                                             \
     static void name(parameter);                                                                   \
     FED_CASE(name, name(*fed_state))                                                               \
@@ -38,9 +38,8 @@ typedef struct fed_case {
 
 void fed_case_add(fed_case *one);
 
-/** For a program with a main of its own: run its tests. fed_cases_run calls setup once before
- * all tests and teardown after them; fed_cases_run_each calls them around each test. Either may
- * be NULL. Returns how many tests failed. */
+/** For a program with a main of its own: run its tests. fed_cases_run calls setup and teardown
+ * once, fed_cases_run_each around each test. Either may be NULL. Returns how many tests failed. */
 int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 int fed_cases_run_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 

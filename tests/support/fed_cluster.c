@@ -85,8 +85,6 @@ void fed_cluster_close(fed_cluster *c) {
     c->ca = NULL;
 }
 
-/* -- the work of an operator -- */
-
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]) {
     enum { LIFE_S = 24 * 3600 };
     const fedserver_grant grant = {.ttl_s = LIFE_S, .tag = tag};
@@ -96,8 +94,6 @@ void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERV
 uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json) {
     return fed_operator_task(c->member[0].directory, parent, json);
 }
-
-/* -- processes -- */
 
 static void become_member(const fed_cluster *c, unsigned k, const char *out) {
     const fed_cluster_member *m = &c->member[k];
@@ -136,7 +132,6 @@ void fed_cluster_start(fed_cluster *c, unsigned k) {
     c->member[k].pid = pid;
 }
 
-/* Has member k opened its ports? It prints a line when it has. */
 static bool is_ready(const fed_cluster *c, unsigned k) {
     char out[400];
     struct stat file;
@@ -174,8 +169,6 @@ bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how) {
     }
     return false;
 }
-
-/* -- logs -- */
 
 static char *read_log(const char *path) {
     uint8_t *text = NULL;

@@ -1,5 +1,4 @@
-/* Several coordinators with one PostgreSQL store: a process of `fedserver run --cluster` for
- * each. */
+/* Several coordinators with one PostgreSQL store, each a process of `fedserver run --cluster`. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CLUSTER_H
 #define FED_CLUSTER_H
@@ -15,15 +14,14 @@ enum { FED_CLUSTER_MOST = 8 };
 
 typedef struct fed_cluster_member {
     pid_t pid;           /* process ID of `fedserver run`; 0: not running */
-    char directory[340]; /* parent/coordinator, parent/coordinator1, ...: each has a copy of the
-                            keys and of the file `store` */
+    char directory[340]; /* parent/coordinator, parent/coordinator1, ... */
     char log[340];       /* DIRECTORY.log: the log of all its starts */
     char bind[24];       /* 127.0.0.1 for the first, 127.0.0.2 for the second, ... */
-    uint16_t link;       /* the port for the other coordinators */
+    uint16_t link;       /* port for the other coordinators */
 } fed_cluster_member;
 
-/** The coordinators. All have the same two ports for devices, each on its own address, as
- * devices expect. */
+/** The coordinators. All have the same two ports for devices, each on its own address, as devices
+ * expect. */
 typedef struct fed_cluster {
     unsigned count;
     fed_cluster_member member[FED_CLUSTER_MOST];
@@ -33,17 +31,16 @@ typedef struct fed_cluster {
     long requests;     /* value of `fedserver run --requests`; 0: its default */
 } fed_cluster;
 
-/** Make the first coordinator's directory, parent/coordinator, and copies of it for the others.
- * None is started. store: a value of `fedserver init --store`. */
+/** Make the coordinators' directories, with the same keys and the file `store`, and start none.
+ * store: a value of `fedserver init --store`. */
 void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count);
-/** Kill all members that run. */
 void fed_cluster_close(fed_cluster *c);
 
 /** Make the directory of another coordinator, with copies of the keys and of the file `store`. */
 void fed_cluster_copy(const char *from, const char *to);
 
-/** Make a token for a device with that tag ("": none). fed_cluster_task queues a task from
- * JSON; the files that the JSON names lie in `parent`. */
+/** fed_cluster_token makes a token for a device with that tag ("": none). fed_cluster_task queues a
+ * task from JSON; the files that the JSON names lie in `parent`. */
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]);
 uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json);
 
@@ -54,17 +51,14 @@ void fed_cluster_start_ready(fed_cluster *c, unsigned k);
 
 /** Send a signal to member k's `fedserver run`. After SIGKILL, wait for the end of the process. */
 void fed_cluster_signal(fed_cluster *c, unsigned k, int number);
-/** Has member k ended? If so, *how is the status of waitpid, and the member may be started
- * again. */
+/** Has member k ended? If so, *how is waitpid's status, and the member may be started again. */
 bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how);
 
-/** Return the newest term in which a coordinator was the leader, by its log at this path; 0: in
- * none. */
+/** Return the newest term in which the coordinator with this log was the leader; 0: in none. */
 uint64_t fed_cluster_led(const char *path);
-/** Return which member was the leader last, by their logs; -1: none was. *term, where not NULL,
- * becomes its term. */
+/** Return which member was the leader last, by the logs; -1: none. *term, where not NULL: its
+ * term. */
 int fed_cluster_leader(const fed_cluster *c, uint64_t *term);
-/** Return how often these words are in the log of member k. */
 unsigned fed_cluster_says(const fed_cluster *c, unsigned k, const char *words);
 
 #endif

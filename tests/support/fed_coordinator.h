@@ -1,5 +1,4 @@
-/* A real coordinator for tests. It has a directory of its own, and a thread serves it on
- * loopback. */
+/* A real coordinator for tests, in a directory of its own. A thread serves it on loopback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_COORDINATOR_H
 #define FED_COORDINATOR_H
@@ -15,8 +14,7 @@ typedef struct fed_coordinator {
     char directory[300];
     char *ca;                /* certificate of the CA, PEM */
     uint16_t front, devices; /* ports; they stay the same after a restart */
-    uint32_t requests_per_s; /* limit of requests per second, as in fedserver_http_options; 0:
-                                its default */
+    uint32_t requests_per_s; /* limit, as in fedserver_http_options; 0: its default */
     fedserver *server;
     pthread_t thread;
     atomic_int stop;
@@ -32,12 +30,10 @@ void fed_coordinator_close(fed_coordinator *c);
 void fed_coordinator_start(fed_coordinator *c);
 void fed_coordinator_stop(fed_coordinator *c);
 
-/** Return how many slots of the open round are taken, and how many declines came since the
- * start. The serving thread owns these figures, so it is ended for the reading and then started
- * again. */
+/** Return how many slots of the open round are taken, and how many declines came since the start.
+ * Restarts the serving thread, because that owns these figures. */
 void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines);
 
-/** Make a token that enrols one device. */
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]);
 void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,
                                char token[FEDSERVER_TOKEN]);

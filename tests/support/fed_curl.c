@@ -48,7 +48,6 @@ CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, co
     return curl;
 }
 
-/* Return the list of request headers that belongs to the handle. */
 static struct curl_slist *headers_of(CURL *curl) {
     char *kept = NULL;
     curl_easy_getinfo(curl, CURLINFO_PRIVATE, &kept);

@@ -14,16 +14,15 @@ typedef struct fed_identity {
     fed_pem key, cert;
 } fed_identity;
 
-/** Make a new key, and a certificate for it by that CA, valid from `from` until `until` (Unix
- * seconds). A server's certificate names localhost and 127.0.0.1. */
+/** Make a key, and a certificate for it by that CA, valid from `from` until `until` (Unix seconds).
+ * A server's certificate names localhost and 127.0.0.1. */
 void fed_identity_make(const fed_pem *ca_key, const fed_pem *ca, fed_cert_purpose purpose,
                        int64_t from, int64_t until, fed_identity *who);
 
-/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: the client's certificate,
- * or NULL for none. */
+/** A handle for https://127.0.0.1:port/path that trusts `ca` only. who: the client's certificate;
+ * NULL: none. */
 CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, const char *path);
 
-/** The result of a request. */
 typedef struct fed_reply {
     CURLcode code;
     long status; /* HTTP status; 0: no answer came */
@@ -32,7 +31,7 @@ typedef struct fed_reply {
 
 fed_reply fed_curl_ask(CURL *curl);
 
-/** Add a header to the handle's requests. Close the handle with fed_curl_close then. */
+/** Add a header to the handle's requests. The handle must then be closed by fed_curl_close. */
 void fed_curl_header(CURL *curl, const char *line);
 void fed_curl_close(CURL *curl);
 
@@ -44,15 +43,14 @@ void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
 const char *fed_reply_text(const fed_writer *part);
 void fed_reply_free(fed_reply *reply);
 
-/** Check that the answer has this status and that its body contains part_of_body. Frees the
- * reply. */
+/** Check that the answer has this status and that its body contains the text. Frees the reply. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
 
 /** Make the request, and check the answer as fed_reply_assert does. */
 void fed_curl_expect(CURL *curl, long status, const char *part_of_body);
 
-/** Make a key, and enrol it with a token at this front. Returns the answer's HTTP status. With
- * 200, *who has the new certificate. */
+/** Make a key, and enrol it with a token at this front. Returns the HTTP status; with 200, *who has
+ * the certificate. */
 long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, fed_identity *who);
 
 /** Open a TLS connection without HTTP, for a test that sends bytes of its own. */

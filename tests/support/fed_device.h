@@ -1,5 +1,4 @@
-/* A device for tests: a client that works with a fake coordinator, and whose flash chip can
- * lose power. */
+/* A device for tests: a client of a fake coordinator, with a flash chip that can lose power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_DEVICE_H
 #define FED_DEVICE_H
@@ -7,11 +6,8 @@
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
-/**
- * The device's training callback adds a few multiples of 2^-10 to every value. `trained` is the
- * sum of all trainings that the device has made durable. So `trained` always equals the updates
- * that were counted plus the residual.
- */
+/** The training callback adds a few multiples of 2^-10 to every value. `trained` is the sum of all
+ * durable trainings. So it always equals the counted updates plus the residual. */
 typedef struct fed_device {
     fed_fake fake;
     fed_fake_flash flash;
@@ -19,11 +15,11 @@ typedef struct fed_device {
     fedclient_options options;
     fed_error err;
     float *trained, *last; /* last: the training of the latest callback */
-    uint64_t calls;        /* number of callbacks */
-    float step;            /* unit of the trained values: 2^-10 */
-    fed_status answer;     /* what the callback returns */
-    uint32_t samples;      /* number of samples that the callback reports */
-    float poison;          /* the callback adds this to value 5; NaN makes the training bad */
+    uint64_t calls;
+    float step;        /* unit of the trained values: 2^-10 */
+    fed_status answer; /* what the callback returns */
+    uint32_t samples;  /* what the callback reports */
+    float poison;      /* the callback adds this to value 5; NaN makes the training bad */
 } fed_device;
 
 /** Check that the call succeeds, or fail the test with the device's error. */
@@ -53,24 +49,21 @@ void fed_device_restart(fed_device *device);
 /** Call fedclient_step. If the step has made a training durable, add it to `trained`. */
 fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
-/** Call fed_device_step, which must succeed. */
 fedclient_event fed_device_event(fed_device *device);
 
-/** Call fed_device_step, which must fail with this status. */
 void fed_device_fail(fed_device *device, fed_status wanted);
 
 /** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);
 
-/** Check for each value that trained == counted + residual, within `tolerance`. Call this only
- * while the outcome of each upload is known. */
+/** Check for each value that trained == counted + residual, within `tolerance`. The outcome of each
+ * upload must be known. */
 void fed_device_check(fed_device *device, float tolerance);
 
-/** Return the residual that the device still has to send, read from its store as
- * docs/durability.md says. The caller frees it. */
+/** Return the residual that the store still has to send, read as docs/durability.md says. The
+ * caller frees it. */
 float *fed_owed(const fedclient_platform *store, const fed_layout *layout);
 
-/** Return the sum of the magnitudes of fed_owed. */
 float fed_device_owed(fed_device *device);
 
 #endif

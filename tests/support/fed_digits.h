@@ -5,11 +5,8 @@
 
 #include <stddef.h>
 
-/**
- * Write train and t10k image and label files into directory. They hold 28x28 pictures of ten
- * classes, with noise. Each class has a bright block at a position of its own. A linear model
- * learns the classes within some dozen steps.
- */
+/** Write train and t10k image and label files. They hold noisy 28x28 pictures of ten classes, each
+ * with a bright block at its own position. A linear model learns them within some dozen steps. */
 void fed_digits_write(const char *directory, size_t train, size_t test);
 
 #endif

@@ -49,7 +49,6 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
     return status;
 }
 
-/** Subtract the values of a counted message from `owed`. */
 static fed_status subtract(const fedclient_record *pending, const fed_layout *layout, float *owed,
                            fed_error *err) {
     size_t len = 0;
@@ -61,7 +60,6 @@ static fed_status subtract(const fedclient_record *pending, const fed_layout *la
     return fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, owed, err);
 }
 
-/** Compute what a slot owes from its records. */
 static fed_status owed_by_slot(const fedclient_platform *store, unsigned slot,
                                const fed_layout *layout, float *owed, fed_error *err) {
     fedclient_residual_head head;

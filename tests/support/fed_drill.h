@@ -5,12 +5,10 @@
 
 #include "fedclient/fedclient.h"
 
-/**
- * The s-th training of device k is a pure function of k and s: each value is a multiple of 2^-10,
- * from -4 to 4 times. Let the model start from 0, and let a round count a power of two of equal
- * updates. Then every sum is exact in float32: all training equals what was sent plus the
- * residuals, to the bit.
- */
+/** The s-th training of device k depends on k and s only: each value is a multiple of 2^-10, from
+ * -4 to 4 times. If the model starts from 0 and a round counts a power of two of equal updates,
+ * every sum is exact in float32: all training equals what was sent plus the residuals, to the
+ * bit. */
 typedef struct fed_drill {
     uint32_t client;
 } fed_drill;
@@ -18,25 +16,22 @@ typedef struct fed_drill {
 /** The training callback. user: a fed_drill. */
 fed_status fed_drill_train(void *user, fedclient_round *round, fed_error *err);
 
-/** Add one training of a device to x[n]. */
 void fed_drill_add(uint32_t client, uint64_t number, size_t n, double *x);
 
-/** Write a model of zeros for this text as a safetensors file. A task can name it as its
- * "initial". */
+/** Write a model of zeros as a safetensors file, which a task can name as its "initial". */
 fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) FED_CHECKED;
 
 /**
- * Read the residual that the store holds, as docs/durability.md says.
+ * Read the residual in the store, as docs/durability.md says.
  *
  * task   the task whose residual is read; 0: that of the first slot
  * owed   float[layout->size], all 0 where nothing is stored
  * *slot  the task's slot; FED_SLOTS: it has none
- * *seq   the number of the last training that is durable, of any task
+ * *seq   the number of the last durable training, of any task
  */
 fed_status fed_drill_owed(const fedclient_platform *store, uint64_t task, const fed_layout *layout,
                           float *owed, unsigned *slot, uint64_t *seq, fed_error *err) FED_CHECKED;
 
-/** Append a request's whole body to w. */
 fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) FED_CHECKED;
 
 #endif

@@ -26,8 +26,7 @@ static size_t read_body(const fedclient_body *body, uint8_t **data) {
     return at;
 }
 
-/** Return why an enrolment is refused, or NULL. A good token has a fixed prefix, and works
- * once. */
+/** Return why an enrolment is refused, or NULL. A good token has a fixed prefix, and works once. */
 static const char *enrol_refusal(const fed_fake *fake, const char *token, const uint8_t *key) {
     const bool known = memcmp(key, fake->key, sizeof fake->key) == 0;
     if (token == NULL) {
@@ -173,14 +172,12 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
-/** Read the custom metrics of a message. An older coordinator (no_own) could not read them, so
- * there must be none. */
+/** Read the custom metrics of a message. A fake without them (no_own) must get none. */
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);
 }
 
-/** Count an update once. */
 static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
                    fed_writer *answer) {
     fed_reader r;
@@ -191,8 +188,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     assert_fed_ok(fed_update_read(&r, &m));
     own(fake, &r);
     fake->updates++;
-    if (m.lease == fake->last_lease) { /* the update was sent again; all of its bytes must be the
-                                          same */
+    if (m.lease == fake->last_lease) { /* sent again: all of its bytes must be the same */
         assert_int_equal(len, fake->last_update.len);
         assert_memory_equal(body, fake->last_update.data, len);
         fake->resent++;
@@ -223,7 +219,6 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fake->last_lease = fake->lease++;
 }
 
-/** Take a piece of a message, as docs/protocol.md says. */
 static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
                   fed_writer *answer) {
     fed_reader r;
@@ -296,7 +291,6 @@ static void metric(fed_fake *fake, fed_reader *body) {
     fake->metrics++;
 }
 
-/** Cut the answer to the range that the request asks for. */
 static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
     range->begin = 0;
     range->total = answer->len;
@@ -314,8 +308,7 @@ static void cut_range(fedclient_range *range, int *status, fed_writer *answer) {
     *status = 206;
 }
 
-/** Answer a request. midway: take only half of the request's body, or give only half of the
- * answer. */
+/** Answer a request. midway: take only half of its body, or give only half of the answer. */
 static void handle(fed_fake *fake, const fedclient_request *request, bool midway, int *status,
                    fed_writer *answer) {
     uint8_t *body = NULL;
@@ -365,7 +358,6 @@ static void forget_range(const fedclient_request *request) {
     }
 }
 
-/** Apply the planned fault, after the request was handled. */
 static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *status,
                         fed_writer *answer, fed_error *err) {
     const fed_fake_plan *plan = &fake->plan;
@@ -587,7 +579,7 @@ static void flash_leave(void *user, void *room) {
     flash->lends->leave(flash->inner.user, room);
 }
 
-/** Provide flash memory, filled by a put, so that a failed write leaves the stored value
+/** Provide flash memory that a put fills, so that a failed write leaves the stored value
  * unchanged. */
 static fed_status flash_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
     FED_TRY(flash_put(user, key, room, len, err));

@@ -1,5 +1,5 @@
-/* A fake coordinator with one device, in the test's own process. Its link fails as the test
- * says. */
+/* A fake coordinator with one device, in the test's own process. The test plans the link's
+ * faults. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAKE_H
 #define FED_FAKE_H
@@ -24,7 +24,7 @@ typedef enum fed_fake_fault {
 
 /** What happens to the next `times` requests for a path. */
 typedef struct fed_fake_plan {
-    const char *path; /* any part of the URL, such as "/v1/update" */
+    const char *path; /* part of the URL, such as "/v1/update" */
     fed_fake_fault fault;
     int status;
     const char *error; /* the answer's error word, such as "round_closed" */
@@ -34,11 +34,8 @@ typedef struct fed_fake_plan {
 
 enum { FED_FAKE_VERSIONS = 64 };
 
-/**
- * Each round takes one update, which becomes the next version's delta. So the model is the initial
- * model plus all updates that were counted. All sums are exact while values are multiples of a
- * power of two.
- */
+/** Each round takes one update, which becomes the next version's delta. So the model is the initial
+ * model plus all counted updates. Sums of multiples of a power of two are exact. */
 typedef struct fed_fake {
     fedclient_transport transport;
     fed_task task;
@@ -52,11 +49,10 @@ typedef struct fed_fake {
     fed_metric metric;
     bool no_own;         /* the fake refuses custom metrics */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
-    uint8_t protocol;    /* the newest protocol version that the fake speaks, by default
-                            FED_PROTOCOL */
+    uint8_t protocol;    /* newest protocol version that the fake speaks */
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
-    uint64_t dies_at;    /* from this request on, nothing arrives; UINT64_MAX: never */
+    uint64_t dies_at;    /* number of the request from which nothing arrives; UINT64_MAX: never */
     bool dies_answering; /* the request number dies_at is still done */
     bool dies_midway;    /* half of the request number dies_at is done, as with FED_FAKE_MIDWAY */
     bool whole_only;     /* the fake refuses pieces */
@@ -68,22 +64,19 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
-    bool no_tasks;                /* the fake can't read a list of tasks */
-    bool no_declines;             /* the fake knows no declines */
-    uint64_t declines;            /* how many declines the fake has taken */
-    uint32_t retry_ms;            /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
-    fed_decline declined;         /* the last decline; after a decline with a reason, the device
-                                     waits */
-    bool no_worker_groups;        /* the fake refuses worker groups */
-    bool no_named;                /* the fake refuses worker groups whose workers name what they
-                                     compute on */
-    uint64_t groups;              /* number of worker groups that the fake has taken */
-    fed_worker_group group;       /* the last worker group */
-    uint32_t deadline_ms;         /* deadline of each lease */
+    bool no_tasks;    /* the fake can't read a list of tasks */
+    bool no_declines; /* the fake knows no declines */
+    uint64_t declines;
+    uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
+    fed_decline declined;  /* the last decline; after one with a reason, the device waits */
+    bool no_worker_groups; /* the fake refuses worker groups */
+    bool no_named;         /* refuses worker groups that name devices */
+    uint64_t groups;
+    fed_worker_group group;
+    uint32_t deadline_ms;
     char used_token[32];          /* the token that was used; "": none yet */
-    uint8_t key[FED_SHA256_SIZE]; /* the fingerprint of the enrolled key */
-    int64_t enrolled_until_s;     /* end of the device's first certificate; 0: long after the
-                                     test, as with renewed ones */
+    uint8_t key[FED_SHA256_SIZE]; /* fingerprint of the enrolled key */
+    int64_t enrolled_until_s;     /* end of the first certificate; 0: long after the test */
     char last_url[256];
     char last_name[64], last_computes_on[96],
         last_software[64]; /* what the last enrolment and check-in named; "": nothing */
@@ -94,16 +87,13 @@ typedef struct fed_fake {
 void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds);
 void fed_fake_close(fed_fake *fake);
 
-/** Let this fault happen to the next `times` requests for the path. */
 void fed_fake_fail(fed_fake *fake, const char *path, fed_fake_fault fault, unsigned times);
 
-/** Refuse the next request for the path with this status and error word. */
 void fed_fake_refuse(fed_fake *fake, const char *path, int status, const char *error);
 
 /** End the open round's lease without an update. The next check-in gets another lease. */
 void fed_fake_expire(fed_fake *fake);
 
-/** End the task, and begin another one with this model. */
 void fed_fake_new_task(fed_fake *fake, const char *name);
 
 /** A platform that wraps another one and loses power during a put. */
@@ -114,10 +104,8 @@ typedef struct fed_fake_flash {
     uint64_t dies_at;              /* power fails in this put, counted from 0; UINT64_MAX: never */
     bool dies_writing;             /* the put in which power fails has written the new value */
     bool dead;                     /* nothing works until the test revives the flash */
-    const char *full;              /* a put of a key with this prefix finds no room; NULL: all
-                                      keys have room */
-    const fedclient_memory *lends; /* the inner platform's functions that lend stored values in
-                                      place */
+    const char *full;              /* puts of keys with this prefix find no room; NULL: none */
+    const fedclient_memory *lends; /* the functions of `inner` that lend stored values */
 } fed_fake_flash;
 
 void fed_fake_flash_open(fed_fake_flash *flash);

@@ -3,12 +3,10 @@
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/* Each text takes a database back by some layout versions: from today's layout to 8, from 8 to
- * 7, and from 7 to that of the first release. Run them one after the other. */
+/* Run these one after the other: from today's layout to 8, to 7, and to the first release's. */
 
-/** Take today's layout back to 8: a task has one column for each key again, and a device has no
- * column for what it computes on. No bytes of a model may lie in files of their own, and no
- * round may be closing. */
+/** Back to layout 8: a task has a column for each key, and a device has none for what it computes
+ * on. No model may lie in files, and no round may be closing. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
@@ -71,7 +69,6 @@
     "ALTER TABLE keyframes DROP COLUMN kept; ALTER TABLE rounds DROP COLUMN closing_ms;"           \
     "PRAGMA user_version = 8; COMMIT;"
 
-/** Take layout 8 back to 7. */
 #define FED_LAYOUT_7                                                                               \
     "BEGIN; DROP TABLE audit; DROP TABLE declines; DROP TABLE passes;"                             \
     "ALTER TABLE tokens DROP COLUMN name;"                                                         \
@@ -96,8 +93,8 @@
     "ALTER TABLE models DROP COLUMN state_guard;"                                                  \
     "PRAGMA user_version = 7; COMMIT;"
 
-/** Take layout 7 back to the first release's: the updates of the open round are in a table by
- * device. So none of their bodies may lie in a segment file. */
+/** Back to the first release's layout: the open round's updates are in a table by device. So none
+ * of their bodies may lie in a segment file. */
 #define FED_FIRST_RELEASE                                                                          \
     "BEGIN; ALTER TABLE updates RENAME TO updates_by_lease;"                                       \
     "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER NOT NULL UNIQUE"                 \

@@ -9,7 +9,7 @@
 /* One event of a history, with up to four numbers; unused ones are 0. */
 typedef struct deed {
     unsigned device; /* in a committed round: the number of the log */
-    uint32_t number; /* of a round or of a version */
+    uint32_t number; /* number of a round or of a version */
     uint32_t updates;
     uint64_t lease, digest;
 } deed;
@@ -94,8 +94,6 @@ bool fed_history_read_log(fed_history *history, const char *path) {
     return true;
 }
 
-/* -- the check of the rules -- */
-
 /* Write to `why` which rule is broken, and return false. */
 #define BROKEN(...) (snprintf(why, cap, __VA_ARGS__), false)
 
@@ -104,7 +102,6 @@ static int by_lease(const void *a, const void *b) {
     return (x->lease > y->lease) - (x->lease < y->lease);
 }
 
-/* Sort the acknowledged updates, and keep one entry for each lease. */
 static bool each_lease_once(list *l, char *why, size_t cap) {
     size_t kept = 0;
     if (l->count > 0) { /* qsort needs an array, and an empty list has none */

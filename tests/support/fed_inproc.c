@@ -12,7 +12,6 @@ static fed_status read_body(const fedclient_body *body, uint8_t data[BODY_MOST],
     return FED_OK;
 }
 
-/** Handle one request as a batch. */
 static fed_status handle(fed_inproc *line, const fedserver_request *asked, int *status,
                          fed_writer *reply, fed_error *err) {
     fedserver_response response;
@@ -59,7 +58,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     if (line->after != NULL) {
         line->after(line->user, path, body, len, *status, reply);
     }
-    return breaks ? fed_fail(err, FED_ENET, "the answer was lost") : FED_OK;
+    return breaks ? fed_fail(err, FED_ENET, "the answer was lost (planned by the test)") : FED_OK;
 }
 
 static fed_status line_identify(void *user, const fed_pem *key, const fed_pem *cert,

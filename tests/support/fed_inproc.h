@@ -8,13 +8,13 @@
 
 typedef struct fed_inproc {
     coordinator *c;
-    fedclient_transport transport;        /* give this one to the client */
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* of the device, once it has a certificate */
+    fedclient_transport transport;        /* the client gets this transport */
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* the device's, once it has a certificate */
     uint64_t requests;
     uint64_t breaks_at;    /* number of the request that fails, counted from 0; UINT64_MAX: none */
     bool breaks_answering; /* true: that request is done, but its answer is lost */
-    /* Called with a request's path, without the query: before the request arrives, and after it
-     * was done. NULL: not called. */
+    /* Called with a request's path, without the query, before and after it is handled. NULL: not
+     * called. */
     void (*before)(void *user, const char *path, const uint8_t *body, size_t len);
     void (*after)(void *user, const char *path, const uint8_t *body, size_t len, int status,
                   const fed_writer *reply);

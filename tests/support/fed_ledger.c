@@ -1,5 +1,4 @@
-/* The acknowledged updates, and a simple computation of the models that must result
- * (fed_ledger.h). */
+/* The acknowledged updates, and a simple computation of the models that result (fed_ledger.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_ledger.h"
 

@@ -1,5 +1,4 @@
-/* A ledger of all acknowledged updates. From it follow the models that the coordinator must
- * make. */
+/* A ledger of all acknowledged updates, from which the coordinator's models follow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_LEDGER_H
 #define FED_LEDGER_H
@@ -24,8 +23,7 @@ typedef struct fed_ledger {
 
 void fed_ledger_free(fed_ledger *ledger);
 
-/** Add an acknowledged update, unless the ledger has it already. FED_ESTATE: the ledger has an
- * update of the same lease with other bytes. */
+/** Add an acknowledged update, once. FED_ESTATE: its lease had other bytes before. */
 fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
                           fed_error *err) FED_CHECKED;
 
@@ -33,21 +31,21 @@ fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *bo
 fed_status fed_ledger_sum(const fed_ledger *ledger, const fed_layout *layout, uint32_t client,
                           double *sum, fed_error *err) FED_CHECKED;
 
-/** For asynchronous rounds: note the round in which an update counted. FED_ENOTFOUND: the
- * update was not acknowledged. */
+/** For asynchronous rounds: note the round in which an update counted. FED_ENOTFOUND: the update
+ * was not acknowledged. */
 fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) FED_CHECKED;
 
 /** Return how many acknowledged updates count in a round. */
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 
-/** Add the mean of a round's updates to `values`, computed in a simple way. The result is the
- * next version if the downlink's codec is float32. Updates are added in the ledger's order;
- * another order must give the same sum. */
+/** Add the mean of a round's updates to `values`, computed in a simple way. The result is the next
+ * version if the downlink's codec is float32. Another order than the ledger's must give the same
+ * sum. */
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                             float *values, fed_error *err) FED_CHECKED;
 
-/** Add the median of a round's updates, value by value, to `values`. For an even number of
- * updates it is the mean of the two middle values. */
+/** Add the median of a round's updates, value by value, to `values`. For an even number it is the
+ * mean of the two middle values. */
 fed_status fed_ledger_median(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                              float *values, fed_error *err) FED_CHECKED;
 

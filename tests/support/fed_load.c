@@ -53,8 +53,7 @@ struct fed_load {
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* due: answers that the current run waits for; parked: answers to
-                           fed_load_post */
+    size_t due, parked; /* answers due to the current run; those to fed_load_post */
     size_t answers, failures;
     float *ms; /* response times of the current run, in milliseconds */
     uint8_t chunk[CHUNK];
@@ -65,8 +64,6 @@ static double now_s(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-/* -- open and close -- */
 
 static gnutls_datum_t text_of(const char *pem) {
     return (gnutls_datum_t){(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
@@ -87,8 +84,8 @@ static bool take_cert(peer *p, const char *key, const char *cert) {
     return p->has_cert;
 }
 
-/* Parse a certificate only when the handshake asks for it. Otherwise 4,000 parsed certificates
- * would take most of the memory. */
+/* Parse a certificate only when the handshake asks for it: 4,000 parsed certificates would take
+ * most of the memory. */
 static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authority_count, const gnutls_pk_algorithm_t *algorithms,
                     int algorithm_count, gnutls_pcert_st **cert, unsigned int *cert_count,
@@ -188,8 +185,6 @@ void fed_load_close(fed_load *load) {
     free(load);
 }
 
-/* -- one connection -- */
-
 static void dial(fed_load *load, peer *p) {
     const struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons(load->port), .sin_addr = load->address};
@@ -224,7 +219,6 @@ static bool again(ssize_t code) {
     return code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED;
 }
 
-/* Let epoll report the events that the connection waits for. */
 static void watch(fed_load *load, peer *p) {
     bool writes =
         p->state == SENDING || (p->state == SHAKING && gnutls_record_get_direction(p->tls) == 1);
@@ -262,7 +256,6 @@ static void send_on(fed_load *load, peer *p) {
     p->state = HEARING;
 }
 
-/* Begin the next request of this connection, unless `ask` has none. */
 static void ask_next(fed_load *load, peer *p) {
     p->request.len = 0;
     p->sent = p->head_len = p->heard_len = p->body_len = 0;
@@ -349,8 +342,7 @@ static void hear(fed_load *load, peer *p) {
         }
         take(p, load->chunk, (size_t)got);
         if (p->in_body && p->heard_len >= p->body_len) {
-            if (p->state == SENDING) { /* the request was refused before all of it was sent; no
-                                          other request can follow on this connection */
+            if (p->state == SENDING) { /* refused early, so no other request can follow here */
                 hang_up(load, p);
             } else {
                 conclude(load, p);
@@ -380,8 +372,6 @@ static void pass(fed_load *load, int wait_ms) {
         attend(load, events[i].data.ptr);
     }
 }
-
-/* -- all connections -- */
 
 size_t fed_load_connect(fed_load *load, size_t parallel, double *seconds) {
     enum { LIMIT_S = 300 };

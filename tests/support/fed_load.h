@@ -22,10 +22,9 @@ typedef struct fed_load_answer {
 
 enum { FED_LOAD_BODY = 1024 };
 
-/** Append the next request of connection k to `request`, head and body. Append nothing to end
- * the connection's part in the run. */
+/** Append the next request of connection k, head and body. Append nothing to end the connection's
+ * part in the run. */
 typedef void (*fed_load_ask)(void *user, size_t k, fed_writer *request);
-/** Called with each complete answer. */
 typedef void (*fed_load_heard)(void *user, size_t k, const fed_load_answer *answer);
 
 /** Counts since the last fed_load_run. */
@@ -34,33 +33,29 @@ typedef struct fed_load_result {
     double seconds, p50_ms, p99_ms, most_ms;
 } fed_load_result;
 
-/** Prepare `count` connections to 127.0.0.1:port. The k-th has keys[k] and certs[k] (PEM), which
- * must outlive the load. */
+/** Prepare `count` connections to 127.0.0.1:port. keys[k] and certs[k] (PEM) must outlive the
+ * load. */
 fed_load *fed_load_open(uint16_t port, const fed_pem *keys, const fed_pem *certs, size_t count);
 void fed_load_close(fed_load *load);
 /** Use this IPv4 address instead of 127.0.0.1. Call it before the first connection. */
 void fed_load_toward(fed_load *load, const char *address);
 
-/** Open each connection that is not open, at most `parallel` at a time. Returns how many are open.
- */
+/** Open all closed connections, at most `parallel` at a time. Returns how many are open. */
 size_t fed_load_connect(fed_load *load, size_t parallel, double *seconds);
 
-/**
- * Run requests on connections first to first + count - 1. Each of them sends one request after the
- * other until `ask` appends none. Connections that still wait for the answer to fed_load_post are
- * left out. Answers on all other connections are received as well. The run ends when no request of
- * the run is under way, or after limit_s.
- */
+/** Run requests on connections first to first + count - 1, except those that wait for the answer to
+ * fed_load_post. Each sends one request after the other until `ask` appends none. Answers on all
+ * other connections are received as well. The run ends when none of its requests is under way, or
+ * after limit_s. */
 fed_load_result fed_load_run(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                              fed_load_heard heard, void *user, double limit_s);
 
-/** Send one request on each of these connections without waiting for the answer. A later
- * fed_load_run or fed_load_wait receives the answers. Returns how many requests were sent. */
+/** Send one request on each of these connections. A later fed_load_run or fed_load_wait receives
+ * the answers. Returns how many requests were sent. */
 size_t fed_load_post(fed_load *load, size_t first, size_t count, fed_load_ask ask,
                      fed_load_heard heard, void *user);
 
-/** Receive the answers to posted requests until none is missing, or `seconds` have passed.
- * Returns how many are missing. */
+/** Receive answers to posted requests for at most `seconds`. Returns how many are still missing. */
 size_t fed_load_wait(fed_load *load, double seconds);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "deploy/sim/report/sim_log.h"
 
-/** Make a log in which every second model is evaluated. rate: a factor of about 1 by which
- * bytes and learning differ from the typical ones. Free the log with sim_log_free. */
+/** Make a log in which every second model is evaluated. rate: a factor of about 1 on bytes and
+ * learning. Free the log with sim_log_free. */
 void fed_made_up_log(sim_log *log, size_t clients, size_t rounds, double rate);
 
 #endif

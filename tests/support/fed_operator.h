@@ -5,11 +5,9 @@
 
 #include "fedserver/operator.h"
 
-/** Queue a task from JSON; the files that the JSON names lie in `folder`. Returns the task's
- * number. */
+/** Queue a task from JSON; its files lie in `folder`. Returns the task's number. */
 uint64_t fed_operator_task(const char *home, const char *folder, const char *json);
 
-/** Make an enrolment token with these rights. */
 void fed_operator_token(const char *home, const fedserver_grant *grant,
                         char token[FEDSERVER_TOKEN]);
 

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/** Return a port that is free on all addresses of this machine. It stays reserved until the
- * process ends, and a server with SO_REUSEADDR can listen on it repeatedly. Meanwhile the
- * system gives the port to no other socket, above all not to an outgoing connection. */
+/** Return a port that is free on all addresses of this machine. Until the process ends, servers
+ * with SO_REUSEADDR can listen on it repeatedly, and the system gives it to no other socket, above
+ * all not to an outgoing connection. */
 uint16_t fed_port_keep(void);
 
 #endif

@@ -1,5 +1,4 @@
-/* Starts and stops PostgreSQL servers for tests. A wait of more than PATIENCE_MS fails the
- * test. */
+/* Starts and stops PostgreSQL servers for tests. A wait over PATIENCE_MS fails the test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* setgroups */
 #include "fed_postgres.h"
@@ -27,7 +26,6 @@
 
 enum { PATIENCE_MS = 600000, POLL_MS = 20, PATH_SIZE = 400 };
 
-/* Find the programs of the newest installed PostgreSQL; "": there is none. */
 const char *fed_postgres_programs(void) {
     static char path[300];
     static const char base[] = "/usr/lib/postgresql";
@@ -67,7 +65,7 @@ bool fed_postgres_is_there(void) {
 
 #ifdef FED_TEST_POSTGRES
 
-/* Return the user to run PostgreSQL as, which refuses to run as root. NULL: the present user. */
+/* Return the user to run PostgreSQL as, which refuses root. NULL: the present user. */
 static const struct passwd *user_without_rights(void) {
     if (geteuid() != 0) {
         return NULL;
@@ -118,8 +116,8 @@ static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     return true;
 }
 
-/* Make the server's directory, which its user may write. data[PATH_SIZE]: the path of the
- * database's files in it. */
+/* Make the server's directory, owned by its user. data[PATH_SIZE]: the path of the database's
+ * files. */
 static void make_directory(fed_postgres *server, char *data) {
     const char *base = getenv("TMPDIR");
     const struct passwd *user = user_without_rights();
@@ -185,8 +183,7 @@ void fed_postgres_start(fed_postgres *server) {
                                NULL};
     while (server->pid == 0 || !answers(server)) {
         assert_true(fed_clock_monotonic_ms() < end_ms);
-        /* After SIGKILL, a server does not start until all processes of its predecessor have
-         * ended. */
+        /* After SIGKILL, a server starts only when all processes of its predecessor have ended. */
         if (server->pid == 0 || ended_by(server->pid, 0, &how)) {
             server->pid = start_program(server, "postgres", arguments);
         }
@@ -194,9 +191,9 @@ void fed_postgres_start(fed_postgres *server) {
     }
 }
 
-/* Stop the postmaster first, so that it starts no more processes, then send the signal to each
- * of its children. Without the list of children in /proc, processes of a killed server end by
- * themselves a moment later, perhaps after one more commit. */
+/* Stop the postmaster first, so that it starts no more processes, then send the signal to its
+ * children. Without the list of children in /proc, processes of a killed server end by themselves a
+ * moment later, perhaps after one more commit. */
 void fed_postgres_signal(const fed_postgres *server, int number) {
     char path[64];
     long process;
@@ -255,8 +252,6 @@ void fed_postgres_look_again(void *db) {
     ((fedserver_pg *)db)->looked_ms = -FEDSERVER_CHANGED_MS;
 }
 
-/* -- a standby -- */
-
 /* Repeat the query until the first value of its result is "t". */
 static void wait_for(const char *where, const char *question) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -268,8 +263,8 @@ static void wait_for(const char *where, const char *question) {
     }
 }
 
-/* Set synchronous_standby_names before the copy is made, so that the standby inherits the
- * setting: once promoted, it waits for a standby of its own. */
+/* Set synchronous_standby_names before the copy is made, so that the standby inherits it: once
+ * promoted, it waits for a standby of its own. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby) {
     char data[PATH_SIZE], host[PATH_SIZE];
     snprintf(host, sizeof host, "%s", folder);
@@ -316,8 +311,7 @@ static fed_postgres shared;
 static pid_t owner;
 
 static void close_shared(void) {
-    if (owner == getpid()) { /* only the process that started the server closes it, not its
-                                children */
+    if (owner == getpid()) { /* a child process must not stop its parent's server */
         fed_postgres_close(&shared);
     }
 }
@@ -335,8 +329,8 @@ void fed_postgres_clear(const char *where) {
     fed_postgres_sql(where, "DROP SCHEMA IF EXISTS fedserver CASCADE", NULL, 0);
 }
 
-/* Return the connection string of the k-th database of the shared server. Number 0 always
- * exists; the others are made when they are first asked for. */
+/* Return the connection string of the k-th database of the shared server. Number 0 always exists,
+ * the others from the first call on. */
 static const char *database(unsigned k) {
     static char where[FED_POSTGRES_STORES][320];
     assert_true(k < FED_POSTGRES_STORES);

@@ -1,5 +1,5 @@
-/* A PostgreSQL server for one test: in a temporary directory, with a Unix socket there, run by
- * a user without rights. */
+/* A PostgreSQL server for one test, in a temporary directory with its Unix socket, run by a user
+ * without rights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_POSTGRES_H
 #define FED_POSTGRES_H
@@ -9,13 +9,12 @@
 #include <sys/types.h>
 
 typedef struct fed_postgres {
-    pid_t pid; /* process ID of the postmaster, PostgreSQL's main process; 0: not running */
+    pid_t pid; /* process ID of the postmaster, the main process; 0: not running */
     char directory[200];
     char where[300]; /* connection string of its database */
 } fed_postgres;
 
-/** Is this build made with PostgreSQL, and is a PostgreSQL server installed? If not, print what
- * is missing. */
+/** Is this build made with PostgreSQL, and is a server installed? If not, print what is missing. */
 bool fed_postgres_is_there(void);
 
 /** Return the folder of the newest installed PostgreSQL's programs; "": none. */
@@ -31,46 +30,39 @@ void fed_postgres_start(fed_postgres *server);
 /** Send a signal to the postmaster and all its child processes. */
 void fed_postgres_signal(const fed_postgres *server, int number);
 
-/** Kill the postmaster and all its child processes with SIGKILL. */
 void fed_postgres_kill(fed_postgres *server);
 
-/** Make a synchronous standby of a running server. From then on the server answers a commit
- * once the standby has it. *standby: zeroed, or a killed server, whose directory is used again. */
+/** Make a synchronous standby of a running server, which then answers a commit once the standby has
+ * it. *standby: zeroed, or a killed server, whose directory is used again. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
-/** Make a standby as fed_postgres_standby does. The standby reaches the primary by the socket
- * in this folder. */
+/** As fed_postgres_standby, but the standby reaches the primary by the socket in this folder. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
-/** Turn the standby into a primary after its primary was killed. It answers no commit until it
- * has a standby. Make one of the old primary; never start that as a primary again. */
+/** Turn the standby into a primary after its primary was killed. It answers no commit until it has
+ * a standby. Make one of the old primary; never start that as a primary again. */
 void fed_postgres_promote(fed_postgres *standby);
 
-/** Write a connection string that names all of these servers. A coordinator with this string
- * uses whichever of them can be written. */
+/** Write a connection string of all these servers. A coordinator uses whichever can be written. */
 void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap);
 
-/** Run SQL on the server. first[cap], where not NULL: the first value of the result as text; ""
- * for none. */
+/** Run SQL. first[cap], where not NULL: the first value of the result as text; "": none. */
 void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap);
 
-/** Return the connection string of a server that all tests of this program share; "": there is
- * none. The server ends with the program. */
+/** Return the connection string of the server that all tests of this program share; "": none. */
 const char *fed_postgres_shared(void);
 
-/** Return an empty store for `fedserver init --store`. For the name "postgres" it is on the
- * shared server, and the test is skipped if there is none. Any other name, also NULL, is
- * returned as it is. */
+/** Return an empty store for `fedserver init --store`. "postgres": it is on the shared server, and
+ * the test is skipped if there is none. Any other name, also NULL, is returned as it is. */
 const char *fed_postgres_store(const char *name);
 
 enum { FED_POSTGRES_STORES = 16 };
 
-/** Return a store as fed_postgres_store does, in the k-th of FED_POSTGRES_STORES databases. For
- * a test that has several coordinators at once. */
+/** As fed_postgres_store, in the k-th of FED_POSTGRES_STORES databases, for several
+ * coordinators. */
 const char *fed_postgres_store_at(const char *name, unsigned k);
 
 /** Let the coordinator with this handle ask at its next batch whether others have changed the
- * store. By itself it does not ask in each batch, and a notification of PostgreSQL may come
- * late. */
+ * store. It does not ask in each batch, and PostgreSQL's notification may come late. */
 void fed_postgres_look_again(void *db);
 
 /** Delete the coordinator in this database, if there is one. */

@@ -12,17 +12,14 @@ typedef struct fed_program {
 void fed_program_open(fed_program *p, const char *name);
 void fed_program_close(fed_program *p);
 
-/** A teardown for tests whose state is a fed_program. */
 int fed_program_teardown(void **state);
 
 /** Run the program with these arguments, as a shell reads them. Returns the exit status. */
 int fed_program_run(fed_program *p, const char *args);
 
-/** Run the program and check its exit status and that its output contains `words` ("":
- * anything). */
+/** Run the program and check its exit status and that its output contains `words`. */
 void assert_runs(fed_program *p, const char *args, int status, const char *words);
 
-/** Check that the output of the last run contains these words, too. */
 void assert_says(const fed_program *p, const char *words);
 
 #endif

@@ -17,8 +17,7 @@
 
 #include "fed/error.h"
 
-/** A test function without parameters, for a test that needs no state. The group's setup, if
- * there is one, must leave *state alone. */
+/** A test that needs no state. The group's setup, if there is one, must leave *state alone. */
 typedef void (*fed_test_body)(void);
 #define fed_unit_test(body) fed_unit_test_with(body, NULL, NULL)
 
@@ -54,16 +53,15 @@ void fed_test_call(void **state);
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
-/** Check that the call fails with the status `wanted`, and that the text of the fed_error `err`
- * contains `words`. */
+/** Check that the call fails with the status `wanted`, and that err's text contains `words`. */
 #define assert_fed_fails(call, wanted, words)                                                      \
     do {                                                                                           \
         assert_fed_status(call, wanted);                                                           \
         assert_fed_says(err, words);                                                               \
     } while (0)
 
-/** Should tests try less? True under sanitizers, which make tests ten times as slow, and where
- * the environment has FED_TEST_LENGTH=short. By default tests try everything. */
+/** Should tests try less? True under sanitizers, which make tests ten times as slow, and with
+ * FED_TEST_LENGTH=short in the environment. */
 bool fed_test_is_short(void);
 
 /** Choose how much a test tries, as a number or a text: `whole`, or `part` in a short run. */
@@ -76,22 +74,19 @@ bool fed_test_is_short(void);
 #define FED_TEST_SIZE(whole, part) whole
 #endif
 
-/** Make a directory under the system's temporary folder, and write its path to dst. fed_test_rmdir
- * removes the directory with its files. */
+/** Make a directory in the system's temporary folder. fed_test_rmdir removes it with its files. */
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
-/** Setup and teardown that make and remove such a directory for one test or a group, and its
- * path. */
+/** A setup and a teardown that make and remove such a directory, and its path. */
 extern char fed_test_dir[256];
 int fed_test_dir_make(void **state);
 int fed_test_dir_remove(void **state);
 
-/** Write a file. */
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len);
 
-/** Run one of our programs in a directory, with arguments as a shell reads them. Returns its exit
- * status. out: what the program printed on both streams, as far as it fits. */
+/** Run one of our programs in a directory, with arguments as a shell reads them. Returns the exit
+ * status. out: what was printed on both streams, as far as it fits. */
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
 
@@ -101,7 +96,6 @@ void fed_test_die_with_parent(void);
 /** Return a child process of `parent`; 0: none. */
 pid_t fed_test_child(pid_t parent);
 
-/** Check that the error's text contains these words. */
 #define assert_fed_says(err, words)                                                                \
     do {                                                                                           \
         if (strstr((err).text, words) == NULL) {                                                   \

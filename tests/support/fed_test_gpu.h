@@ -8,11 +8,11 @@
 enum { FED_TEST_SKIPPED = 77 };
 
 /** Open the GPU that FED_TEST_DEVICE names, or else the first usable one. NULL: the reason was
- * printed, and the test program must end with *status. */
+ * printed, and the program must end with *status. */
 fed_gpu *fed_test_gpu(int *status);
 
 /** Write the GPU's name to `name`, for a program's --device. Without a usable GPU the test is
- * skipped. If FED_TEST_DEVICE names a GPU that can't be used, the test fails. */
+ * skipped; if FED_TEST_DEVICE names an unusable one, the test fails. */
 const char *fed_test_gpu_name(char name[FED_GPU_NAME]);
 
 #endif

@@ -291,8 +291,6 @@ void fed_tls_close(fed_tls *server) {
     server->credentials = NULL;
 }
 
-/* -- a client -- */
-
 static void join_hands(gnutls_session_t tls) {
     int done;
     do {
@@ -313,7 +311,6 @@ static void ask_who(gnutls_session_t tls) {
     assert_memory_equal(answer, "HTTP/1.1 200", 12);
 }
 
-/* Start a client's TLS session with that certificate. */
 static void start_client(const fed_identity *who, gnutls_session_t *tls,
                          gnutls_certificate_credentials_t *credentials) {
     const gnutls_datum_t cert = datum(&who->cert), key = datum(&who->key);
@@ -344,8 +341,6 @@ bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *sessi
     close(fd);
     return resumed;
 }
-
-/* -- a client that makes TLS records first and sends them later -- */
 
 static ssize_t seal_or_send(gnutls_transport_ptr_t transport, const void *bytes, size_t len) {
     fed_sealer *s = transport;

@@ -1,5 +1,5 @@
-/* For tests: a TLS server whose script says what it does on each connection; a client that
- * resumes TLS sessions; and a client that sends TLS records in pieces of any size. */
+/* For tests: a TLS server that follows a script on each connection, a client that resumes TLS
+ * sessions, and a client that sends TLS records in pieces of any size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TLS_H
 #define FED_TLS_H
@@ -14,15 +14,15 @@
 #include "fed_curl.h"
 
 typedef enum fed_act {
-    FED_END,          /* end of the script: close with TLS's close_notify */
-    FED_RECEIVE,      /* receive a request's head */
+    FED_END, /* end of the script: close with TLS's close_notify */
+    FED_RECEIVE,
     FED_RECEIVE_BODY, /* receive so many bytes of the body; 0: the number in its Content-Length */
-    FED_SEND,         /* send this text */
-    FED_SEND_BYTES,   /* send so many bytes of the series fed_tls_byte */
-    FED_DRIP,         /* send this text byte by byte, and wait so many milliseconds before each */
-    FED_WAIT,         /* wait so many milliseconds */
-    FED_DRAIN,        /* receive everything until the other side closes */
-    FED_CUT           /* close the socket without TLS's close_notify */
+    FED_SEND,
+    FED_SEND_BYTES, /* send so many bytes of the series fed_tls_byte */
+    FED_DRIP,       /* send this text byte by byte, and wait so many milliseconds before each */
+    FED_WAIT,       /* wait so many milliseconds */
+    FED_DRAIN,      /* receive everything until the other side closes */
+    FED_CUT         /* close the socket without TLS's close_notify */
 } fed_act;
 
 typedef struct fed_step {
@@ -39,15 +39,13 @@ typedef struct fed_tls_options {
     const char *priority;     /* GnuTLS's priority string; NULL: TLS 1.3 */
     const char *bind;         /* address to listen on; NULL: 127.0.0.1 */
     bool mute;                /* the server accepts connections, but never sends a TLS message */
-    /* The scripts: the k-th connection gets the k-th. Later connections get the last script
-     * again. */
+    /* The k-th connection gets the k-th script. Later connections get the last script again. */
     const fed_step *scripts[FED_TLS_SCRIPTS];
 } fed_tls_options;
 
 typedef struct fed_tls {
     fed_tls_options options;
-    /* The server's copies of the scripts, because a script may outlive the test function's
-     * variables. */
+    /* Copies, because a script may outlive the test function's variables. */
     fed_step scripts[FED_TLS_SCRIPTS][FED_TLS_STEPS];
     uint16_t port;
     int door;
@@ -64,16 +62,14 @@ typedef struct fed_tls {
 } fed_tls;
 
 void fed_tls_open(fed_tls *server, const fed_tls_options *options);
-/** Close a server. Closing a server that was never opened does nothing. */
+/** A server that was never opened may be closed, too. */
 void fed_tls_close(fed_tls *server);
 
-/** Return the byte at this offset of a test's body. The series is fixed. */
 uint8_t fed_tls_byte(size_t at);
 
-/** Connect to 127.0.0.1:port, send one request and receive the answer's head. *session is what
- * the last visit returned, or {NULL, 0}. It is offered to the server for resumption, and
- * replaced by the new session. The caller frees the last one with gnutls_free. Returns whether
- * the session was resumed. */
+/** Connect to 127.0.0.1:port, send one request and receive the answer's head. *session, which is
+ * {NULL, 0} or the last visit's, is offered for resumption, and replaced by the new session. The
+ * caller frees the last one with gnutls_free. Returns whether the session was resumed. */
 bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session);
 
 /** A TLS client whose records the test makes first, and sends later in pieces of any size. */
@@ -89,18 +85,16 @@ typedef struct fed_sealer {
 void fed_sealer_open(fed_sealer *s, uint16_t port, const fed_identity *who);
 void fed_sealer_close(fed_sealer *s);
 
-/** Make a record of these bytes (several records for more than 16 KiB), or of TLS's
- * close_notify. */
+/** Make records of these bytes (one for each 16 KiB), or of TLS's close_notify. */
 void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len);
 void fed_sealer_add(fed_sealer *s, const char *words);
 void fed_sealer_bye(fed_sealer *s);
 
-/** Send the next `len` bytes of the records in one TCP segment. With fewer bytes left, send
- * them all. */
+/** Send the next `len` bytes of the records, or all that are left, in one TCP segment. */
 void fed_sealer_send(fed_sealer *s, size_t len);
 
-/** Receive into dst until the text contains `end`, the connection closes, or `ms` milliseconds
- * pass without a byte. */
+/** Receive into dst until the text contains `end`, the connection closes, or no byte has come for
+ * `ms`. */
 void fed_sealer_receive(fed_sealer *s, const char *end, char *dst, size_t cap, int ms);
 
 #endif

@@ -34,8 +34,6 @@ void federation_break(federation *f, const char *format, ...) {
     va_end(rest);
 }
 
-/* -- directories -- */
-
 static void copy_directory(const char *from, const char *to) {
     assert_int_equal(mkdir(to, 0700), 0);
     DIR *dir = opendir(from);
@@ -62,8 +60,6 @@ static void copy_directory(const char *from, const char *to) {
     }
     closedir(dir);
 }
-
-/* -- processes -- */
 
 void federation_plan_life(const federation *f, unsigned who) {
     const federation_fault *fault = f->fault;
@@ -110,8 +106,7 @@ static void start(federation *f, unsigned who) {
     p->fd = ends[0];
 }
 
-/** Wait for the end of a process that has closed its socket. Kill the process if it does not
- * end. */
+/** Wait for the end of a process that has closed its socket, or kill it. */
 static int await_end(federation *f, unsigned who) {
     pid_t pid = f->process[who].pid;
     int how = 0;
@@ -161,7 +156,7 @@ void federation_quit(federation *f, unsigned who) {
     fed_writer_growing(&w);
     fed_write_u8(&w, FEDERATION_QUIT);
     (void)federation_send(f->process[who].fd, &w);
-    (void)federation_receive(f->process[who].fd, &w); /* wait for the process's end */
+    (void)federation_receive(f->process[who].fd, &w);
     fed_writer_free(&w);
     federation_bury(f, who);
 }
@@ -174,8 +169,6 @@ void federation_kill_all(federation *f) {
         }
     }
 }
-
-/* -- messages -- */
 
 typedef struct parcel {
     char method[8], path[64], query[256], bearer[256], range[64], if_range[32];
@@ -197,8 +190,8 @@ static void open_parcel(const fed_writer *request, parcel *p) {
     p->body = fed_read_bytes(&r, p->len);
 }
 
-/** Note the digest of an announced version. D5 of docs/durability.md: a version has one digest,
- * for each device and at any time. */
+/** Note the digest of an announced version. D5 of docs/durability.md: a version has one digest, for
+ * each device and at any time. */
 static void note_assignment(federation *f, unsigned device, const parcel *asked,
                             fed_reader *answer) {
     fed_checkin checkin;
@@ -228,8 +221,8 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** Read the message that a device has stored to send. The answer to the last piece acknowledges
- * the whole message. */
+/** Read the message that a device has stored to send: the answer to its last piece acknowledges all
+ * of it. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -286,8 +279,8 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
-/** Forward a device's request. Start the coordinator if it does not run. Returns false if the
- * coordinator died. */
+/** Forward a device's request. Start the coordinator if it does not run. Returns false if it
+ * died. */
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);
@@ -305,16 +298,13 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/* -- steps -- */
-
-/** Note when the process's next step is due. If its step has failed, the reason must be a
- * planned fault of its disk. */
+/** Note when the process's next step is due. Only a planned fault may have failed its step. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
     p->finished = (fed_read_u8(r) != 0 || f->enrols_only) && status == FED_OK;
-    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* nonzero byte: there is no task for
-                                                            the device */
+    bool idle = fed_read_u8(r) != 0 && status == FED_OK; /* nonzero: there is no task for the
+                                                            device */
     p->due_ms = f->now_ms + TURN_MS + fed_read_u32(r);
     f->over |= p->finished && !f->enrols_only;
     p->finished |= idle && f->over; /* the device never took part, and now it can't any more */
@@ -323,8 +313,7 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     if (status == FED_OK) {
         return;
     }
-    /* A failed disk, or a link that fails while the device enrols, ends the process. It is
-     * started again. */
+    /* A failed disk, or a link that fails during enrolment, ends the process for a restart. */
     bool disk = p->plan->fired && (status == FED_EIO || status == FED_ENOSPC);
     p->due_ms = f->now_ms + 1000;
     p->excused = disk || status == FED_ENET;
@@ -333,8 +322,7 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     }
 }
 
-/** Send the process its next order. Each order carries the device's token, for a device that
- * has yet to enrol. */
+/** Send the process its next order, with the device's token in case it has yet to enrol. */
 static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -345,7 +333,6 @@ static bool send_order(const federation *f, unsigned who) {
     return sent;
 }
 
-/** Return how long a device that died stays away. */
 static int64_t absence_ms(const federation *f, unsigned who) {
     bool long_one = f->fault->storm != 0 && (f->fault->storm + f->process[who].lives) % 4 == 0;
     return long_one ? 100000 : 1000;
@@ -353,8 +340,7 @@ static int64_t absence_ms(const federation *f, unsigned who) {
 
 static void turn(federation *f, unsigned who);
 
-/** Simulate a slow last device: while its update is under way, let every other device make a
- * step. */
+/** Simulate a slow last device: let every other device make a step during its update. */
 static void overtake(federation *f, unsigned who, const fed_writer *request) {
     parcel p;
     open_parcel(request, &p);

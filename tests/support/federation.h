@@ -1,6 +1,6 @@
-/* A small federation: a coordinator and a few devices, each in a process that a test can kill.
- * They talk over sockets of one machine. A driver lets one process after the other make a step,
- * in virtual time. */
+/* A small federation in virtual time: a coordinator and a few devices, each in a process that a
+ * test can kill. They talk over sockets of one machine. A driver lets one process after the other
+ * make a step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FEDERATION_H
 #define FED_FEDERATION_H
@@ -17,8 +17,7 @@
 enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
 enum { FEDERATION_COUNTED = 64 }; /* largest number of updates in a run */
 
-/** The number of a process: the coordinator is 0, device k is k + 1, and the operator's command
- * is the last. */
+/** The numbers of processes: coordinator 0, device k is k + 1, the operator's command is last. */
 enum {
     FEDERATION_COORDINATOR = 0,
     FEDERATION_OPERATOR = 1 + FEDERATION_DEVICES,
@@ -28,35 +27,26 @@ enum {
 /** What the operator does in the middle of the task, in a separate process. */
 typedef enum federation_job {
     FEDERATION_NO_JOB = 0,
-    FEDERATION_BACKUP,  /* make a backup while the coordinator serves; after every other backup
-                           the coordinator is lost and the backup takes its place */
+    FEDERATION_BACKUP,  /* a backup while the coordinator serves; every other one replaces it */
     FEDERATION_RESTORE, /* the coordinator is lost, and a restored backup replaces it */
     FEDERATION_MIGRATE, /* the coordinator opens the database of an earlier release */
-    FEDERATION_QUEUE    /* while the coordinator serves, pause and resume a running task, and
-                           move a queued task to the front and cancel it */
+    FEDERATION_QUEUE    /* while serving: pause and resume a task, move and cancel a queued one */
 } federation_job;
 
-/** The directory at the start of every run: a coordinator with its task, and the devices'
- * files. */
+/** The state at the start of every run: a coordinator with its task, and the devices' files. */
 typedef struct federation_setup {
     char directory[300];
     const char *task; /* the task as JSON; its model is `model`, with all values 0 */
     const char *model;
     unsigned devices;
-    unsigned tasks; /* number of tasks that run side by side; with several, device k has task 1 + k
-                    % tasks */
-    bool shared;    /* true: each device takes part in all tasks, with a slot for each */
-    bool one_is_late;      /* the last device is slow: the updates of the other devices come
-                              first */
-    bool counts_any_round; /* asynchronous rounds: a round also counts updates that were trained
-                              for an earlier round */
+    unsigned tasks;        /* tasks side by side; with several, device k has task 1 + k % tasks */
+    bool shared;           /* true: each device takes part in all tasks, with a slot for each */
+    bool one_is_late;      /* the last device is slow: all others' updates come first */
+    bool counts_any_round; /* asynchronous rounds, which count updates of earlier rounds, too */
     bool median;           /* the strategy is the median of a round's updates, not their mean */
-    bool sums_of_edges;    /* updates reach the coordinator as sums from edge aggregators, so its
-                              rounds count sums */
-    bool enrolled;         /* true: devices are enrolled at the start; false: each enrols in its
-                              first step */
-    bool apart;            /* a thread of the coordinator makes each version; at most one request
-                              comes meanwhile */
+    bool sums_of_edges;    /* updates arrive as sums of edge aggregators; rounds count sums */
+    bool enrolled;         /* devices are enrolled at the start, not in their first step */
+    bool apart;            /* versions are made in a thread; at most one request comes meanwhile */
     bool acks_early;       /* planted fault: the coordinator answers before it commits */
     federation_job job;
     unsigned job_after; /* the job starts after so many acknowledged updates */
@@ -69,19 +59,15 @@ typedef struct federation_fault {
     unsigned process;
     fault_kind kind;
     uint64_t at[FEDERATION_LIVES]; /* number of the system call that fails; 0: none */
-    uint64_t storm;                /* not 0: seed for times at which each process dies; some stay
-                                      away until their lease is over */
-    fault_lie lie;                 /* how the disk of every process reports syncs that it has not
-                                      done */
+    uint64_t storm; /* not 0: seed for times at which each process dies; some stay away until
+                       their lease is over */
+    fault_lie lie;  /* how all disks report syncs that they have not done */
 } federation_fault;
 
-/** The result of a run. */
 typedef struct federation_result {
     bool fired;
-    char what[200];                          /* the system call and the path at which the fault
-                                                happened */
-    uint64_t calls[FEDERATION_PROCESSES];    /* number of calls that change files, from each
-                                                process's first start to its end */
+    char what[200];                          /* the system call and path of the fault */
+    uint64_t calls[FEDERATION_PROCESSES];    /* system calls that change files, in the whole run */
     unsigned kills, turns, refused, counted; /* counted: acknowledged updates */
     unsigned lost, twice;
     uint64_t digest;     /* digest of the final model */
@@ -92,21 +78,19 @@ typedef struct federation_result {
 void federation_prepare(federation_setup *setup);
 void federation_clear(federation_setup *setup);
 
-/** Do one run, from the prepared directory to the end of the task. */
 void federation_run(const federation_setup *setup, const federation_fault *fault,
                     federation_result *result);
 
-/** Run `fedserver init` with a fault at this system call. Afterwards the directory must be
- * usable, or be missing so that a new init succeeds. Otherwise the test fails. Returns false if
- * init makes fewer calls. */
+/** Run `fedserver init` with a fault at this system call. Afterwards the directory must be usable,
+ * or missing so that a new init succeeds. Returns false if init makes fewer calls. */
 bool federation_init_dies(fault_kind kind, uint64_t at);
 
-/* -- for the files of this federation only -- */
+/* The rest is only for the federation's source files. */
 
 typedef struct federation_process {
     pid_t pid; /* 0: no process */
     int fd;
-    fault_plan *plan; /* in memory that the process shares */
+    fault_plan *plan; /* shared memory with the process */
     unsigned lives;
     bool finished; /* the device knows that the task is over */
     bool excused;  /* the process has reported the error with which it ends */
@@ -117,12 +101,11 @@ typedef struct federation_process {
 typedef struct federation_order {
     uint64_t lease[FEDERATION_COUNTED];
     size_t count;
-    uint64_t unsure; /* the lease of the update at which the coordinator died, and that may have
-                        counted; 0: none */
+    uint64_t unsure; /* lease of an update that may have counted in a crash; 0: none */
 } federation_order;
 
-/** A training that a device has begun. It became durable if the device's store has its number,
- * and no later training has the same number. */
+/** A training that a device has begun. It became durable if the store has its number, and no later
+ * training has the same number. */
 typedef struct federation_training {
     unsigned device;
     uint64_t number, task;
@@ -141,30 +124,25 @@ typedef struct federation {
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
     bool over;                            /* a device has learnt that the task is over */
-    uint64_t digest[FEDERATION_VERSIONS]; /* digest of each version, as the coordinator announced
-                                             it; 0: not announced yet */
+    uint64_t digest[FEDERATION_VERSIONS]; /* announced digest of each version; 0: not yet */
     uint64_t task;                  /* the number of the task to check; 0: there is only one */
     federation_training *trainings; /* trainings of devices with slots, in order */
     size_t training_count;
-    uint64_t tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before the migration; 0:
-                       not computed yet */
+    uint64_t tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before; 0: none yet */
 } federation;
 
-/** Note that a rule is broken. Only the first one is kept. */
 void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);
 
-/** The main functions of the child processes. */
 _Noreturn void federation_coordinator(const federation *f, int fd);
 _Noreturn void federation_device(const federation *f, int fd, unsigned k);
 
-/** Send a request to the coordinator, which must be running. Returns false if the coordinator
- * died. */
+/** Send a request to the running coordinator. Returns false if the coordinator died. */
 bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer);
 
 /** Keep the order in which updates count. _counted: an update was acknowledged. _lost: the
  * coordinator died while it counted an update. _settle: the coordinator runs again, so ask it
- * whether that update counted. _place, at the end: write the round and weight of each update to
- * the ledger. */
+ * whether that update counted. _place, at the end: write each update's round and weight to the
+ * ledger. */
 void federation_order_counted(federation *f, uint64_t lease);
 void federation_order_lost(federation *f, uint64_t lease);
 void federation_order_settle(federation *f);
@@ -179,7 +157,7 @@ void federation_operate(federation *f);
 /** After a run with FEDERATION_MIGRATE, check that the tasks are unchanged. */
 void federation_check_tasks(federation *f);
 
-/** End a process as an operator does. */
+/** Order a process to end, and wait for its end. */
 void federation_quit(federation *f, unsigned who);
 
 /** Kill all processes, as if the machine had stopped. */
@@ -188,13 +166,12 @@ void federation_kill_all(federation *f);
 /** Wait for a process that has ended, and note whether a signal ended it. */
 void federation_bury(federation *f, unsigned who);
 
-/** Send or receive a datagram between processes. Returns false if the other end is closed or
- * does not answer. */
+/** Send or receive a datagram between processes; false: the other end is closed or silent. */
 bool federation_send(int fd, const fed_writer *w);
 bool federation_receive(int fd, fed_writer *w);
 
-/** The bytes of a device's request: u8 front, u8 named, fingerprint[32], then the strings
- * method, path, query, bearer, Range and If-Range, then the body. */
+/** A device's request: u8 front, u8 named, fingerprint[32], then the strings method, path, query,
+ * bearer, Range and If-Range, then the body. */
 enum {
     FEDERATION_ASK = 'A',
     FEDERATION_STEP = 'S',
@@ -203,7 +180,7 @@ enum {
     FEDERATION_QUIT = 'Q'
 };
 
-/** Enrol every device. Each run begins with the files that are then on the disks. */
+/** Enrol every device. Each run begins with the files that this leaves. */
 void federation_enrol(federation_setup *setup);
 
 /** Check D6 of docs/durability.md: a killed process leaves no files for good. No name in the
@@ -217,14 +194,13 @@ void federation_report_update(federation *f, unsigned device, const uint8_t *upd
 /** Note that a device with slots begins this training, for this task. */
 void federation_report_training(federation *f, unsigned device, uint64_t number, uint64_t task);
 
-/** Free the history, the ledger and the trainings. */
 void federation_forget(federation *f);
 
 /** After a run that a broken rule has ended early, check the history without its rounds. */
 void federation_judge_beginning(federation *f);
 
-/** Check D1 to D5 of docs/durability.md and the history, after the task is over and every
- * process has ended. */
+/** Check D1 to D5 of docs/durability.md and the history, when the task and all processes are
+ * over. */
 void federation_check(federation *f);
 
 #endif

@@ -21,8 +21,6 @@
 
 enum { TOKEN_LIFE_S = 24 * 3600 };
 
-/* -- the beginning of a run -- */
-
 static void make_task(federation_setup *setup, fedserver *server) {
     char path[400];
     uint64_t id = 0;
@@ -56,7 +54,6 @@ void federation_prepare(federation_setup *setup) {
     }
 }
 
-/** Run `fedserver init` in a separate process. Returns its exit status. */
 static int run_init(const char *parent, const char *directory, fault_plan *plan, bool cut) {
     fflush(NULL);
     pid_t pid = fork();
@@ -75,7 +72,7 @@ static int run_init(const char *parent, const char *directory, fault_plan *plan,
     return how;
 }
 
-/** Is there a coordinator in the directory that can serve? */
+/** Can a coordinator serve this directory? */
 static bool serves(const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -101,8 +98,7 @@ bool federation_init_dies(fault_kind kind, uint64_t at) {
     bool fired = plan->fired != 0;
     bool there = serves(directory);
     if (!fired || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
-        assert_true(there); /* after a reported success the directory must exist, even if the
-                               power failed right after it */
+        assert_true(there); /* a reported success must outlast a power cut right after it */
     }
     if (!there) {
         *plan = (fault_plan){.kind = FAULT_NONE};
@@ -117,8 +113,6 @@ bool federation_init_dies(fault_kind kind, uint64_t at) {
 void federation_clear(federation_setup *setup) {
     fed_test_rmdir(setup->directory);
 }
-
-/* -- the end of a run -- */
 
 /** Return the coordinator's status as JSON. NULL: it can't be read. */
 static json_t *read_status(federation *f, fedserver *server) {
@@ -151,8 +145,8 @@ static fed_status add_round(void *user, const fedserver_round_entry *entry, fed_
     return FED_OK;
 }
 
-/** Return the status of the checked task, read from the store. The coordinator's own status
- * describes only one task. */
+/** Return the checked task's status from the store. The coordinator's own status has one task
+ * only. */
 static json_t *read_task(federation *f, fedserver *server) {
     fedserver_task task;
     fed_error err = {0};
@@ -174,8 +168,7 @@ static uint64_t number(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/** D1 and D2: compare the number of counted updates (`in`) with that of acknowledged ones
- * (`said`). */
+/** D1 and D2: as many updates are counted (`in`) as were acknowledged (`said`). */
 static void compare(federation *f, size_t in, size_t said, const char *where, unsigned round) {
     f->result->lost += said > in ? (unsigned)(said - in) : 0;
     f->result->twice += in > said ? (unsigned)(in - said) : 0;
@@ -215,7 +208,6 @@ void federation_forget(federation *f) {
     free(f->trainings);
 }
 
-/** Check the history by the rules H1 to H5 of fed_history.h. */
 static void check_history(federation *f, const json_t *status) {
     size_t k = 0;
     json_t *row = NULL;
@@ -240,8 +232,8 @@ void federation_judge_beginning(federation *f) {
     f->result->history_broken = !holds && !of_rounds;
 }
 
-/** Check the counts of all rounds together. Check each round, too, if an update can count only
- * in the round that it was trained for. */
+/** Check the counts of all rounds together, and of each round if an update counts only in the round
+ * that it was trained for. */
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
@@ -262,8 +254,7 @@ static void check_counts(federation *f, const json_t *status) {
     }
 }
 
-/** D3 and D5: recompute each version in a simple way from the acknowledged updates, and
- * compare. */
+/** D3 and D5: recompute each version in a simple way from the acknowledged updates. */
 static void check_models(federation *f, const fed_layout *layout, const fed_model *last,
                          uint32_t versions, bool exact) {
     float *values = calloc(layout->size, sizeof *values);
@@ -324,8 +315,8 @@ static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n
     }
 }
 
-/** Check D4 and D5 for one device. exact: compare bits. Otherwise allow for rounding, which
- * happens when a training is added to the values that a lossy codec has left in the model. */
+/** Check D4 and D5 for one device. exact: compare bits. Otherwise allow for rounding, which happens
+ * when a training is added to the values that a lossy codec has left in the model. */
 static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
     char directory[500];
     fed_error err = {0};

@@ -1,6 +1,6 @@
-/* The operator's commands in the middle of a task: backup, restore, and the first start of a
- * newer release. Tests kill these commands, too. Each must leave a complete result or none, and
- * must succeed when it is run again. */
+/* The operator's commands in the middle of a task: backup, restore, and the first start of a newer
+ * release. Killed at any call, each must leave a complete result or none, and succeed when run
+ * again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -16,8 +16,7 @@
 #include "federation.h"
 
 typedef struct places {
-    char home[500], backup[500], lost[500]; /* lost: where the lost coordinator's directory is
-                                               moved */
+    char home[500], backup[500], lost[500]; /* lost: where the lost coordinator is moved */
 } places;
 
 static places places_of(const federation *f) {
@@ -27,8 +26,6 @@ static places places_of(const federation *f) {
     snprintf(p.lost, sizeof p.lost, "%s/lost", f->directory);
     return p;
 }
-
-/* -- the commands -- */
 
 static fed_status back_up(const places *p, fed_error *err) {
     fedserver *server = NULL;
@@ -51,8 +48,7 @@ static fed_status again(fed_status status) {
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** Pause and resume the first task, which keeps its open round. Cancel the second task before
- * it starts. */
+/** Pause and resume the first task, which keeps its open round. Cancel the second, waiting task. */
 static fed_status change_queue(const places *p, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fedserver *server = NULL;
@@ -84,8 +80,8 @@ static fed_status obey(federation_job job, const places *p, fed_error *err) {
     }
 }
 
-/** Run a job in a separate process. plan: the fault; NULL for none. With a fault that cuts the
- * power, the cut comes at the end of the job at the latest. */
+/** Run a job in a separate process. plan: the fault; NULL for none. A power cut comes at the end of
+ * the job at the latest. */
 static int run(const federation *f, federation_job job, fault_plan *plan) {
     const places p = places_of(f);
     fflush(NULL);
@@ -116,15 +112,12 @@ static bool succeeded(int how) {
     return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
 
-/* -- what the commands have left -- */
-
 static void note_finding(void *user, fedserver_check_kind kind, const char *text) {
     if (kind == FEDSERVER_FOUND) {
         federation_break(user, "%s", text);
     }
 }
 
-/** Is there a coordinator? If there is, check that it is complete. */
 static bool is_whole(federation *f, const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -143,8 +136,8 @@ static bool is_whole(federation *f, const char *directory) {
     return true;
 }
 
-/** D6 of docs/durability.md: a killed process leaves no files for good. Files that the failing
- * disk refused to remove may stay. */
+/** D6 of docs/durability.md: a killed process leaves no files for good. Files that the failing disk
+ * refused to remove may stay. */
 static void check_leftovers(federation *f, const char *directory) {
     const fault_plan *plan = f->process[FEDERATION_OPERATOR].plan;
     if (plan->kind == FAULT_IO && strncmp(plan->what, "unlink ", 7) == 0) {
@@ -169,15 +162,13 @@ static void judge_copy(federation *f, const char *directory, bool said) {
     check_leftovers(f, directory);
 }
 
-/** Run the command again, which must do the rest of the work. The coordinator may be serving,
- * so its files are not checked. */
+/** Run the command again, which must do the rest. A coordinator may serve, so files are not
+ * checked. */
 static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
         federation_break(f, "D6: the queue commands that were killed fail when they are run again");
     }
 }
-
-/* -- before and after a migration -- */
 
 static sqlite3 *open_database(const char *directory) {
     char path[520];
@@ -194,8 +185,7 @@ static void run_script(sqlite3 *db, const char *sql) {
     }
 }
 
-/* Compute a digest of the tasks' texts. Databases of layout 7 and earlier have no device_share,
- * so it is left out. */
+/* Digest the tasks' texts, without device_share, which layouts up to 7 do not have. */
 static uint64_t digest_tasks(sqlite3 *db) {
     sqlite3_stmt *row = NULL;
     static const char sql[] =
@@ -244,7 +234,6 @@ static void prepare(federation *f, const places *p) {
     }
 }
 
-/** Continue the run with the coordinator that was copied, or with the copy. */
 static void go_on(federation *f, const places *p) {
     if (f->setup->job == FEDERATION_BACKUP && f->fault->at[0] % 2 == 0) {
         federation_quit(f, FEDERATION_COORDINATOR);
@@ -267,8 +256,7 @@ void federation_operate(federation *f) {
         snprintf(f->result->what, sizeof f->result->what, "%s", plan->what);
     }
     if (plan->kind == FAULT_POWER || plan->kind == FAULT_POWER_TORN) {
-        federation_kill_all(f); /* the machine of the old coordinator is lost with all its
-                                   processes */
+        federation_kill_all(f); /* the old machine is lost with all its processes */
     }
     bool said = succeeded(how) || plan->fired == 0;
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {

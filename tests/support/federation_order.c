@@ -1,5 +1,5 @@
-/* For asynchronous rounds, find out in which round each update counted. A round takes the next
- * few updates that arrive, so the order of the updates determines the round. */
+/* For asynchronous rounds, find out in which round each update counted. A round takes the next few
+ * updates that arrive, so their order determines it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,6 @@ static size_t counted(const json_t *status) {
     return sum + (size_t)json_integer_value(json_object_get(open, "received"));
 }
 
-/** Ask for the coordinator's status. NULL: the coordinator died again. */
 static json_t *ask_status(federation *f) {
     static const uint8_t nobody[FED_SHA256_SIZE];
     fed_writer request, answer;
@@ -72,8 +71,7 @@ static json_t *ask_status(federation *f) {
     return json;
 }
 
-/** Is a round closing? Until it is committed, the status does not show what counts in the next
- * round. */
+/** Is a round closing? Until its commit, the status does not show the next round's updates. */
 static bool closes(const json_t *status) {
     const json_t *open = json_object_get(status, "round");
     return json_integer_value(json_object_get(open, "closing_ms")) != 0;

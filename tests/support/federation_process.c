@@ -32,7 +32,6 @@ bool federation_receive(int fd, fed_writer *w) {
     return true;
 }
 
-/** Print the error and end, as a program that can't go on. */
 static _Noreturn void give_up(const fed_error *err) {
     if (getenv("FED_SWEEP_VERBOSE") != NULL) {
         fprintf(stderr, "process %d of the federation ends with an error: %s\n", (int)getpid(),
@@ -46,8 +45,6 @@ static void must(fed_status status, const fed_error *err) {
         give_up(err);
     }
 }
-
-/* -- the coordinator -- */
 
 typedef struct asked {
     char method[8], path[64], query[256], bearer[256], range[64], if_range[32];
@@ -102,7 +99,6 @@ static const fedserver_training *closing_task(const fedserver *server) {
     return NULL;
 }
 
-/** Wait until the closing rounds are committed. */
 static void finish_closing(fedserver *server, int64_t now_ms) {
     fed_error err = {0};
     int64_t next_ms = 0;
@@ -115,7 +111,6 @@ static void finish_closing(fedserver *server, int64_t now_ms) {
     }
 }
 
-/** Handle one request as a batch. */
 static void serve(const federation *f, fedserver *server, int fd, fed_reader *r) {
     fed_error err = {0};
     asked a;
@@ -138,8 +133,8 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     }
 }
 
-/** Return a limit for the memory of tasks that only one task fits into, so that the second one
- * waits in the queue. */
+/** Return a memory limit that only one task fits into, so that the second one waits in the
+ * queue. */
 static uint64_t memory_for_one(fedserver *server) {
     fed_error err = {0};
     fedserver_task task;
@@ -175,8 +170,6 @@ void federation_coordinator(const federation *f, int fd) {
     _exit(0);
 }
 
-/* -- a device -- */
-
 typedef struct line {
     int fd;
     bool named;
@@ -199,7 +192,6 @@ static void no_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){0};
 }
 
-/** Write the headers Range and If-Range as strings; "" where one is missing. */
 static void write_range(fed_writer *w, const fedclient_range *range) {
     char bytes[64] = "", last[24] = "", tag[32] = "";
     if (range != NULL && (range->first > 0 || range->most > 0)) {
@@ -215,7 +207,6 @@ static void write_range(fed_writer *w, const fedclient_range *range) {
     fed_write_str(w, tag);
 }
 
-/** Read the headers ETag and Content-Range of an answer; the body follows them. */
 static void read_range(fed_reader *r, fedclient_range *range) {
     char tag[32], bytes[80];
     uint64_t end = 0;
@@ -232,7 +223,6 @@ static void read_range(fed_reader *r, fedclient_range *range) {
     }
 }
 
-/** Write a request with the parts of its URL, "https://host:port/path?query". */
 static fed_status write_request(const line *l, const fedclient_request *request, fed_writer *w) {
     char path[256];
     const char *port = strrchr(request->url, ':');
@@ -254,8 +244,7 @@ static fed_status write_request(const line *l, const fedclient_request *request,
     return request->body != NULL ? fed_drill_read_body(request->body, w) : w->status;
 }
 
-/** Send a request to the driver and wait for the coordinator's answer: u8 arrived, u32 status,
- * body. */
+/** Send a request to the driver. The answer: u8 arrived, u32 status, body. */
 static fed_status ask(void *user, const fedclient_request *request, int *status, fed_writer *body,
                       fed_error *err) {
     const line *l = user;
@@ -293,8 +282,7 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_writer_free(&w);
 }
 
-/** Do what the driver orders: enrol, or make one step. The order holds a token, for a device
- * that has yet to enrol. */
+/** Do what the driver orders: enrol with the order's token, or make one step. */
 static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
                        fed_error *err) {
     char token[FEDSERVER_TOKEN];

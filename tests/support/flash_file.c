@@ -15,8 +15,7 @@
 
 enum { BLOCK = 16384, BLOCKS = 32, SIZE = BLOCK * BLOCKS };
 
-/** A file that stands for flash. It holds each byte's complement, so that a hole in the file
- * reads as erased flash. */
+/** The file holds each byte's complement, so that a hole in it reads as erased flash. */
 typedef struct flash_file {
     fedclient_platform store;
     int fd; /* the open file also holds the lock */
@@ -69,8 +68,6 @@ static fed_status open_file(flash_file *file, const char *directory, fed_error *
     const bool sized = lseek(file->fd, 0, SEEK_END) == SIZE || ftruncate(file->fd, SIZE) == 0;
     return sized ? FED_OK : fed_file_fail(err, "size", path);
 }
-
-/* -- a platform that closes its file -- */
 
 static int64_t unix_ms(void *user) {
     const flash_file *file = user;

@@ -1,5 +1,5 @@
-/* The GPU of a test: the one that FED_TEST_DEVICE names, or else the first usable one. Without
- * any the test is skipped. */
+/* The GPU of a test: FED_TEST_DEVICE, or else the first usable one. Without any the test is
+ * skipped. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GPU_CASE_H
 #define FED_TEST_GPU_CASE_H
@@ -9,8 +9,8 @@
 
 enum { GPU_SKIPPED = 77 };
 
-/** Open the GPU, and print its name, or why there is none, on stderr. If this returns false,
- * main must return *exit_status. A GPU that FED_TEST_DEVICE names must be usable. */
+/** Open the GPU, and print its name, or why there is none, on stderr. false: main must return
+ * *exit_status. A GPU that FED_TEST_DEVICE names must be usable. */
 static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_status) {
     const char *name = getenv("FED_TEST_DEVICE");
     fed_error err = {0};

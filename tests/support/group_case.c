@@ -17,8 +17,6 @@ enum { LIMIT_MS = 30000, END_MS = 15000 };
 
 static const uint8_t secret[FEDDC_SECRET] = {7, 4, 1};
 
-/* --- the process of a member --- */
-
 /* Takes the place of a gradient exchange: a step is complete when all ranks have noted it. */
 typedef struct stand_in {
     worker_group_board *board;
@@ -53,8 +51,7 @@ static void abort_it(void *user, const char *why) {
     }
 }
 
-/* Make steps until the step `finish`. *completed: number of steps done. Returns false if the
- * step was aborted. */
+/* Make steps until the step `finish`. *completed: steps done. false: the step was aborted. */
 static bool train(feddc_watch *watch, stand_in *x, uint32_t worker, uint32_t *completed) {
     feddc_eyes eyes = {look, abort_it, x};
     feddc_watch_see(watch, &eyes);
@@ -95,7 +92,6 @@ static int code_of(fed_status status) {
                                   : WORKER_GROUP_WRONG;
 }
 
-/* Join the group and train until its end. Returns an exit status. */
 static int member(worker_group_board *board, uint32_t requested) {
     feddc_watch_options options = {
         .address = board->address, .secret = secret, .rank = requested, .listens = true};
@@ -136,8 +132,6 @@ static void member_process(worker_group_board *board, uint32_t requested) {
     }
     _exit(member(board, requested));
 }
-
-/* --- the test's process --- */
 
 static void keep_verdict(void *user, const feddc_verdict *verdict) {
     group_case *g = user;

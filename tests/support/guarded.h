@@ -1,5 +1,5 @@
-/* Memory that is followed by a page that may not be accessed. So a read or write past the end
- * crashes, also in a release build. */
+/* Memory before a page that may not be accessed: a read or write past its end crashes, also in a
+ * release build. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_GUARDED_H
 #define FED_TEST_GUARDED_H

@@ -1,6 +1,6 @@
-/* For tests of the HTTPS adapter: a fake coordinator behind the adapter, and friendly and
- * hostile clients in front of it. This header defines the fedserver_ functions that the adapter
- * calls, in place of the library's. So only one file of a program may include it. */
+/* For tests of the HTTPS adapter: a fake coordinator behind it, friendly and hostile clients in
+ * front. This header defines the library's fedserver_ functions that the adapter calls, so only one
+ * file of a program may include it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_HTTP_WORLD_H
 #define TESTS_HTTP_WORLD_H
@@ -35,15 +35,14 @@ struct fedserver {
     atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
     bool begun, inside;  /* begun: there was a first batch; inside: a batch is open */
-    bool asked, writing; /* for the open batch; asked: it has handled a request; writing: it has
-                            written */
+    bool asked, writing; /* in the open batch: a request was handled; the store was written */
     fedserver_blob *big;
     atomic_bool follows; /* true: another coordinator leads; its address and term are below */
     _Atomic(const char *) leader;
     atomic_ullong term;
     atomic_uint followers;            /* number of followers, counted by the adapter */
-    atomic_ullong limit, heard_limit; /* limit for an update in bytes: this coordinator's, and
-                                         the one that the leader has sent */
+    atomic_ullong limit, heard_limit; /* limit of an update in bytes: own, and as the leader sent
+                                         it */
     _Atomic(const char *) tag;        /* the ETag of /model */
 };
 
@@ -168,7 +167,7 @@ static inline void answer_range(const fedserver_request *request, fedserver_resp
     response->body = fedserver_blob_new(&w);
 }
 
-/* Does a request for this path change the store, so that its answer must wait for a commit? */
+/* Does a request for this path change the store, so that its answer waits for a commit? */
 static inline bool is_promise(const char *path) {
     return strcmp(path, "/promise") == 0;
 }
@@ -258,7 +257,7 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert_true(server->inside);
     const bool fails = server->writing && atomic_load(&server->commit_fails);
     server->inside = false;
-    return fails ? fed_fail(err, FED_EIO, "the disk is on fire") : FED_OK;
+    return fails ? fed_fail(err, FED_EIO, "the disk failed") : FED_OK;
 }
 
 bool fedserver_settled(const fedserver *server) {
@@ -424,7 +423,6 @@ static inline int end_serving(void **state) {
 /* A test that finds the adapter serving, and must leave it serving. */
 #define SERVING(test) cmocka_unit_test_setup_teardown(test, begin_serving, end_serving)
 
-/* Return the CPU time that the adapter's thread has used. */
 static inline int64_t server_cpu_us(const world *w) {
     clockid_t clock;
     struct timespec t;
@@ -433,8 +431,8 @@ static inline int64_t server_cpu_us(const world *w) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Return how much CPU time the adapter's thread uses while the test does nothing, in percent of
- * a core. */
+/* Return the CPU time of the adapter's thread, in percent of a core, while the test does
+ * nothing. */
 static inline int64_t server_load_percent(const world *w) {
     fed_sleep_ms(200); /* requests under way end within this time */
     const int64_t cpu_us = server_cpu_us(w);
@@ -479,15 +477,13 @@ static inline void assert_works(const world *w) {
     fed_reply_assert(&r, 200, "GET /works? - 0");
 }
 
-/* Check that the answer has this header. */
 static inline void assert_header(const fed_reply *r, const char *line) {
     if (strstr(fed_reply_text(&r->headers), line) == NULL) {
         fail_msg("the header \"%s\" is missing in: %s", line, fed_reply_text(&r->headers));
     }
 }
 
-/* Send a large body `times` times and check that each answer returns its bytes. curl: a handle
- * for /echo. */
+/* Send a large body `times` times. Each answer must return its bytes. curl: a handle for /echo. */
 static inline void assert_echoes_large(CURL *curl, unsigned times) {
     enum { SIZE = 1700000 };
     char *body = malloc(SIZE);
@@ -537,7 +533,6 @@ static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     return (size_t)len;
 }
 
-/* Open a TLS connection without HTTP, for a test that sends bytes of its own. */
 static inline CURL *raw(const world *w, const fed_identity *who, uint16_t port) {
     return fed_curl_raw(&w->ca, who, port);
 }

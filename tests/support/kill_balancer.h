@@ -1,6 +1,5 @@
-/* A load balancer in front of the coordinators of the kill matrix: HAProxy, or nginx with its
- * stream module. It does not end TLS. A PROXY header tells the coordinator the client's
- * address. */
+/* A load balancer in front of the kill matrix's coordinators: HAProxy, or nginx with its stream
+ * module. It does not end TLS. A PROXY header tells the coordinator the client's address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_BALANCER_H
 #define FED_KILL_BALANCER_H
@@ -18,15 +17,13 @@ typedef enum kill_balancer {
 /** Is this balancer installed? */
 bool kill_balancer_is_there(kill_balancer which);
 
-/** Write the balancer's configuration. It listens at `address` on both ports, and forwards to
- * the coordinators at 127.0.0.FIRST to 127.0.0.(FIRST + count - 1). */
+/** Write the balancer's configuration: it listens at `address` on both ports, and forwards to the
+ * coordinators at 127.0.0.FIRST to 127.0.0.(FIRST + count - 1). */
 void kill_balancer_configure(kill_balancer which, const char *directory, const char *address,
                              const unsigned ports[2], unsigned first, unsigned count);
 
-/** Write the path of the balancer's log to dst. */
 void kill_balancer_log(const char *directory, char *dst, size_t cap);
 
-/** Run the balancer in place of this process. */
 _Noreturn void kill_balancer_become(kill_balancer which, const char *directory);
 
 #endif

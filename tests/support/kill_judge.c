@@ -13,8 +13,8 @@
 
 enum { PATH_SIZE = 400, PLACED_SIZE = 1 << 20 };
 
-/* For asynchronous rounds: take the round of each update from the table that a trigger in
- * PostgreSQL fills (kill_world.c). */
+/* For asynchronous rounds: take each update's round from the table that PostgreSQL's trigger fills
+ * (kill_world.c). */
 static void place_updates(const kill_world *w, federation *f) {
     char *text = malloc(PLACED_SIZE);
     assert_non_null(text);
@@ -69,7 +69,6 @@ void kill_world_judge(kill_world *w, federation_result *result) {
     federation_forget(&f);
 }
 
-/* Return the text of a file, which the caller frees. NULL: there is no file. */
 static char *read_text(const char *path) {
     uint8_t *text = NULL;
     size_t len = 0;

@@ -1,5 +1,4 @@
-/* The store of the kill matrix: PostgreSQL and a synchronous standby. Tests can cut the
- * connections between the two. */
+/* The store of the kill matrix: PostgreSQL and a standby, whose connections tests can cut. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_STORE_H
 #define FED_KILL_STORE_H
@@ -13,8 +12,8 @@ typedef struct kill_store {
     fed_postgres server[KILL_SERVERS];
     unsigned primary;
     char directory[300]; /* the folder of the lines' sockets */
-    /* The lines (cut_lines.h) between the servers: one leads to each server, for the other one.
-     * In shared memory. */
+    /* The lines (cut_lines.h) between the servers: lines[k] leads to server k, for the other
+     * one. */
     cut_lines *lines[KILL_SERVERS];
     pid_t forwarder[KILL_SERVERS];
 } kill_store;
@@ -24,14 +23,11 @@ void kill_store_close(kill_store *store);
 
 fed_postgres *kill_store_primary(kill_store *store);
 fed_postgres *kill_store_standby(kill_store *store);
-cut_line *kill_store_line(kill_store *store); /* the line by which the standby follows the
-                                                 primary */
+cut_line *kill_store_line(kill_store *store); /* the standby's line to the primary */
 
-/** Wait until the standby is synchronous. */
 void kill_store_await_standby(kill_store *store);
 
-/** Promote the standby after the primary was killed. Afterwards, kill_store_repair makes the
- * old primary the new standby. */
+/** Promote the standby of a killed primary, which kill_store_repair makes the new standby. */
 void kill_store_promote(kill_store *store);
 void kill_store_repair(kill_store *store);
 

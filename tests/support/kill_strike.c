@@ -15,8 +15,6 @@ static int limit_of(const kill_world *w) {
     return w->setup->no_standby || w->setup->plant != NULL ? PLANTED_LIMIT_MS : LIMIT_MS;
 }
 
-/* -- phases -- */
-
 static bool in_phase(const kill_world *w, kill_phase phase) {
     const chaos_board *board = w->run.board;
     if (board->round <= w->struck) {
@@ -57,21 +55,17 @@ static void tend_for(kill_world *w, int64_t ms) {
     }
 }
 
-/* -- a coordinator -- */
-
 static void signal_child(chaos_child *one, int number) {
     if (one->pid > 0) {
         (void)kill(one->pid, number);
     }
 }
 
-/* Return the line by which coordinator k now reaches the store. */
 static unsigned store_line(const kill_world *w, unsigned k) {
     return w->store_line[k][w->setup->store->primary];
 }
 
-/* Let the fault happen at a statement of coordinator k. Returns false if the statement did not
- * come in time. */
+/* Let the fault happen at a statement of coordinator k. false: none came in time. */
 static bool aim(kill_world *w, unsigned k, const kill_strike *s) {
     static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS};
     cut_line *line = &w->lines->line[store_line(w, k)];
@@ -97,8 +91,8 @@ static void cut_devices(kill_world *w, unsigned k, cut_state state) {
     cut(w, w->device_line[k][1], state);
 }
 
-/* Cut a connection of coordinator k for a while. The step chooses which: that to the store,
- * those to its devices, or those between followers and leader. */
+/* Cut a connection of coordinator k for a while. The step chooses which: that to the store, those
+ * to its devices, or those between followers and leader. */
 static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     enum { STORE, DEVICES, PEERS, KINDS };
     const cut_state state = s->late ? CUT_HOLE : CUT_OFF;
@@ -118,8 +112,7 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
 }
 
 static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
-    while (w->coordinator[k].pid == 0) { /* the coordinator may have ended because of the
-                                            previous fault */
+    while (w->coordinator[k].pid == 0) { /* the previous fault may have ended it */
         (void)kill_world_tend(w);
     }
     if (s->fault == KILL_CUT_OFF) {
@@ -137,8 +130,6 @@ static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) 
     tend_for(w, STANDS_MS);
     signal_child(&w->coordinator[k], SIGCONT);
 }
-
-/* -- the store's servers -- */
 
 static void cut_store(kill_world *w, cut_state state) {
     const unsigned primary = w->setup->store->primary;
@@ -170,8 +161,7 @@ static void strike_primary(kill_world *w, const kill_strike *s) {
     }
 }
 
-/* Kill the primary and promote its standby. No commit ends until the old primary follows the
- * new one as its standby. */
+/* Kill the primary and promote its standby. No commit ends until the old primary is its standby. */
 static void fail_over(kill_world *w) {
     if (w->setup->no_standby) {
         const char *where = kill_store_primary(w->setup->store)->where;
@@ -209,8 +199,6 @@ static void strike_standby(kill_world *w, const kill_strike *s) {
     kill_store_await_standby(w->setup->store);
 }
 
-/* -- the balancer -- */
-
 static void strike_balancer(kill_world *w, const kill_strike *s) {
     if (s->fault != KILL_CUT_OFF) {
         signal_child(&w->balancer, s->fault == KILL_DIES ? SIGKILL : SIGSTOP);
@@ -218,14 +206,11 @@ static void strike_balancer(kill_world *w, const kill_strike *s) {
         signal_child(&w->balancer, SIGCONT);
         return;
     }
-    const unsigned k = s->step % w->setup->coordinators; /* devices can still reach the other
-                                                            coordinators */
+    const unsigned k = s->step % w->setup->coordinators; /* devices can still reach the others */
     cut_devices(w, k, s->late ? CUT_HOLE : CUT_OFF);
     tend_for(w, CUT_MS);
     cut_devices(w, k, CUT_OPEN);
 }
-
-/* -- after the fault -- */
 
 static void wait_until_devices_get_on(kill_world *w) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);

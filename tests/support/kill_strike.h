@@ -1,5 +1,4 @@
-/* A strike: a fault that the kill matrix causes at a chosen moment. Also the checks at the end
- * of a run. */
+/* A strike: a fault that the kill matrix causes at a chosen moment. Also the final checks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_STRIKE_H
 #define FED_KILL_STRIKE_H
@@ -35,27 +34,25 @@ typedef struct kill_strike {
     kill_victim victim;
     kill_fault fault;
     kill_phase phase;
-    /* For a coordinator: the fault happens at the step-th statement to the store from the phase
-     * on. With `late` that statement still passes, but not its answer. */
+    /* A coordinator's fault happens at the step-th statement to the store from the phase on. With
+     * `late` that statement still passes, but not its answer. */
     unsigned step;
     bool late;
 } kill_strike;
 
-/** Wait for the phase in a round that had no fault yet, cause the fault, and wait until another
+/** Wait for the phase in a round without a fault so far, cause the fault, and wait until another
  * update is acknowledged. Returns false if the task was over before. */
 bool kill_world_strike(kill_world *w, const kill_strike *strike);
 
-/** Wait for the end of the task. */
 void kill_world_finish(kill_world *w);
 
-/** Stop the coordinators and devices. Check D1 to D5 of docs/durability.md, the history, and
- * the model bit by bit. */
+/** Stop coordinators and devices. Check D1 to D5 of docs/durability.md, the history, and the model
+ * bit by bit. */
 void kill_world_judge(kill_world *w, federation_result *result);
 
-/** Return how many updates coordinators have read back from the store when they became leader. */
+/** Return how many updates new leaders have read back from the store. */
 unsigned kill_world_refolded(const kill_world *w);
 
-/** Print the logs of the coordinators and the balancer. */
 void kill_world_print_logs(const kill_world *w);
 
 #endif

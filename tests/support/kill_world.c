@@ -21,8 +21,8 @@
 
 enum { TOKEN_LIFE_S = 24 * 3600, POLL_MS = 5, PATIENCE_MS = 600000, PATH_SIZE = 400 };
 
-/* Last parts of addresses 127.0.0.X. Coordinator k is at X = COORDINATORS_AT + k, and the lines
- * to it are at LINES_AT + k and PEERS_AT + k. The ports are the same on all addresses. */
+/* Last parts of addresses 127.0.0.X: coordinator k is at COORDINATORS_AT + k, the lines to it at
+ * LINES_AT + k and PEERS_AT + k. The ports are the same everywhere. */
 enum { COORDINATORS_AT = 10, LINES_AT = 30, BALANCER_AT = 50, PEERS_AT = 70 };
 
 void kill_break(kill_world *w, const char *format, ...) {
@@ -35,16 +35,13 @@ void kill_break(kill_world *w, const char *format, ...) {
     va_end(rest);
 }
 
-/* -- the task -- */
-
 typedef struct mode {
     const char *model, *codec, *strategy;
     unsigned staleness;
     uint32_t piece_bytes;
 } mode;
 
-/* All sums are exact in float32, as fed_drill.h explains. With a model of 2^18 values, a thread
- * makes the new version. */
+/* All sums are exact in float32 (fed_drill.h). With 2^18 values, a thread makes the new version. */
 static const mode modes[KILL_MODES] = {
     [KILL_SYNCHRONOUS] = {.model = "input 128 | dense 64 | relu | dense 10",
                           .codec = "topk:p=0.1",
@@ -77,8 +74,6 @@ static void make_task(const kill_world *w, fedserver *home) {
     (void)chaos_task(w->run.directory, m->model, text, home);
 }
 
-/* -- lines and ports -- */
-
 static unsigned add_tcp(kill_world *w, unsigned from, unsigned to, unsigned port) {
     char near[CUT_ADDRESS], far[CUT_ADDRESS];
     snprintf(near, sizeof near, "127.0.0.%u:%u", from, port);
@@ -86,7 +81,6 @@ static unsigned add_tcp(kill_world *w, unsigned from, unsigned to, unsigned port
     return cut_lines_add(w->lines, near, far);
 }
 
-/* Write the path of the folder whose socket leads coordinator k to a server of the store. */
 static void store_folder(const kill_world *w, unsigned k, unsigned server, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/store%u%u", w->run.directory, k, server);
 }
@@ -127,8 +121,6 @@ static void place_balancer(kill_world *w) {
     snprintf(w->servers, sizeof w->servers, "https://%s:%u", address, w->front);
 }
 
-/* -- the coordinator's directory -- */
-
 void kill_world_directory(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, k == 0 ? "%s/coordinator" : "%s/coordinator%u", w->run.directory, k);
 }
@@ -137,8 +129,8 @@ void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/coordinator%u.log", w->run.directory, k);
 }
 
-/* No answer tells in which round an update counted. So a trigger in PostgreSQL notes it, in a
- * table of the test, in the same transaction that stores the update. */
+/* No answer tells in which round an update counted. So a trigger in PostgreSQL notes it in a table,
+ * in the transaction that stores the update. */
 static void note_updates(const kill_world *w) {
     fed_postgres_sql(
         kill_store_primary(w->setup->store)->where,
@@ -151,8 +143,8 @@ static void note_updates(const kill_world *w) {
         NULL, 0);
 }
 
-/* Let other coordinators reach the leader by a line. A trigger changes the address that a
- * leader writes to the store: 127.0.0.10 (COORDINATORS_AT) becomes 127.0.0.70 (PEERS_AT). */
+/* Let other coordinators reach the leader by a line: a trigger changes the address that a leader
+ * writes to the store from 127.0.0.10 (COORDINATORS_AT) to 127.0.0.70 (PEERS_AT). */
 static void lead_others_to_lines(const kill_world *w) {
     fed_postgres_sql(
         kill_store_primary(w->setup->store)->where,
@@ -216,8 +208,6 @@ static void make_coordinator(kill_world *w) {
     chaos_read_ca(&w->run, directory);
 }
 
-/* -- processes -- */
-
 static const char *program_of(const kill_world *w, unsigned k) {
     const char *program = k % 2 == 1 ? w->setup->other : w->setup->program;
     return program != NULL ? program : FED_BIN_DIR "/fedserver";
@@ -261,8 +251,8 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
         w->lines->line[w->store_line[k][server]].victim = 0;
     }
     w->ended += !killed;
-    /* A coordinator may end by itself (S2 in docs/durability.md): its store failed, or on a
-     * busy machine it was late by two seconds and lost the lead. */
+    /* A coordinator may end by itself (S2 in docs/durability.md): its store failed, or on a busy
+     * machine it was late by two seconds and lost the lead. */
     if (!killed && !(WIFEXITED(how) && WEXITSTATUS(how) == 1)) {
         kill_break(w, "coordinator %u ended with %s %d", k, WIFEXITED(how) ? "status" : "signal",
                    WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));

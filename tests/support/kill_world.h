@@ -1,5 +1,5 @@
-/* The processes of the kill matrix: a database, coordinators and devices over real TLS. Tests
- * can cut the connections between them (cut_lines.h). */
+/* The processes of the kill matrix: a database, coordinators and devices over real TLS. Tests can
+ * cut their connections (cut_lines.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_WORLD_H
 #define FED_KILL_WORLD_H
@@ -13,10 +13,8 @@
 
 enum { KILL_DEVICES = 12, KILL_COORDINATORS = 4, KILL_GOAL = 8, KILL_COHORT = 10 };
 
-/** The largest number of faults in one run. */
 enum { KILL_STRIKES = 40 };
 
-/** The kind of task. */
 typedef enum kill_mode {
     KILL_SYNCHRONOUS = 0,
     KILL_ASYNCHRONOUS,
@@ -30,8 +28,7 @@ typedef struct kill_setup {
     kill_mode mode;
     unsigned rounds, coordinators;
     uint64_t seed;
-    /* Programs of the coordinators: numbers 1, 3, ... run `other`, the rest `program`. NULL: this
-     * build's fedserver. */
+    /* Programs of coordinators: 1, 3, ... run `other`, the rest `program`. NULL: this build's. */
     const char *program, *other;
     const char *plant; /* fault that `program` has planted (FED_PLANT); NULL: none */
     kill_balancer balancer;
@@ -46,8 +43,8 @@ typedef struct kill_world {
     cut_lines *lines; /* in shared memory */
     unsigned front, devices_port, cluster_port;
     char servers[300]; /* what devices get as --server */
-    /* Numbers of lines: from a coordinator to the store's servers; from devices to a
-     * coordinator's two ports; from other coordinators to a coordinator. */
+    /* Numbers of lines: from a coordinator to the store's servers; from devices to a coordinator's
+     * two ports; from other coordinators to a coordinator. */
     unsigned store_line[KILL_COORDINATORS][KILL_SERVERS], device_line[KILL_COORDINATORS][2];
     unsigned cluster_line[KILL_COORDINATORS];
     chaos_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer;
@@ -55,8 +52,8 @@ typedef struct kill_world {
     unsigned struck; /* the newest round in which a fault was caused */
     unsigned ended;  /* number of coordinators that ended by themselves */
     unsigned failovers;
-    /* Time and round of a coordinator's death or stop that no device has seen a later round
-     * since. 0: there is none. */
+    /* Time and round of a coordinator's death or stop that no device has seen a later round since.
+     * 0: none. */
     int64_t fault_ms;
     unsigned fault_round;
     /* For each such fault: how long it took until a device saw the next version. */
@@ -64,17 +61,15 @@ typedef struct kill_world {
     char broken[300]; /* the first thing that was wrong; "": nothing */
 } kill_world;
 
-/** Set up everything and start it. Returns when all devices are enrolled and have begun to
- * train. */
+/** Start everything. Returns when all devices are enrolled and have begun to train. */
 void kill_world_open(kill_world *w, const kill_setup *setup);
 void kill_world_close(kill_world *w);
 
-/** Note which processes have ended, and start them again if they should run. Returns how many
- * devices have not finished. */
+/** Note which processes have ended, and restart those that should run. Returns how many devices
+ * have not finished. */
 unsigned kill_world_tend(kill_world *w);
 
-/** Begin to measure how long the next version takes. Call it when a coordinator was killed or
- * stopped. */
+/** A coordinator was killed or stopped: begin to measure how long the next version takes. */
 void kill_world_faulted(kill_world *w);
 
 /** End all processes except the one that forwards the lines. */
@@ -83,14 +78,11 @@ void kill_world_stop(kill_world *w);
 /** Return the number of the leader, by the logs. With one coordinator it is 0. */
 unsigned kill_world_leader(const kill_world *w);
 
-/** Write the path of a coordinator's directory, or of its log. */
 void kill_world_directory(const kill_world *w, unsigned k, char *dst, size_t cap);
 void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap);
 
-/** Return the text of the model that all devices train. */
 const char *kill_model(kill_mode mode);
 
-/** Note that something is wrong. Only the first text is kept. */
 void kill_break(kill_world *w, const char *format, ...) FED_PRINTF(2, 3);
 
 #endif

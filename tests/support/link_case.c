@@ -13,8 +13,6 @@
 
 enum { PATIENCE_MS = 60000, MIB = 1 << 20, RANKS = 64, MEETING = 7 };
 
-/* -- What the cases use -- */
-
 static bool fault(link_entry *entry, const char *format, ...) {
     if (entry->fault[0] == 0) {
         va_list args;
@@ -81,8 +79,8 @@ static bool look(link_entry *entry, int ms, feddc_event *event) {
     return true;
 }
 
-/* Wait for the next event. With enough > 0, also stop once `enough` ranks have finished the
- * case; the event is FEDDC_NOTHING then. */
+/* Wait for the next event. With enough > 0, also stop once `enough` ranks have finished the case;
+ * the event is FEDDC_NOTHING then. */
 static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) {
     int64_t end = fed_clock_monotonic_ms() + PATIENCE_MS;
     do {
@@ -100,7 +98,6 @@ static bool next(link_entry *entry, feddc_event *event) {
     return next_or_met(entry, 0, event);
 }
 
-/* Wait for the next event, which must be of this kind. */
 static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event) {
     if (!next(entry, event)) {
         return false;
@@ -109,8 +106,7 @@ static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event)
                                         event->kind, event->peer, kind);
 }
 
-/* Check that the event is message `number` of its sender, with the right head, length and
- * bytes. */
+/* The event must be message `number` of its sender, with the right head, length and bytes. */
 static bool check(link_entry *entry, const feddc_event *event, uint32_t number, size_t len) {
     feddc_head head = head_of(event->peer, number);
     if (event->peer >= entry->place.size || event->peer == entry->place.rank) {
@@ -168,8 +164,6 @@ static void meet(link_entry *entry, uint32_t ranks) {
     }
 }
 
-/* -- The cases -- */
-
 static const size_t sizes[] = {0,    1,     3,        64,        0,           65,          4096,
                                4099, 65537, MIB + 13, 5 * 65536, 3 * MIB + 1, 9 * MIB + 5, 2};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -203,8 +197,8 @@ static bool all_pairs_event(link_entry *entry, all_pairs *all) {
     return true;
 }
 
-/* Each rank sends all its messages before it waits for the first event. If a send blocked, all
- * ranks would stop here. */
+/* Each rank sends all its messages before its first wait. If a send blocked, all would stop
+ * here. */
 static void messages_come_whole_and_in_order(link_entry *entry) {
     all_pairs all = {.left = 2 * SIZES * (entry->place.size - 1)};
     bool good = true;
@@ -238,8 +232,7 @@ static bool lend(link_entry *entry, uint8_t *data[LENT], uint32_t to) {
             return false;
         }
     }
-    for (uint32_t k = 0; k < LENT; k++) { /* once a message was sent, the sender may change its
-                                             memory */
+    for (uint32_t k = 0; k < LENT; k++) { /* the sender may now change its memory */
         feddc_event event;
         if (!expect(entry, FEDDC_SENT, &event)) {
             return false;
@@ -257,8 +250,7 @@ static bool hold(link_entry *entry) {
         }
     }
     fed_sleep_ms(20);
-    for (uint32_t k = 0; k < LENT; k++) { /* release in another order than they came; 7 and 24
-                                             have no common divisor */
+    for (uint32_t k = 0; k < LENT; k++) { /* not in order of arrival: 7 and 24 are coprime */
         uint32_t one = (k * 7 + 5) % LENT;
         if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;
@@ -318,8 +310,6 @@ static void wake_is_told_now_or_next(link_entry *entry) {
     }
 }
 
-/* -- Ranks that leave -- */
-
 static const size_t last_words[] = {5, 300001, 0, 17};
 enum { LAST_WORDS = sizeof last_words / sizeof last_words[0] };
 
@@ -338,8 +328,7 @@ static void leave(link_entry *entry, bool orderly) {
     }
 }
 
-/* Send messages to a rank that has left. They are lost, but each must be reported as
- * FEDDC_SENT. */
+/* Messages to a rank that has left are lost, but each must be reported as FEDDC_SENT. */
 static bool send_into_the_void(link_entry *entry, uint32_t to) {
     static const uint8_t nothing[1000] = {0};
     feddc_event event;
@@ -355,8 +344,7 @@ static bool send_into_the_void(link_entry *entry, uint32_t to) {
     return true;
 }
 
-/* Check the last rank's end: its messages come in order, all of them if it left orderly, then
- * FEDDC_GONE once. */
+/* The last rank's messages come in order, all of them if it left orderly, then FEDDC_GONE once. */
 static bool see_off(link_entry *entry, bool orderly) {
     uint32_t last = entry->place.size - 1, got = 0;
     feddc_event event;
@@ -404,8 +392,6 @@ static void an_abrupt_close_is_told_to_each(link_entry *entry) {
     one_leaves(entry, false);
 }
 
-/* -- Traffic -- */
-
 enum { TRAFFIC = 400, IN_FLIGHT = 32, TRAFFIC_BYTES = 20000 };
 
 static size_t traffic_size(uint32_t from, uint32_t to, uint32_t number) {
@@ -417,10 +403,8 @@ static size_t traffic_size(uint32_t from, uint32_t to, uint32_t number) {
 
 typedef struct traffic {
     uint8_t *slot[IN_FLIGHT];
-    uint64_t busy[IN_FLIGHT];         /* for each slot, the token of the message that uses it; 0:
-                                         none */
-    uint32_t to, number[RANKS], sent; /* the next receiver; the next message number for each
-                                         receiver */
+    uint64_t busy[IN_FLIGHT];         /* the token of the message that uses the slot; 0: none */
+    uint32_t to, number[RANKS], sent; /* number: of the next message to each receiver */
     uint32_t got[RANKS], left, in_flight;
 } traffic;
 

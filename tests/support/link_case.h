@@ -1,5 +1,5 @@
-/* Cases that every link between workers must pass. All ranks of a worker group run each case on
- * an open link. */
+/* Cases that every link between workers must pass. All ranks of a group run each on an open
+ * link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LINK_CASE_H
 #define LINK_CASE_H
@@ -15,8 +15,8 @@ typedef struct link_entry {
     char fault[240]; /* the fault that this rank found; "": none */
 } link_entry;
 
-/** Each rank calls play with its own link_entry, in a thread or process of its own. All waits
- * in a case have a time limit. */
+/** Each rank calls play with its own link_entry, in a thread or process of its own. All waits in a
+ * case are limited. */
 typedef struct link_case {
     const char *name;
     bool abrupt; /* true: a rank leaves without a goodbye, which MPI does not support */

@@ -1,5 +1,4 @@
-/* A worker group whose ranks are threads of the test. It gives each rank a place to open any
- * link. */
+/* A worker group whose ranks are threads of the test, each with a place to open any link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LINK_GROUP_H
 #define LINK_GROUP_H
@@ -17,18 +16,16 @@ typedef struct link_group {
     uint8_t secret[FEDDC_SECRET];
 } link_group;
 
-/** Can the ranks be threads of one process? Returns false if the link needs one process for
- * each rank. */
+/** Can the ranks be threads of one process? Some links need one process for each rank. */
 bool link_group_fits(const feddc_link_vtable *link);
 
-/** Make places for `size` ranks. Each place is for one call of the link's open. The test fails
- * if no port is free. */
+/** Make places for `size` ranks, for one open of the link each. The test fails if no port is
+ * free. */
 void link_group_open(link_group *group, const feddc_link_vtable *link, uint32_t size);
 
 /** Free the places. Call it after the last rank has closed its link. */
 void link_group_close(link_group *group);
 
-/** Return how many connections there are to a rank's address. */
 unsigned link_group_connections(const char *address);
 
 /** Run part(entries + r * each) for each rank r in a thread, and wait for all. */

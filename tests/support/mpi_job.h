@@ -6,21 +6,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Is mpirun installed? */
 bool mpi_job_possible(void);
 
-/**
- * Run `mpirun -n ranks program args`. A job that hangs is ended after a minute or two. Returns
- * mpirun's exit status, which is 0 if all ranks ended with 0. out: what was printed to stdout and
- * stderr, as far as it fits.
- *
- * args as a shell reads them
- */
+/** Run `mpirun -n ranks program args` (args as a shell reads them). A job that hangs is ended after
+ * a minute or two. Returns mpirun's exit status, 0 if all ranks ended with 0. out: what was printed
+ * to stdout and stderr, as far as it fits. */
 int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out, size_t cap);
 
-/** Environment for mpirun in a shell command. Open MPI 4 and 5 run as root, and with more ranks
- * than processors; other MPIs ignore these variables. Leak detection is off: Open MPI's plugins
- * leak and are unloaded before AddressSanitizer could name them. */
+/** For mpirun in a shell command: Open MPI 4 and 5 run as root, and with more ranks than
+ * processors. Leak detection is off: Open MPI's plugins leak and are unloaded before
+ * AddressSanitizer could name them. */
 #define MPI_JOB_SETTINGS                                                                           \
     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 "          \
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "                        \

@@ -400,7 +400,7 @@ def arguments(words):
         numbers.append(int(given.words.pop(0)))
     given.number, given.seed = (numbers + [None, 1][len(numbers):])[:2]
     if given.number is None and not given.only and not given.list:
-        parser.error("how many faults? Give a number")
+        parser.error("the number of faults is missing")
     return given
 
 

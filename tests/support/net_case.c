@@ -7,8 +7,8 @@
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedtrain/backend.h"
 
-/* The nets. Their sizes are near the vector widths 4, 8 and 16, but no multiples of them. They
- * use every option of a layer, and every order of layers that makes a difference. */
+/* Sizes are near the vector widths 4, 8 and 16, but no multiples of them. The nets use every option
+ * of a layer, and every order of layers that makes a difference. */
 static const char *const texts[] = {
     /* Dense layers, and sequences of the basic kinds of layers */
     "input 1 | dense 2",
@@ -56,7 +56,7 @@ static const char *const texts[] = {
     "input 2x6x6 | tanh | conv 5 3 | sigmoid | conv 3 2 | tanh | dense 3",
     "input 20 | dense 40 | dropout 0.5 | dense 7 | relu | dropout 0.25 | dense 3",
     "input 3x6x6 | dropout 0.2 | conv 5 3 | relu | dropout 0.4 | maxpool 2 | dropout 0.1 | dense 3",
-    /* Normalizations */
+    /* Layers that normalize */
     "input 4x5x5 | conv 5 3 | bn | relu | dense 3",
     "input 3x6x6 | bn | conv 17 3 pad 1 nobias | bn | conv 4 3 stride 2 nobias | bn | relu | dense "
     "3",
@@ -111,7 +111,7 @@ static const char *const texts[] = {
     "input 3x3x3 | conv 19 3 | lrn 3 alpha 1 | relu",
     "input 5 | a: dense 4 | relu | add a",
     "input 5 | a: dense 3 | tanh | concat a in | dropout 0.4",
-    /* Sequences */
+    /* Sequences of tokens */
     "input tokens 6 of 11 | embedding 5 | dense 3 each",
     "input tokens 6 of 11 | embedding 17 | dropout 0.3 | dense 20 each nobias | relu | dense 4",
     "input tokens 5 of 9 | e: embedding 6 | tanh | dense 9 each tied e",
@@ -211,7 +211,6 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, name, &engine->work, &err));
 }
 
-/* Fail the test if the device that FED_TEST_DEVICE names can't be used. */
 static void check_named(const char *named) {
     static bool checked;
     fed_gpu *gpu = NULL;
@@ -248,9 +247,8 @@ const char *net_case_backend(size_t k, const fed_arch *arch) {
     return NULL;
 }
 
-/* Return the k-th backend that can run this net, NULL after the last. Left out are reference
- * and fast, which are engines already, and bfloat16, which rounds more and has a test of its
- * own (test_backend_bfloat16.c). */
+/* Return the k-th backend that can run this net, NULL after the last. Left out are reference and
+ * fast, which are engines already, and bfloat16, which rounds more (test_backend_bfloat16.c). */
 static const char *other_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = net_case_backend(i, arch)) != NULL; i++) {

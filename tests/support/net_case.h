@@ -9,7 +9,6 @@
 #include "fedclient/train/backend_vtable.h"
 #include "fedtrain/net.h"
 
-/* Number of samples in a usual batch and in the largest batch. */
 enum { NET_CASE_BATCH = 9, NET_CASE_MOST = 20 };
 
 /** Return the text of the k-th net; NULL after the last. */
@@ -32,7 +31,6 @@ void net_case_free(net_case *c);
 fedtrain_pass net_case_pass(const net_case *c, size_t batch);
 fedtrain_batch net_case_batch(const net_case *c, size_t batch);
 
-/** Return the number of scores for a batch. */
 size_t net_case_scores(const net_case *c, size_t batch);
 
 /** Allocate n floats. The test fails if memory runs out. */
@@ -41,12 +39,11 @@ float *net_case_floats(size_t n);
 /** Return FED_TEST_DEVICE, or "gpu" if there is a usable device. NULL: there is none. */
 const char *net_case_device(void);
 
-/** Return the k-th backend that can run this model here; a device is given by its name. NULL
- * after the last. */
+/** Return the k-th backend (a device's name) that can run this model here. NULL after the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
-/** An engine: the reference backend, the fast backend with one set of kernels, or another
- * backend of backends.def except bfloat16. */
+/** An engine: the reference backend, the fast backend with one set of kernels, or another of
+ * backends.def except bfloat16. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;
@@ -65,8 +62,8 @@ void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, flo
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);
 
-/** Call check for every net on every engine, but on a device only for each 8th net, because
- * opening one compiles kernels. test_backends.c compares all nets on all engines. */
+/** Call check for every net on every engine, but on a device only for each 8th net, because its
+ * kernels must be compiled. test_backends.c compares all nets on all engines. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));
 
 #endif

@@ -1,5 +1,4 @@
-/* Frames of TCP segments for tests of the NIC. They are built and checked without the NIC's
- * code. */
+/* Frames of TCP segments for tests of the NIC, built and checked without the NIC's code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_FRAMES_H
 #define NIC_FRAMES_H
@@ -10,15 +9,13 @@
 
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
-/* Constants of TCP, IP and struct virtio_net_hdr. They are repeated here so that tests do not
- * depend on the NIC's. */
+/* Constants of TCP, IP and struct virtio_net_hdr, repeated here to be independent of the NIC's. */
 enum { SEG_FIN = 1, SEG_SYN = 2, SEG_RST = 4, SEG_PSH = 8, SEG_ACK = 16, SEG_URG = 32 };
 enum { SEG_CWR = 128 };
 enum { FRAME_NEEDS_CSUM = 1, FRAME_TCPV4 = 1, FRAME_TCPV6 = 4, FRAME_ECN = 0x80 };
 enum { FRAME_ROOM = FEDNIC_FRAME };
 
-/** What a frame should be. With all fields 0 except family, it has no options in Ethernet, IP
- * and TCP, and sequence number 0. */
+/** What a frame should be. All fields 0 except family: no options in Ethernet, IP and TCP. */
 typedef struct nic_shape {
     uint8_t family;    /* 4 or 6 */
     uint8_t vlans;     /* number of VLAN tags, 0 to 2 */
@@ -29,8 +26,7 @@ typedef struct nic_shape {
     bool may_cut;      /* IPv4 without the flag DF (don't fragment) */
     bool partial;      /* the checksum field holds only the pseudo-header's sum (NEEDS_CSUM) */
     bool backwards;    /* the frame goes from the second host to the first */
-    uint16_t gso_size; /* above 0: the frame is a large segment, to be cut into pieces of this
-                          payload size */
+    uint16_t gso_size; /* above 0: to be cut into pieces of this payload size */
     uint16_t id;       /* IPv4's identification */
     uint16_t port;     /* port of the first host */
     uint16_t padding;  /* number of bytes after the IP packet */
@@ -42,7 +38,7 @@ typedef struct nic_shape {
 /** Build a frame with this shape and payload in `memory`, which has FRAME_ROOM bytes. */
 fednic_frame nic_frame(const nic_shape *shape, const void *payload, size_t len, uint8_t *memory);
 
-/** Where the parts of a frame are, as the test's own parser finds them. */
+/** The places of a frame's parts, as the test's own parser finds them. */
 typedef struct nic_parts {
     size_t ip, tcp, payload, payload_len;
     uint8_t family, tos, flags;
@@ -50,16 +46,15 @@ typedef struct nic_parts {
     uint32_t seq;
 } nic_parts;
 
-/** Check a frame as Linux would take it from a TAP device or a packet socket: lengths, IP
- * checksum, TCP checksum and offload header. protocol: the number in the TCP checksum's
- * pseudo-header. If something is wrong, print a line on stderr and return false. */
+/** Check a frame as Linux would take it: lengths, IP and TCP checksum, offload header. protocol:
+ * the number in the TCP checksum's pseudo-header. If something is wrong, print a line on stderr and
+ * return false. */
 bool nic_frame_read(const fednic_frame *frame, uint8_t protocol, nic_parts *parts);
 
-/** Copy a frame to `memory`, which has FRAME_ROOM bytes. Complete a partial checksum in the
- * copy as Linux does, over all bytes from csum_start on. */
+/** Copy a frame to `memory`, which has FRAME_ROOM bytes. A partial checksum is completed as Linux
+ * does, over all bytes from csum_start on. */
 fednic_frame nic_frame_completed(const fednic_frame *frame, uint8_t *memory);
 
-/** Copies of the frames that a NIC has emitted. */
 typedef struct nic_heap {
     size_t count;
     fednic_frame frame[256];

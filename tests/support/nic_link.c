@@ -17,8 +17,7 @@ typedef struct nic {
 
 /* A rounded message. The event's lease points to it. */
 typedef struct rounded {
-    struct rounded *next, **at; /* list of the unreleased messages; at: the pointer that points
-                                   to this one */
+    struct rounded *next, **at; /* list of the unreleased messages; at: the pointer to this one */
     feddc_event as_it_came;
     _Alignas(64) float x[];
 } rounded;

@@ -11,19 +11,15 @@
 /** The NICs of a test. All ranks of the process share one plan. */
 typedef struct nic_plan {
     const feddc_link_vtable *inner;
-    uint32_t bare;       /* the rank whose messages are not rounded, as it has no NIC; 0: each
-                            rank has one */
+    uint32_t bare;       /* the rank without a NIC; 0: each rank has one */
     int e;               /* values with magnitude below 2^-e become 0 */
     atomic_uint rounded; /* result: number of rounded messages */
-    atomic_uint missed;  /* result: number of float messages sent by ranks that were not told to
-                            mark floats */
+    atomic_uint missed;  /* result: float messages of ranks not told to mark floats */
 } nic_plan;
 
-/**
- * Return a link with these NICs. Its name is "tcp", because an exchange accepts the NIC `packet`
- * only with that link. Each message with FEDDC_FLOATS arrives rounded. The plan must live as long
- * as anything opened by the link. The next call replaces the plan.
- */
+/** Return a link with these NICs. It is named "tcp", because an exchange accepts the NIC `packet`
+ * only with that link. Each message with FEDDC_FLOATS arrives rounded. The plan must outlive
+ * everything opened by the link. The next call replaces the plan. */
 const feddc_link_vtable *nic_link(nic_plan *plan);
 
 #endif

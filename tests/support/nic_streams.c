@@ -18,8 +18,7 @@
 
 enum { VALUES = 1 << 18, CHUNK = 1 << 16, MARK = 0x28, FAST_OPEN_QUEUE = 16 };
 
-/* The values to send, as they are and rounded. Each stream begins at its own place in the
- * table. */
+/* The values to send, as they are and rounded. Each stream begins at a place of its own. */
 typedef struct values {
     float raw[VALUES], rounded[VALUES];
 } values;
@@ -28,10 +27,9 @@ typedef struct end {
     int fd;
     size_t sent, received;
     uint32_t sends_from, expects_from; /* indices into the table */
-    bool closed;                       /* this end has sent everything, and has received
-                                          everything */
-    uint8_t raw, rounded;              /* one bit for each byte of the current float: it equals
-                                          the raw (or rounded) value's byte */
+    bool closed;                       /* this end has sent and received everything */
+    uint8_t raw, rounded; /* one bit for each byte of the current float: it equals the raw
+                             (or rounded) value's byte */
 } end;
 
 typedef struct stream {

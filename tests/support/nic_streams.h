@@ -7,8 +7,8 @@
 
 enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
-/** One connection. Each end sends `bytes` bytes, both at the same time. A member that is 0 has
- * the system's default. */
+/** One connection. Both ends send `bytes` bytes at the same time. Members that are 0 have the
+ * system's default. */
 typedef struct nic_stream_plan {
     bool marked;    /* the NIC treats the payload as floats; false: as plain bytes */
     bool six;       /* IPv6 */
@@ -26,14 +26,13 @@ typedef struct nic_tally {
     uint64_t rounded; /* rounded as by fedcodec_bursts_round, and thereby changed */
     uint64_t same;    /* rounding does not change them */
     uint64_t raw;     /* not rounded, although rounding would change them */
-    uint64_t mixed;   /* some bytes rounded and some not: a segment that was sent again was cut
-                         at another place */
+    uint64_t mixed;   /* partly rounded: a segment was sent again with another cut */
 } nic_tally;
 
 /**
- * Open `count` connections, send all bytes and receive them. Each received byte must be the byte
- * that was sent, or on a marked connection that of the rounded value. The test fails with the text
- * `what` at another byte, or if no byte arrives for stall_ms.
+ * Open `count` connections, send all bytes and receive them. Each must be the byte that was sent,
+ * or on a marked connection that of the rounded value. The test fails with the text `what` at
+ * another byte, or if no byte arrives for stall_ms.
  *
  * midway called once, when half of all bytes have arrived; may be NULL
  */

@@ -1,5 +1,4 @@
-/* Sets up two hosts with offload NICs and a bad line between them, as network namespaces
- * (nic_world.h). */
+/* Sets up two hosts with offload NICs and a bad line, as network namespaces (nic_world.h). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
 #include "nic_world.h"
@@ -63,7 +62,7 @@ void nic_world_shell(const nic_world *w, int host, const char *command) {
     char text[600];
     (void)snprintf(text, sizeof text, "ip netns exec %s sh -c '%s'", w->space[host], command);
     if (!shell(text)) {
-        fail_msg("%s", text);
+        fail_msg("the command failed: %s", text);
     }
 }
 
@@ -116,8 +115,7 @@ static void give_addresses(const nic_world *w, int host) {
     nic_world_shell(w, host, command);
 }
 
-/* End a host's NIC. Returns NULL if it was alive and ended without an error, otherwise what was
- * wrong. */
+/* End a host's NIC. Returns NULL, or what was wrong: it had died, or ended with an error. */
 static const char *end_nic(nic_world *w, int host) {
     int code = 0;
     pid_t pid = w->nic[host];
@@ -162,7 +160,6 @@ void nic_world_restart_nic(nic_world *w, int host) {
     give_addresses(w, host);
 }
 
-/* Kill the NIC's process and start it again. The network device keeps its addresses. */
 void nic_world_kill_nic(nic_world *w, int host) {
     kill(w->nic[host], SIGKILL);
     (void)waitpid(w->nic[host], NULL, 0);
@@ -194,8 +191,7 @@ static void open_line(nic_world *w) {
     w->runs = true;
 }
 
-/* Make the namespaces. The line's interfaces have no addresses, and accept frames with Ethernet
- * padding. */
+/* Make the namespaces. The line's interfaces have no addresses, and accept Ethernet's padding. */
 static void open_spaces(nic_world *w) {
     static const char letters[] = "abm";
     char command[300];

@@ -1,5 +1,5 @@
-/* Two hosts with offload NICs and a bad line between them. The hosts are network namespaces of
- * this machine. */
+/* Two hosts with offload NICs and a bad line between them, as network namespaces of this
+ * machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NIC_WORLD_H
 #define NIC_WORLD_H
@@ -13,8 +13,7 @@ enum { NIC_HOSTS = 2 };
 /** Host 0 is 10.79.0.1 and fd79::1, host 1 is 10.79.0.2 and fd79::2. */
 typedef struct nic_world {
     char space[NIC_HOSTS + 1][32]; /* names of the namespaces; the last is that of the line */
-    const char *device[NIC_HOSTS]; /* the device with the addresses: nic0, or eth0 of a host
-                                      without NIC */
+    const char *device[NIC_HOSTS]; /* nic0, or eth0 of a host without NIC */
     pid_t nic[NIC_HOSTS];          /* process IDs of fednic; 0: none */
     char directory[300];           /* holds what the NICs print */
     int home;                      /* descriptor of the caller's namespace */
@@ -32,30 +31,25 @@ bool nic_world_possible(const char **why);
 /** Make the hosts, each with or without a NIC, and a line without faults. */
 void nic_world_open(nic_world *w, bool card0, bool card1);
 
-/** End everything, also after an incomplete open. The test fails if a NIC has died before, or
- * does not end without an error. */
+/** End everything, also after an incomplete open. The test fails if a NIC has died before, or does
+ * not end without an error. */
 void nic_world_close(nic_world *w);
 
-/** Open a socket in a host's namespace. */
 int nic_world_socket(const nic_world *w, int host, int family, int type, int protocol);
 
-/** Open packet sockets at the ends of the line (bad_line_socket), for programs other than the
- * line. */
+/** Open packet sockets at the line's ends (bad_line_socket), for programs other than the line. */
 void nic_world_line_sockets(const nic_world *w, int sockets[NIC_HOSTS]);
 
-/** Run a shell command in a host's namespace, or in that of the line (NIC_HOSTS). The test
- * fails if the command fails. */
+/** Run a shell command, which must succeed, in a host's namespace or the line's (NIC_HOSTS). */
 void nic_world_shell(const nic_world *w, int host, const char *command);
 
 /** Write the output of `fednic --stats` for a host's NIC to text. */
 void nic_world_stats(const nic_world *w, int host, char *text, size_t cap);
 
-/** nic_world_restart_nic ends a host's NIC, nic_world_kill_nic kills it. Both start it again,
- * without knowledge of any connection. */
+/** End or kill a host's NIC, and start it again without knowledge of any connection. */
 void nic_world_restart_nic(nic_world *w, int host);
 void nic_world_kill_nic(nic_world *w, int host);
 
-/** Remove all faults of the line. */
 void nic_world_calm(nic_world *w);
 
 #endif

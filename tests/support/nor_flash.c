@@ -23,8 +23,8 @@ static fed_status begin_call(nor_flash *nor) {
     return FED_OK;
 }
 
-/** Return a byte after power failed while it was to become `wanted`. Each bit that differs may
- * have changed or not. Most bytes have either the old or the new value completely. */
+/** Return a byte after power failed while it was to become `wanted`: any bit that differs may have
+ * changed. Most bytes are wholly old or new. */
 static uint8_t torn(nor_flash *nor, uint8_t was, uint8_t wanted) {
     const uint32_t draw = fed_rng_u32(&nor->rng);
     const uint8_t changed = (uint8_t)(was ^ wanted);
@@ -54,8 +54,7 @@ static fed_status nor_program(void *user, uint32_t address, const void *src, siz
         assert_false(nor->programmed[address / unit + k]);
         nor->programmed[address / unit + k] = 1;
     }
-    /* With failing power even the end of the data may be written: a page's bytes are written in
-     * no promised order. */
+    /* Even the end of the data may be written: a page's bytes have no promised order. */
     for (uint32_t k = 0; k < len && !nor->stuck; k++) {
         set_byte(nor, address + k, nor->byte[address + k] & from[k]);
     }

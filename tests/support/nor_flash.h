@@ -15,12 +15,10 @@ typedef struct nor_flash {
     uint8_t *programmed;  /* uint8[units]; 1: programmed since the last erase */
     uint32_t *erased;     /* uint32[blocks]: how often each block was erased */
     uint64_t calls;       /* number of program and erase calls since power came */
-    uint64_t cut_at;      /* number of the call during which power fails, leaving torn bytes; 0:
-                             none */
+    uint64_t cut_at;      /* the call during which power fails, leaving torn bytes; 0: none */
     uint64_t fail_at;     /* number of the call that fails without doing anything; 0: none */
     bool dead;            /* power has failed: each call fails */
-    bool stuck;           /* the flash is worn out: programming changes nothing, but reports
-                             success */
+    bool stuck;           /* worn out: programming reports success and does nothing */
     fed_rng rng;          /* decides which bits are torn */
 } nor_flash;
 

@@ -148,7 +148,7 @@ def main(words):
     arguments.command = words[words.index("--") + 1:]
     memory, before = Memory("passed"), state(arguments)
     if memory.has(before):
-        print(f"{arguments.name}: as it was: passed at digest {before[:16]}; FED_FRESH=1 runs it again")
+        print(f"{arguments.name}: unchanged since it passed at digest {before[:16]}; FED_FRESH=1 runs it again")
         return 0
     status = subprocess.run(arguments.command, check=False).returncode
     if status == 0 and state(arguments) == before:  # remember it only if no input has changed while the check ran

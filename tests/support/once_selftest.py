@@ -49,7 +49,7 @@ class Once(unittest.TestCase):
         done = self.call()
         self.assertEqual(done.returncode, status, done.stderr)
         ran = (self.at / "runs").exists()
-        self.assertEqual("as it was: passed" in done.stdout, not ran)
+        self.assertEqual("unchanged since it passed" in done.stdout, not ran)
         return ran
 
     def test_the_same_is_not_run_again(self):

@@ -13,9 +13,7 @@
 
 /* Sizes and offsets of a message's parts. */
 typedef struct layout {
-    size_t n, bucket, head,
-        codes; /* number of values; values in a bucket; bytes of a bucket's head; offset of the
-                  codes */
+    size_t n, bucket, head, codes; /* values; values and head bytes of a bucket; codes' offset */
     unsigned bits;
 } layout;
 
@@ -46,8 +44,7 @@ static int get_level(const layout *l, size_t i, const uint8_t *src) {
     return level >= 1 << (l->bits - 1) ? level - (1 << l->bits) : level;
 }
 
-/* lot(i) in the section on qsgd of docs/codec-formats.md, for a generator at the start of its
- * stream. */
+/* lot(i) in the section on qsgd of docs/codec-formats.md. rng: at the start of its stream. */
 static uint32_t lot_of(fed_rng rng, size_t i) {
     size_t place = i % 256 % 128, word = i / 256 * 128 + place;
     rng.counter[0] = (uint32_t)(word / 4);
@@ -57,8 +54,6 @@ static uint32_t lot_of(fed_rng rng, size_t i) {
     uint32_t w = fed_rng_u32(&rng);
     return i % 256 < 128 ? w & 0xffff : w >> 16;
 }
-
-/* -- qsgd -- */
 
 /* Write the levels of a bucket, values first to end - 1. Returns the bucket's scale. */
 static float qsgd_bucket(const layout *l, const float *x, size_t first, size_t end,
@@ -92,8 +87,6 @@ static void qsgd_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* -- natural -- */
-
 static uint32_t magnitude_bits(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -110,8 +103,7 @@ static float power_of(int exponent) {
     return ldexpf(1.0f, exponent - 127);
 }
 
-/* Write the levels of a bucket, values first to end - 1. Returns the largest exponent of the
- * bucket. */
+/* Write the levels of a bucket, values first to end - 1. Returns the bucket's largest exponent. */
 static uint8_t natural_bucket(const layout *l, const float *x, size_t first, size_t end,
                               const fed_rng *rng, uint8_t *out) {
     uint32_t max = magnitude_bits(fed_reference_largest(x + first, end - first));

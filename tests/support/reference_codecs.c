@@ -1,5 +1,4 @@
-/* Reference code of codecs. It works bit by bit and digit by digit, and selects by sorting.
- * Never optimise it. */
+/* Reference code of codecs: bit by bit, digit by digit, and by sorting. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_codecs.h"
 
@@ -58,16 +57,12 @@ static void put_varint(bytes *b, uint64_t v) {
     put_byte(b, (unsigned)v);
 }
 
-/* -- float32 -- */
-
 static void identity_encode(float *residual, size_t n, bytes *out) {
     for (size_t i = 0; i < n; i++) {
         put_f32(out, residual[i]);
         residual[i] -= residual[i];
     }
 }
-
-/* -- 3lc -- */
 
 static float threelc_magnitude(const float *x, size_t n, double s) {
     float max = 0.0f;
@@ -133,8 +128,6 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
         at++;
     }
 }
-
-/* -- sbc -- */
 
 /* Mark the k largest values of that sign. Returns the magnitude of their mean. */
 static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
@@ -274,7 +267,7 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 
 /* -- inceptionn: algorithms 2 and 3 of the paper, with its bit fields -- */
 
-/* Return the bits x[high:low], as the paper writes it. */
+/* Return x[high:low] in the paper's notation: the bits from high to low. */
 static uint32_t field(uint32_t x, unsigned high, unsigned low) {
     return (uint32_t)((uint64_t)x >> low & ((UINT64_C(1) << (high - low + 1)) - 1));
 }
@@ -299,8 +292,7 @@ static unsigned inceptionn_compress(uint32_t f, unsigned error_bound, uint32_t *
     return 1;
 }
 
-/* Return the distance from the most significant bit to the first 1. It is 1 if that is the most
- * significant bit itself. */
+/* Return the distance from the most significant bit to the first 1; 1 if that bit is 1 itself. */
 static unsigned first1_loc_from_msb(uint32_t v, unsigned bits) {
     unsigned loc = 1;
     while ((v >> (bits - loc) & 1) == 0) {

@@ -1,5 +1,4 @@
-/* Reference code of codecs: slow and simple, written from docs/codec-formats.md. Tests compare
- * the real codecs with it. */
+/* Reference code of codecs: slow and simple, written from docs/codec-formats.md, for comparison. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_CODECS_H
 #define FED_REFERENCE_CODECS_H
@@ -9,7 +8,6 @@
 /** Do what fedcodec_encode(codec, residual, NULL, ...) must do. Returns the message, malloc'ed. */
 uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
 
-/** Decode a valid message as fedcodec_decode must do. */
 void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
                           size_t n);
 

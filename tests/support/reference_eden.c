@@ -91,8 +91,8 @@ static unsigned get_code(const uint8_t *codes, size_t at, unsigned bits) {
     return code;
 }
 
-/* Encode `count` values of a bucket of width d: write the codes from number `first` on, and
- * return the scale. */
+/* Encode `count` values of a bucket of width d: write the codes from `first` on; return the
+ * scale. */
 static float encode_bucket(unsigned bits, const float *x, const float *sign, size_t count, size_t d,
                            uint8_t *codes, size_t first) {
     float max = 0.0f, *v = fed_reference_make(d, sizeof *v), *p = fed_reference_make(d, sizeof *p),

@@ -1,5 +1,5 @@
-/* Reference code of the codes for positions. It works bit by bit, with the numbers of
- * docs/codec-formats.md. Never optimise it. */
+/* Reference code of the codes for positions: bit by bit, with the numbers of docs/codec-formats.md.
+ * Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_positions.h"
 
@@ -18,8 +18,7 @@ typedef struct stream {
 } stream;
 
 static void put_byte(stream *s, unsigned byte) {
-    if ((s->len & (s->len - 1)) == 0) { /* memory doubles, so it is full when the length is a
-                                           power of two */
+    if ((s->len & (s->len - 1)) == 0) { /* full: memory doubles at powers of two */
         s->data = realloc(s->data, 2 * s->len + 1);
         if (s->data == NULL) {
             abort();
@@ -450,8 +449,7 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index) {
-    uint8_t *padded = fed_reference_make(len + 64, 1); /* the decoder reads up to four bytes past
-                                                          the message */
+    uint8_t *padded = fed_reference_make(len + 64, 1); /* the decoder reads up to 4 bytes more */
     memcpy(padded, src, len);
     if (how >= 64) {
         range_get(padded, k, n, index);

@@ -1,5 +1,5 @@
-/* Reference code of the codes for positions, and of the codecs that send the largest values:
- * slow and simple, written from docs/codec-formats.md. */
+/* Reference code of the codes for positions, and of the codecs that send the largest values: slow
+ * and simple, written from docs/codec-formats.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_REFERENCE_POSITIONS_H
 #define FED_REFERENCE_POSITIONS_H

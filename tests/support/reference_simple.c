@@ -1,5 +1,4 @@
-/* Reference code of codecs with a fixed layout, written from docs/codec-formats.md. Never
- * optimise it. */
+/* Reference code of codecs with a fixed layout (docs/codec-formats.md). Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_simple.h"
 
@@ -47,8 +46,7 @@ static void keep_rest(float *residual, const float *y, size_t n) {
     }
 }
 
-/* float16 and bfloat16: a float of two bytes. `fraction` is the number of fraction bits, and
- * `least` the smallest exponent of a normal number. */
+/* float16 and bfloat16. `fraction`: number of fraction bits; `least`: smallest normal exponent. */
 
 static float narrow_value(uint32_t half, int fraction, int least) {
     int exponent = (int)((half & 0x7fff) >> fraction);
@@ -88,8 +86,6 @@ static void narrow_decode(const uint8_t *src, float *y, size_t n, int fraction, 
     }
 }
 
-/* -- int8 -- */
-
 static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     float scale = fed_reference_get_f32(src);
     for (size_t i = 0; i < n && len > 4; i++) {
@@ -120,8 +116,6 @@ static uint8_t *int8_encode(float *residual, size_t n, size_t *len) {
     free(y);
     return out;
 }
-
-/* -- stoch3 -- */
 
 static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     static const unsigned power[5] = {81, 27, 9, 3, 1};
@@ -159,8 +153,6 @@ static uint8_t *stoch3_encode(double seed, float *residual, size_t n, size_t *le
     return out;
 }
 
-/* -- onebit -- */
-
 static void onebit_decode(const uint8_t *src, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         y[i] = fed_reference_get_f32(src + 4 * (size_t)get_bit(src + 8, i));
@@ -197,8 +189,6 @@ static uint8_t *onebit_encode(float *residual, size_t n, size_t *len) {
     free(y);
     return out;
 }
-
-/* -- topk -- */
 
 static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     const size_t map = (n + 7) / 8;
@@ -259,8 +249,6 @@ static uint8_t *topk_encode(const double *param, float *residual, size_t n, size
     return out;
 }
 
-/* -- twobit -- */
-
 static void twobit_decode(const uint8_t *src, float *y, size_t n) {
     float t = fed_reference_get_f32(src);
     for (size_t i = 0; i < n; i++) {
@@ -282,8 +270,6 @@ static uint8_t *twobit_encode(double threshold, float *residual, size_t n, size_
     free(y);
     return out;
 }
-
-/* -- trunc -- */
 
 static uint8_t *trunc_encode(double dropped, float *residual, size_t n, size_t *len) {
     unsigned b = (unsigned)dropped;
@@ -311,10 +297,7 @@ static void trunc_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
-/* -- randk -- */
-
-/* randk divides n values into k stretches and sends one of each: return the place in the i-th
- * stretch. */
+/* randk sends one value of each of k stretches: return its place in the i-th stretch. */
 static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
     uint64_t first = (uint64_t)i * n / k, end = (uint64_t)(i + 1) * n / k;
     return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);

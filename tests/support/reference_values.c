@@ -1,5 +1,4 @@
-/* Converts values to float32, bfloat16 and int8 by arithmetic instead of bits. Never optimise
- * it. */
+/* Converts to float32, bfloat16 and int8 by arithmetic instead of bits. Never optimise it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference_values.h"
 
@@ -48,8 +47,8 @@ static float from_bytes(const uint8_t *src, unsigned first, unsigned bytes) {
     return v;
 }
 
-/* Return the nearest number with 8 significant bits, ties to even. Too large values become the
- * largest finite one. */
+/* Return the nearest number with 8 significant bits, ties to even, but at most the largest
+ * finite. */
 static float nearest_bfloat16(float v) {
     int exponent = 0;
     (void)frexp((double)v, &exponent);
@@ -58,8 +57,8 @@ static float nearest_bfloat16(float v) {
     return (float)fmax(fmin(nearest, largest), -largest);
 }
 
-/* Return 127 / the largest magnitude, and set *scale to the step between int8 levels. *scale =
- * 0: the values are too small, and all arrive as 0. */
+/* Return 127 / the largest magnitude, and *scale, the step between int8 levels. *scale = 0: the
+ * values are too small, and all arrive as 0. */
 static float inverse_scale(const float *x, const uint32_t *index, size_t count, float *scale) {
     float max = 0.0f;
     for (size_t k = 0; k < count; k++) {

@@ -38,8 +38,6 @@ typedef struct run {
     size_t told;         /* number of waiting devices that have got an answer */
 } run;
 
-/* -- requests -- */
-
 static void post(fed_writer *request, const char *path, const fed_writer *body) {
     fed_write_printf(request, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %zu\r\n\r\n",
                      path, body->len);
@@ -147,8 +145,6 @@ static void note_update(void *user, size_t k, const fed_load_answer *answer) {
     assert_int_equal(answer->status, 200);
     r->sent++;
 }
-
-/* -- steps -- */
 
 static void raise_file_limit(void) {
     struct rlimit limit;
@@ -270,8 +266,7 @@ static void measure_all(run *r) {
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
-    fed_load_connect(r->load, PARALLEL, &seconds); /* the coordinator may have closed idle
-                                                      connections */
+    fed_load_connect(r->load, PARALLEL, &seconds); /* idle connections may have been closed */
     for (size_t k = 0; k < r->plan->devices; k++) {
         if (r->devices[k].lease == 0) {
             f->waiting += fed_load_post(r->load, k, 1, wait_for_news, note_news, r);

@@ -1,5 +1,4 @@
-/* The scale test: many connected devices, most of which wait. It measures response times and
- * their cost. */
+/* The scale test: many connected devices, of which most wait: response times and their cost. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_RUN_H
 #define SCALE_RUN_H
@@ -8,15 +7,13 @@
 
 #include "fed_load.h"
 
-/** The size of a run. */
 typedef struct scale_plan {
     size_t devices;
     size_t updates;  /* number of devices that send an update; fewer than all devices */
     size_t active;   /* connections that send requests at the same time while times are measured */
     size_t checkins; /* number of check-ins that are measured in a round */
     size_t models;   /* number of model downloads that are measured in a round */
-    size_t rounds;   /* measurements alternate between coordinator and nginx so many times, at
-                        most SCALE_ROUNDS */
+    size_t rounds;   /* measurements of each server in turn, at most SCALE_ROUNDS */
     int nginx;       /* nonzero: compare with nginx, if it is installed */
 } scale_plan;
 
@@ -31,8 +28,7 @@ typedef struct scale_times {
 typedef struct scale_figures {
     size_t connected, failures;
     double connect_s;
-    size_t leases, waiting, woken; /* devices that got a lease; devices that waited for the next
-                                      round; of those, how many got a slot at once */
+    size_t leases, waiting, woken; /* devices with a lease; waiting; woken with a slot at once */
     size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
     /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
     size_t pss_idle, pss_connected, pss_waiting;

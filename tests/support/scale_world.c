@@ -18,8 +18,6 @@
 #include "fed_test.h"
 #include "fedserver/server.h"
 
-/* -- devices -- */
-
 static void read_ca(const scale_world *w, const char *name, fed_pem *pem) {
     fed_error err = {0};
     char path[400];
@@ -83,8 +81,6 @@ void scale_world_close(scale_world *w) {
     fed_test_rmdir(w->directory);
 }
 
-/* -- processes -- */
-
 void scale_world_start(scale_world *w) {
     int out[2];
     char line[300] = "";
@@ -140,8 +136,7 @@ double scale_server_cpu_s(const scale_server *server) {
         fclose(file);
     }
     text[len] = '\0';
-    char *field = strrchr(text, ')'); /* the end of the 2nd field, which may itself contain
-                                         blanks */
+    char *field = strrchr(text, ')'); /* the 2nd field may itself contain blanks */
     unsigned long long ticks = 0;
     for (int k = 3; field != NULL && k <= 15; k++) {
         field = strchr(field + 1, ' ');
@@ -149,8 +144,6 @@ double scale_server_cpu_s(const scale_server *server) {
     }
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
-
-/* -- nginx -- */
 
 static const char nginx_conf[] =
     "%sworker_processes 1;\nmaster_process off;\ndaemon off;\npid nginx.pid;\n"

@@ -1,5 +1,5 @@
 /* A coordinator process with many enrolled devices, its memory and CPU time, and an nginx to
- * compare with. */
+ * compare. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SCALE_WORLD_H
 #define SCALE_WORLD_H
@@ -10,7 +10,6 @@
 
 #include "fed/crypto.h"
 
-/** A server's process, whose load is measured. */
 typedef struct scale_server {
     pid_t pid;
     uint16_t port; /* the port for enrolled devices */
@@ -27,22 +26,20 @@ typedef struct scale_world {
 void scale_world_open(scale_world *w, size_t devices);
 void scale_world_close(scale_world *w);
 
-/** Start `fedserver run`. */
 void scale_world_start(scale_world *w);
 
 /** Queue a task (JSON) from another process. */
 void scale_world_task(const scale_world *w, const char *task);
 
-/** Start an nginx that sends the model for GET /v1/model, and an answer of checkin_len bytes
- * for a check-in. Returns 0 if nginx is not installed. */
+/** Start an nginx that answers GET /v1/model with the model, and a check-in with checkin_len bytes.
+ * Returns 0 if nginx is not installed. */
 int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len,
                       scale_server *nginx);
 
-/** End the process of a server. */
 void scale_server_stop(scale_server *server);
 
-/** scale_server_pss_bytes returns the server's memory (proportional set size), the next
- * function the CPU time it has used. */
+/** The memory (proportional set size) of the server's process, and the CPU time that it has
+ * used. */
 size_t scale_server_pss_bytes(const scale_server *server);
 double scale_server_cpu_s(const scale_server *server);
 

@@ -1,5 +1,4 @@
-/* A store in a temporary directory: the default store, or each store that a contract test goes
- * through. */
+/* A store in a temporary directory: the default, or each that a contract test goes through. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -31,9 +30,8 @@ typedef struct fixture {
         }                                                                                          \
     } while (0)
 
-/* Return where to make the store, for a kind of store that needs it. Environment variables may
- * name a database for tests, whose contents are deleted. For PostgreSQL the tests start a
- * server. */
+/* Return where to make the store, if its kind needs a place: the database for tests in an
+ * environment variable, whose contents are deleted, or a PostgreSQL server of the tests. */
 static inline const char *fixture_where(const fedserver_store *store) {
     if (store->where == NULL) {
         return "";
@@ -77,7 +75,6 @@ static inline void reopen(fixture *f) {
     must(f->store->open(f->directory, f->where, &f->db, &f->err));
 }
 
-/* Commit, close the store and open it again. */
 static inline void keep(fixture *f) {
     must(f->store->commit(f->db, &f->err));
     reopen(f);

@@ -1,5 +1,4 @@
-/* Runs whole rounds of a task for tests of strategies, calling fedserver_handle for each
- * device. */
+/* Runs whole rounds of a task for tests of strategies, by fedserver_handle for each device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "strategy_case.h"
 

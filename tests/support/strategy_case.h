@@ -1,13 +1,12 @@
-/* Tests of a strategy: whole rounds on a real coordinator, compared with the test's own
- * computation. */
+/* Tests of a strategy: whole rounds on a real coordinator, compared with a computation of the
+ * test. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TEST_STRATEGY_CASE_H
 #define FED_TEST_STRATEGY_CASE_H
 
 #include "coordinator_fixture.h"
 
-/* The model has batch normalization; its last CASE_VALUES - CASE_TRAINED values are running
- * statistics. */
+/* With batch normalization: the last CASE_VALUES - CASE_TRAINED values are running statistics. */
 enum { CASE_DEVICES = 7, CASE_ROUNDS = 4, CASE_VALUES = 55, CASE_TRAINED = 51 };
 
 /** What each device sends in a round. */
@@ -24,12 +23,11 @@ typedef struct strategy_models {
     float version[CASE_ROUNDS + 1][CASE_VALUES];
 } strategy_models;
 
-/** A coordinator and its devices, for any number of tasks. */
 typedef struct strategy_house {
     coordinator coordinator;
     test_device device[CASE_DEVICES];
-    bool rough; /* devices send in the opposite order, and the coordinator is killed after the
-                   first, a middle and the last update of each round */
+    bool rough; /* devices send in opposite order, and the coordinator is killed three times in
+                   each round */
 } strategy_house;
 
 void strategy_house_open(strategy_house *house, bool rough);
@@ -39,15 +37,15 @@ void strategy_house_close(strategy_house *house);
 void strategy_house_play(strategy_house *house, const char *strategy,
                          const strategy_round round[CASE_ROUNDS], strategy_models *models);
 
-/** A function that computes change[CASE_VALUES] of a round in a simple way. `memory` keeps
- * values from round to round, and begins with zeros. */
+/** Computes change[CASE_VALUES] of a round in a simple way. `memory` lasts from round to round, and
+ * begins with zeros. */
 typedef void (*strategy_reference)(const strategy_round *round, double *memory, double *change);
 
 /** Check that each version is the previous version plus the change that the reference computes. */
 void strategy_case_follows(const char *strategy, strategy_reference reference);
 
-/** The mean of the updates, weighted by samples: a reference for strategies that apply the mean
- * in their own way. */
+/** The mean of the updates, weighted by samples: for strategies that apply the mean in their own
+ * way. */
 void strategy_case_mean(const strategy_round *round, double *change);
 
 /** Write value i of each device's update to `value`, in ascending order. */
@@ -56,8 +54,8 @@ void strategy_case_sorted(const strategy_round *round, int i, double value[CASE_
 /** Return Krum's score of device d if up to f devices are hostile. */
 double strategy_case_score(const strategy_round *round, int d, int f);
 
-/** Let one device send the largest values that an update may hold. Returns whether each value
- * of the round's change stays within the range of the honest devices' values. */
+/** Let one device send the largest values that an update may hold. Returns whether each value of
+ * the round's change stays within the range of the honest devices' values. */
 bool strategy_case_withstands(const char *strategy);
 
 #endif

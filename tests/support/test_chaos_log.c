@@ -8,8 +8,7 @@
 #include "chaos_log.h"
 #include "fed/file.h"
 
-/* Two records, with 3 bytes and with none. Each has a kind, the number of its bytes, and these
- * bytes. */
+/* Two records, with 3 bytes and with none: the kind, the number of bytes, the bytes. */
 static const uint8_t records[] = {1, 3, 0, 0, 0, 7, 8, 9, 2, 0, 0, 0, 0};
 enum { FIRST = 8, BOTH = sizeof records };
 

@@ -8,11 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * A file has comments (lines that begin with #) and the fields' names, each followed by its
- * numbers: hexadecimal digits, with "COUNT*" before them for a repetition. A field with a text has
- * one word instead. Names and numbers are separated by spaces and ends of lines.
- */
+/* A file has comments (lines that begin with #) and names of fields, each followed by its numbers:
+ * hexadecimal digits, with "COUNT*" before them for a repetition; or by one word, its text. They
+ * are separated by spaces and ends of lines. */
 
 enum { VECTOR_WORDS = 1 << 20, VECTOR_NAME = 300 };
 
@@ -30,7 +28,6 @@ typedef struct vector_field {
     size_t text_size;
 } vector_field;
 
-/** The files NAME.txt of a folder. */
 typedef struct vector_files {
     const char *folder;
     DIR *dir;
@@ -38,8 +35,8 @@ typedef struct vector_files {
 
 vector_files vector_files_open(const char *folder);
 
-/** Read the next file. Fields that the file lacks are empty; an unknown word fails the test.
- * Returns false when there are no more files, and closes the folder. */
+/** Read the next file. Fields that it lacks are empty; an unknown word fails the test. Returns
+ * false, and closes the folder, when there are no more files. */
 bool vector_files_next(vector_files *files, const vector_field *fields, size_t count,
                        char name[VECTOR_NAME]);
 

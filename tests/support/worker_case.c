@@ -28,8 +28,6 @@ void worker_data_close(worker_data *data) {
     fedtrain_data_free(&data->train);
 }
 
-/* ---- One rank ---- */
-
 static const char *link_of(const worker_case *c) {
     return c->link != NULL ? c->link : "threads";
 }
@@ -100,8 +98,6 @@ static void *live_and_leave(void *user) {
     return NULL;
 }
 
-/* ---- All ranks ---- */
-
 typedef struct places {
     struct feddc_hub *hub;
     char address[WORKER_CASE_RANKS][32];
@@ -110,7 +106,6 @@ typedef struct places {
 
 static const uint8_t secret[FEDDC_SECRET] = "a secret of tests, 32 bytes long";
 
-/* Open a socket that listens on loopback. address: its address as text. */
 static int listen_somewhere(char address[32]) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof at;

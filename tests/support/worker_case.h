@@ -1,5 +1,4 @@
-/* A worker group within one process, with a thread for each rank, on any link that needs no
- * launcher. */
+/* A worker group in one process, a thread for each rank, on any link that needs no launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WORKER_CASE_H
 #define WORKER_CASE_H
@@ -13,7 +12,6 @@
 
 enum { WORKER_CASE_RANKS = 5 };
 
-/** The data that a worker group trains on: the made-up digits of fed_digits. */
 typedef struct worker_data {
     fedtrain_data train, test;
     fedtrain_share all; /* all samples of `train` */
@@ -52,14 +50,12 @@ typedef struct worker_member {
     char remark[200];
 } worker_member;
 
-/** Train with all ranks as threads, and wait for them. Their values stay until
- * worker_case_free. */
+/** Train with all ranks as threads. Their values stay until worker_case_free. */
 void worker_case_run(const worker_case *c, worker_member members[WORKER_CASE_RANKS]);
 void worker_case_free(worker_member members[WORKER_CASE_RANKS]);
 
-/** Train as one rank of an MPI job, at the place that the link mpi finds. The test fails if
- * that is not possible. Afterwards m holds status, err and tally. Free it with
- * worker_case_free_rank. */
+/** Train as one rank of an MPI job, at the place that the link mpi finds. If that is not possible,
+ * the test fails. m then holds status, err and tally. Free it with worker_case_free_rank. */
 void worker_case_rank(const worker_case *c, worker_member *m);
 void worker_case_free_rank(worker_member *m);
 

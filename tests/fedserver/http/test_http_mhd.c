@@ -534,7 +534,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     fed_reply r = fed_curl_ask(curl);
     join(w);
     assert_fed_status(w->status, FED_EIO);
-    assert_string_equal(w->err.text, "the disk is on fire");
+    assert_string_equal(w->err.text, "the disk failed");
     assert_int_not_equal(r.code, CURLE_OK);
     assert_int_equal(r.status, 0);
     char heard[64];

@@ -6,12 +6,10 @@
 #include <CL/cl.h>
 #include <stdio.h>
 
-/*
- * Addresses are checked. CUDA_ERROR_INVALID_VALUE is the result of a copy whose device side is no
+/* Addresses are checked. CUDA_ERROR_INVALID_VALUE is the result of a copy whose device side is no
  * device memory, or whose host side is device memory. A kernel's pointer argument must be NULL or
  * in an allocation. Calls from a thread without a current context get CUDA_ERROR_INVALID_CONTEXT.
- * New memory is filled with 0xcd. Copies end when OpenCL ends them.
- */
+ * New memory is filled with 0xcd. */
 enum {
     INVALID_VALUE = 1,
     INVALID_DEVICE = 101,
@@ -79,7 +77,7 @@ const int fed_fake_cuda = 1;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* signalled when a host function has ended */
+    pthread_cond_t ended;
     pthread_once_t once;
     cl_context context;
     cl_device_id device;
@@ -458,7 +456,6 @@ static size_t size_of_number(const char *type, size_t len) {
     return 0;
 }
 
-/* Skip blanks and comments. */
 static const char *skip(const char *at) {
     while (*at == ' ' || *at == '\n' || strncmp(at, "/*", 2) == 0) {
         const char *end = *at == '/' ? strstr(at, "*/") : NULL;
@@ -467,8 +464,8 @@ static const char *skip(const char *at) {
     return at;
 }
 
-/* Return the bytes of a structure of numbers, declared in the text as "typedef struct NAME {u32
- * a, b; float c;} NAME;". 0: it has other members. */
+/* Return the bytes of a structure of numbers, declared in the text as "typedef struct NAME {u32 a,
+ * b; float c;} NAME;". 0: it has other members. */
 static size_t size_of_struct(const char *text, const char *type) {
     char begin[100];
     (void)snprintf(begin, sizeof begin, "typedef struct %s {", type);
@@ -626,8 +623,7 @@ static bool begin_host_call(host_call *call) {
     return pthread_create(&thread, NULL, run_host_call, call) == 0 && pthread_detach(thread) == 0;
 }
 
-/* Call a host function in a thread, which first waits for earlier work of the stream. Later
- * work of the stream waits for the thread. */
+/* Call a host function in a thread, between the earlier and the later work of the stream. */
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user) {
     NEEDS_CONTEXT();
     host_call *call = calloc(1, sizeof *call);

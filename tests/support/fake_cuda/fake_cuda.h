@@ -10,20 +10,18 @@
 
 /*
  * Both run on the first OpenCL device that has shared virtual memory. Their prototypes come from
- * the tables of driver.h. The environment variable FED_FAKE_CUDA configures them:
- * "KEY=NUMBER,...", with these keys and defaults:
+ * the tables of driver.h. FED_FAKE_CUDA="KEY=NUMBER,..." configures them:
  *
- *     devices  number of devices (1)                 version  of CUDA (12040)
- *     arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result
+ * devices  number of devices (1)                 version  of CUDA (12040)
+ * arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result
  *
- * FED_FAKE_CUDA_TEXTS names a folder. NVRTC writes each source text that compiles to a file there.
+ * NVRTC writes each source text that compiles to a file in the folder FED_FAKE_CUDA_TEXTS.
  */
 #define X(member, symbol, args) cuda_result symbol args;
 FED_CUDA_CALLS(X)
 FED_NVRTC_CALLS(X)
 #undef X
 
-/** Only the fake libnccl calls this function. */
 cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user);
 
 /** A symbol that the real library does not have. */
@@ -46,7 +44,7 @@ static inline int fake_number(const char *key, int otherwise) {
     return otherwise;
 }
 
-/* The first statement of each CUDA function: it returns the planned failure, if there is one. */
+/* The first statement of each CUDA function: it returns the planned failure, if any. */
 #define FAKE_CALL(name)                                                                            \
     do {                                                                                           \
         const int planned_ = fake_number(#name, 0);                                                \

@@ -9,13 +9,10 @@
 
 #include "fedclient/datacenter/collectives/nccl/nccl_calls.h"
 
-/*
- * A reduction runs in the order of the stream, as with NCCL: copies, and a host function that
- * waits for all ranks. The fake libcuda runs these and checks addresses, streams and the current
- * context. FED_FAKE_CUDA plans failures of NCCL's calls, too. If a rank's peers do not arrive
- * within PATIENCE seconds, its asynchronous error becomes ncclSystemError. ncclCommAbort ends the
- * wait.
- */
+/* A reduction runs in the order of the stream, as with NCCL: copies, and a host function that waits
+ * for all ranks. The fake libcuda checks them. FED_FAKE_CUDA plans failures of NCCL's calls, too.
+ * If a rank's peers do not arrive within PATIENCE seconds, its asynchronous error becomes
+ * ncclSystemError. ncclCommAbort ends the wait. */
 #define X(result, member, symbol, args) result symbol args;
 FEDDC_NCCL_CALLS(X)
 #undef X
@@ -80,8 +77,8 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-/* Wait until all ranks of the team have called this. Fails from the first abort on, because the
- * aborting rank frees its parts. The caller has the lock. */
+/* Wait until all ranks of the team have called this. Fails after an abort, because the aborting
+ * rank frees its parts. The caller has the lock. */
 static nccl_result meet(team *t) {
     struct timespec until;
     const uint32_t turn = t->turn;
@@ -159,7 +156,6 @@ nccl_result ncclCommInitRank(nccl_comm *comm, int ranks, nccl_id id, int rank) {
     return NCCL_OK;
 }
 
-/* Find a function of the process's fake libcuda. */
 static void *driver(const char *symbol) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     void *found = library != NULL ? dlsym(library, symbol) : NULL;

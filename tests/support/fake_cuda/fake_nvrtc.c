@@ -1,5 +1,4 @@
-/* A libnvrtc whose compiled program is the source text itself; OpenCL compiles it to find
- * errors. */
+/* A libnvrtc whose compiled program is the source text, which OpenCL compiles to find errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define CL_TARGET_OPENCL_VERSION 200
 #include "fake_cuda.h"

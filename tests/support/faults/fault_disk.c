@@ -26,7 +26,7 @@ static char root[PATH_MAX];
 static size_t root_len;
 
 /* A thread holds this lock during each call on the disk. The thread that ends the process never
- * releases it. So another thread's call either happens wholly before the end, or never returns. */
+ * releases it, so another thread's call happens wholly before the end or never returns. */
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
 void *fault_shared_new(size_t size) {
@@ -60,7 +60,7 @@ void fault_disk_watch(const char *directory, fault_plan *p) {
 
 static void die(void) {
     (void)kill(getpid(), SIGKILL);
-    _exit(137); /* not reached */
+    _exit(137); /* not reached: the signal ends the process */
 }
 
 /* Leave on the disk what a power cut leaves, and end the process. The caller has the lock. */
@@ -74,14 +74,11 @@ void fault_disk_cut(void) {
     cut();
 }
 
-/* -- which calls count -- */
-
 static bool watched(const char *path) {
     return plan != NULL && strncmp(path, root, root_len) == 0 &&
            (path[root_len] == '/' || path[root_len] == '\0');
 }
 
-/** Find the path of a descriptor. Returns false if the file is not watched. */
 static bool watched_fd(int fd, char path[PATH_MAX]) {
     if (plan == NULL) {
         return false;
@@ -92,8 +89,6 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
     path[len > 0 ? len : 0] = '\0';
     return watched(path);
 }
-
-/* -- what happens at a call -- */
 
 typedef enum turn {
     TURN_FREE, /* the file is not watched: the call goes on without the lock */
@@ -131,7 +126,6 @@ static turn fire(bool writes, bool grows) {
     }
 }
 
-/** Count a call and decide its fate. The lock is held until done(). */
 static turn step(const char *name, const char *path, bool writes, bool grows) {
     pthread_mutex_lock(&disk);
     uint64_t n = atomic_fetch_add(&plan->calls, 1) + 1;
@@ -145,14 +139,13 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     return fire(writes, grows);
 }
 
-/** Begin a call that changes nothing. It is not counted, but it takes the lock, so that it
- * cannot see what a power cut leaves. */
+/** Begin a call that changes nothing. It takes the lock, so that it can't see what a power cut
+ * leaves. */
 static turn look(void) {
     pthread_mutex_lock(&disk);
     return TURN_GO;
 }
 
-/** End a call: release the lock and return the result. */
 static long done(turn t, long result) {
     if (t == TURN_DIE_AFTER || t == TURN_HALF) {
         die();
@@ -162,8 +155,6 @@ static long done(turn t, long result) {
     }
     return result;
 }
-
-/* -- the calls -- */
 
 /* A replacement has a name of our own in C, and the C library's name for the linker. Some calls
  * have a second name for large files, which is replaced, too. */

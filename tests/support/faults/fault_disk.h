@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 /*
- * A library that replaces these calls is loaded before the C library, so every part of the process
- * uses the replacements, also SQLite: open with O_CREAT, mkstemp, write, pwrite, writev,
- * ftruncate, fsync, fdatasync, rename, unlink, mkdir, rmdir. The calls on files under the watched
- * directory are counted from 1.
+ * This library is loaded before the C library, so every part of the process, also SQLite, uses its
+ * replacements of these calls: open with O_CREAT, mkstemp, write, pwrite, writev, ftruncate, fsync,
+ * fdatasync, rename, unlink, mkdir, rmdir. The calls on files under the watched directory are
+ * counted from 1.
  *
  * Between two such calls, nothing that survives the process can change. So a test that ends the
  * process at each call covers the end at every instant.
@@ -23,8 +23,7 @@ typedef enum fault_kind {
     FAULT_NONE = 0,
     FAULT_KILL,       /* SIGKILL instead of the call; bytes already written stay */
     FAULT_KILL_AFTER, /* SIGKILL after the call */
-    FAULT_TORN,       /* a write writes half of its bytes, then SIGKILL; other calls as
-                         FAULT_KILL */
+    FAULT_TORN,       /* SIGKILL after half of a write; other calls: as FAULT_KILL */
     FAULT_POWER,      /* the machine stops: only synced bytes and synced names are left */
     FAULT_POWER_TORN, /* as FAULT_POWER, but each sector that was not synced may be old or new */
     FAULT_IO,         /* the call fails with EIO, once */
@@ -41,14 +40,13 @@ typedef enum fault_lie {
     FAULT_LIES_ON_NAMES /* syncs of directories do nothing */
 } fault_lie;
 
-/** The planned fault, and what happened. The plan is in shared memory, so that it can be read after
- * the process died. */
+/** The plan is in shared memory, so that it can be read after the process died. */
 typedef struct fault_plan {
     fault_kind kind;
     uint64_t at;   /* number of the call that fails, from 1; 0: none */
-    uint64_t seed; /* seed for FAULT_POWER_TORN */
+    uint64_t seed; /* random seed for FAULT_POWER_TORN */
     fault_lie lie;
-    atomic_ullong calls; /* calls so far */
+    atomic_ullong calls;
     atomic_int fired;
     char what[200]; /* the call that failed: its name and path */
 } fault_plan;
@@ -59,15 +57,14 @@ void fault_shared_free(void *shared, size_t size);
 
 const char *fault_kind_name(fault_kind kind);
 
-/** Watch the files under an absolute directory, in this process. Their contents at the time of
- * the call count as synced. Call this once in a process. */
+/** Watch the files under an absolute directory, in this process, once. Their contents at the time
+ * of the call count as synced. */
 void fault_disk_watch(const char *directory, fault_plan *plan);
 
 /** End the process now, as a power cut does. Does not return. */
 void fault_disk_cut(void);
 
-/** Set the wall clock of this process ahead by *ahead_ms, which is shared memory. NULL: the clock
- * is right. */
+/** Set this process's wall clock ahead by *ahead_ms, in shared memory. NULL: the clock is right. */
 void fault_clock_use(const atomic_llong *ahead_ms);
 
 #endif

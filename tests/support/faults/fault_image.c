@@ -37,8 +37,8 @@ static image_file files[FILES];
 static image_name names[NAMES];
 static int file_count, name_count;
 
-/** Abort the process if the statement is false. A test's assertion can't be used here, because
- * the process stands for a whole machine. */
+/** Abort the process if the statement is false. A test's assertion can't be used here, because the
+ * process stands for a whole machine. */
 static void must(bool true_statement, const char *what) {
     if (!true_statement) {
         fprintf(stderr, "fault_image: %s\n", what);
@@ -89,7 +89,6 @@ static bool is_in(const char *path, const char *directory) {
            strchr(path + len + 1, '/') == NULL;
 }
 
-/** Sync a directory's names: record the names that it has now. */
 static void sync_names(const char *directory, bool contents) {
     int kept = 0;
     for (int k = 0; k < name_count; k++) {
@@ -142,8 +141,6 @@ void fault_image_sync(int fd, const char *path) {
         sync_file(meet(&info, path));
     }
 }
-
-/* -- the cut -- */
 
 static uint64_t dice;
 

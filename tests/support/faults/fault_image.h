@@ -1,5 +1,5 @@
 /* What is on the disk after a power cut: each file as last synced, under the names last synced.
- * Only one thread at a time may call these functions. */
+ * Calls must come from one thread at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_IMAGE_H
 #define FED_FAULT_IMAGE_H

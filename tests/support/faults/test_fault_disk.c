@@ -20,7 +20,6 @@ typedef struct world {
 
 static atomic_uint stored;
 
-/** Cut the power as soon as three numbers are stored. */
 static void *cut_soon(void *user) {
     (void)user;
     while (atomic_load(&stored) < 3) {
@@ -89,8 +88,7 @@ static void try_cuts(fault_kind kind) {
     for (uint64_t run = 0; run < RUNS; run++) {
         const uint32_t said = count_until_cut(&w, kind, run), now = found(&w);
         assert_true(said >= 3);
-        assert_true(now >= said); /* the last number may be stored, but not yet written to the
-                                     pipe */
+        assert_true(now >= said); /* the last number may be stored and not yet reported */
         assert_true(now <= said + 1);
     }
     fault_shared_free(w.plan, sizeof *w.plan);

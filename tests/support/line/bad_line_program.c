@@ -1,5 +1,4 @@
-/* The program bad_line: joins two network interfaces by a line that loses, doubles, delays and
- * damages frames. */
+/* The program bad_line: joins two network interfaces by a line that damages traffic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>
@@ -56,7 +55,6 @@ static void list_options(struct option *o) {
     o[OPTIONS] = (struct option){0};
 }
 
-/* Return the rate that an option with a whole number sets. */
 static atomic_uint *whole_number(bad_rates *r, int option) {
     switch (option) {
     case HOLD_FRAMES:

@@ -84,8 +84,8 @@ static uint8_t byte_of(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Make a segment as Linux gives it to a network card: with TCP options, PSH, and the checksum
- * left to the card. tos marks it. */
+/* Make a segment as Linux gives it to a network card: with TCP options, PSH, and the checksum left
+ * to the card. tos marks it. */
 static bad_frame segment(world *w, bool six, uint32_t seq, size_t len, uint16_t gso_size) {
     size_t head = six ? HEAD6 : HEAD4;
     bad_frame f = {.data = w->room, .len = head + len};
@@ -181,8 +181,7 @@ static void cut_segments_hold_the_same_stream(void **state) {
     assert_int_equal(w->line.way[0].counts.of[BAD_CUT], 3);
 }
 
-/* A real card checks a segment before it cuts it. So a wrong checksum never becomes a right
- * one. */
+/* A real card checks a segment before it cuts it: a wrong checksum never becomes a right one. */
 static void a_wrong_checksum_is_never_mended(void **state) {
     world *w = *state;
     atomic_store(&w->rates.chance[BAD_CUT], BAD_SURE);
@@ -270,8 +269,7 @@ static void delayed_frames_wait_their_time(void **state) {
     assert_int_equal(w->out.count, 0);
     (void)bad_line_poll(&w->line, 60);
     assert_int_equal(w->out.count, 1);
-    for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* frames for which there is no room are not
-                                                     held back */
+    for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* frames without room are not held back */
         take(w, segment(w, false, 100 + k * 100, 100, 0), 60);
     }
     assert_int_equal(w->out.count, 6);

@@ -76,10 +76,9 @@ static size_t put_startup(uint8_t *dst) {
     return sizeof bytes;
 }
 
-/* Write a message of that type, with `len` bytes after its head. */
 static size_t put_message(uint8_t *dst, char type, uint8_t len) {
-    memset(dst, 'E', HEAD + (size_t)len); /* 'E' is also the type of Execute; within a message it
-                                             must not count */
+    memset(dst, 'E', HEAD + (size_t)len); /* 'E' is Execute's type, but must not count within a
+                                             message */
     dst[0] = (uint8_t)type;
     dst[1] = dst[2] = dst[3] = 0;
     dst[4] = (uint8_t)(len + 4);
@@ -99,8 +98,8 @@ static size_t received(const world *w, uint8_t *dst, bool *ended) {
     return len;
 }
 
-/* Write a startup message, and twice Bind, Execute and Sync. *second: offset of the second
- * Execute. */
+/* Write a startup message, and twice Bind, Execute and Sync. *second: the second Execute's
+ * offset. */
 static size_t conversation(uint8_t *text, size_t *second) {
     size_t len = put_startup(text);
     for (int k = 0; k < 2; k++) {
@@ -112,8 +111,7 @@ static size_t conversation(uint8_t *text, size_t *second) {
     return len;
 }
 
-/* Send the text in pieces of that many bytes. A stream has no message boundaries, so the result
- * must be the same. */
+/* Send the text in pieces of that many bytes. The result must be the same for any size. */
 static void send_in(const world *w, const uint8_t *text, size_t len, size_t piece) {
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;

@@ -1,6 +1,5 @@
-/* The program fedserver with a planted fault, which tests must find. This file's functions
- * replace some of fedserver's (the linker's option --wrap). The environment variable FED_PLANT
- * names the fault. */
+/* The program fedserver with a planted fault, named by FED_PLANT, which tests must find. These
+ * functions replace some of fedserver's (the linker's option --wrap). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@ static bool planted(const char *fault) {
     return name != NULL && strcmp(name, fault) == 0;
 }
 
-/* Fault "answers-early": the answers to a batch with updates leave before its commit, which
- * then happens with a later batch. */
+/* Fault "answers-early": the answers to updates leave before the commit, which comes with a later
+ * batch. */
 static bool counts;
 
 fed_status __real_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
@@ -43,8 +42,7 @@ fed_status __wrap_fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     return __real_fedserver_pg_commit(db, err);
 }
 
-/* Fault "forgets": a coordinator that becomes leader does not read the open round's updates
- * back. */
+/* Fault "forgets": a new leader does not read the open round's updates back. */
 fed_status __real_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                         uint32_t round, fed_error *err);
 fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
@@ -55,8 +53,8 @@ fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserve
     return planted("forgets") ? FED_OK : __real_fedserver_stored_load(rounds, t, round, err);
 }
 
-/* Fault "answers-itself": a follower acknowledges an update although it lost the connection to
- * the leader, which may not have got the update. */
+/* Fault "answers-itself": a follower acknowledges an update although it lost the connection to the
+ * leader, which may not have got it. */
 void __real_http_forward_lost(void *user, void *owner);
 void __wrap_http_forward_lost(void *user, void *owner);
 
@@ -71,8 +69,7 @@ void __wrap_http_forward_lost(void *user, void *owner) {
     __real_http_forward_lost(user, owner);
 }
 
-/* Fault "no-fence": a coordinator that finds the lead overdue takes it, but the earlier leader
- * may still write. */
+/* Fault "no-fence": a coordinator takes an overdue lead, but the earlier leader may still write. */
 fed_status __real_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __wrap_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
 fed_status __real_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
@@ -117,8 +114,7 @@ fed_status __wrap_fedserver_sql_count(void *db, int sql, const fedserver_value *
     return __real_fedserver_sql_count(db, sql, values, count, result, err);
 }
 
-/* Write without the leader's term. The store rejects only writes with an old term, so this one
- * passes. */
+/* Write without the leader's term: the store rejects only writes with an old term. */
 static fed_status write_unfenced(void *db, int sql, const fedserver_value *values, int count,
                                  fedserver_written *written, fed_error *err) {
     fedserver_pg *pg = db;
