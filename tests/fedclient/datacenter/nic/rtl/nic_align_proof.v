@@ -54,9 +54,9 @@ module nic_align_proof #(
         for (b = 0; b < BEAT; b = b + 1) count = count + {7'd0, m_tvalid && m_tkeep[b]};
     end
 
-    reg  ended = 1'b0;                          // at `border`, when last something passed there
+    reg  ended = 1'b0;                          // did a packet end with the byte at `border`?
     reg  open = 1'b0;                           // a packet has begun and not ended
-    reg  quiet = 1'b1, long = 1'b0;             // no backpressure so far; a string was over a beat
+    reg  quiet = 1'b1, long = 1'b0;             // no backpressure so far; a string exceeded a beat
     wire in = s_valid && s_ready && !rst;
     wire out = m_tvalid && m_tready && !rst;
     wire [7:0] next_in = bytes_in + {2'd0, s_length};
@@ -90,7 +90,7 @@ module nic_align_proof #(
         if (border_out < count) assert (ended == (m_tlast && border == first_kept));
         else if (border_out < count + {2'd0, kept_length})
             assert (ended == (kept_last && border == bytes_in));
-        // Without backpressure and longer strings, a string of up to a beat never waits.
+        // As long as there was no backpressure and no string over a beat, no string waits.
         if (quiet && !long) assert (kept_length <= BEAT);
         if (quiet && m_tready && !long && s_valid && s_length <= BEAT) assert (s_ready);
     end

@@ -46,7 +46,7 @@ module nic_shift_proof (
     wire in = s_valid && s_ready && !rst;
     wire out = m_valid && m_ready && !rst;
 
-    // The input. The parameters are read with a packet's first beat.
+    // The unit reads a packet's parameters with its first beat.
     reg [2:0] index = 0;
     reg [1:0] kept_skip;
     reg [1:0] kept_drop;

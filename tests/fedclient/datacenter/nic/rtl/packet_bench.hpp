@@ -21,7 +21,7 @@ struct Case {
 };
 
 struct Pace {
-    uint64_t in_beats = 0, in_cycles = 0;    // from the first to the last beat
+    uint64_t in_beats = 0, in_cycles = 0;    // cycles: from the first to the last beat
     uint64_t out_beats = 0, out_cycles = 0;
 };
 
@@ -77,7 +77,7 @@ class Bench {
             }
             quiet = in || out ? 0 : quiet + 1;
             if (quiet > 5000) {
-                fail("it hangs at frame " + std::to_string(received) + " of " +
+                fail("the unit hangs at frame " + std::to_string(received) + " of " +
                      std::to_string(cases.size()) + ": " + cases[received].what);
             }
             unit.clk = 1;

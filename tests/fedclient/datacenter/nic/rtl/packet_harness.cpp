@@ -24,8 +24,6 @@ namespace {
 
 constexpr size_t BYTES = 32 * size_t{MOST};  // length of the longest frame that is coded
 
-/* The NIC in C. */
-
 void keep_frame(void *user, const fednic_frame *frame) {
     Bytes &out = *static_cast<Bytes *>(user);
     out.assign(frame->data, frame->data + frame->len);
@@ -116,7 +114,7 @@ class World {
     }
 
     std::vector<Flow> flows;
-    std::map<unsigned, Bytes> table;  // key: the place in nic_tx's table
+    std::map<unsigned, Bytes> table;  // nic_tx's table: each flow's key by its place
     NicInC sender, receiver;
 };
 
@@ -160,7 +158,7 @@ Bytes World::data(Flow &flow, Shape &shape) {
     shape.flags = static_cast<uint8_t>(ACK | (random.one_in(4) ? PSH : 0));
     shape.tcp_options = random.one_in(2) ? 3 : static_cast<unsigned>(random.below(11));
     shape.bad_sum = random.one_in(16);
-    const bool whole = !random.one_in(4); // otherwise TCP cuts within floats
+    const bool whole = !random.one_in(4); // not whole: it may end within a float
     len = whole ? (len + 3) / 4 * 4 : len;
     flow.next += static_cast<uint32_t>(len);
     return floats(random, len, static_cast<unsigned>(random.below(5)));
@@ -259,7 +257,7 @@ Case World::to_wire() {
     bool known = false;
     if (random.one_in(3)) {
         frame = odd_frame(&what);
-        for (const Flow &flow : flows) { // headers are damaged after the addresses, or in them
+        for (const Flow &flow : flows) { // a damaged address makes the flow unknown
             known = known || (stands(flow) && frame.size() >= 54 &&
                               std::search(frame.begin(), frame.end(), flow.host.begin(),
                                           flow.host.end()) != frame.end());
@@ -328,7 +326,7 @@ Case World::to_host() {
 
 Case World::to_host_of(const Bytes &frame, const char *what) {
     const Bytes out = receiver.take(FEDNIC_WIRE, frame);
-    // The NIC in C knows compressed segments by the checksum alone, nic_rx by the DSCP too.
+    // The NIC in C knows compressed segments by the checksum alone, nic_rx also by the DSCP.
     const bool coded = within_limits(frame) && service_of(frame) == 0x2c && out.size() <= BYTES;
     return {frame, coded ? out : frame, what};
 }
@@ -354,8 +352,6 @@ void check(const char *name, Bench<Unit> &bench, World &world, Case (World::*nex
                     static_cast<unsigned long long>(changed[kind.first]));
     }
 }
-
-/* The golden frames of tests/vectors/nic. */
 
 Bytes golden(const std::string &path) {
     std::ifstream file(path);
@@ -405,8 +401,7 @@ void golden_frames(const std::string &folder, Bench<Vnic_tx> &tx, Bench<Vnic_rx>
     std::printf("%u golden frames agree\n", count);
 }
 
-/* Beats per cycle on the host's side, without idle cycles and backpressure. */
-
+// Measure beats per cycle on the host's side, without idle cycles and backpressure.
 void speed(const char *what, uint8_t tos, unsigned kind, size_t payload, Bench<Vnic_tx> &tx,
            Bench<Vnic_rx> &rx, Random &random) {
     NicInC sender, receiver;

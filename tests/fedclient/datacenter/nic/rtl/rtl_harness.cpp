@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t BEAT = WIDTH / 8;  // bytes of a beat of the decompressor
 constexpr size_t BURST = 8;         // values in a burst
-constexpr int PATIENCE = 2000;      // after so many cycles without a transfer it hangs
+constexpr int PATIENCE = 2000;      // cycles without a transfer until the test fails
 
 using Bytes = std::vector<uint8_t>;
 
@@ -54,7 +54,7 @@ struct Packet {
 }
 
 template <typename Wide>
-uint8_t *bytes_of(Wide &wide) {  // verilator keeps words in the machine's order, little-endian here
+uint8_t *bytes_of(Wide &wide) {  // verilator has words in the machine's order: little-endian
     return reinterpret_cast<uint8_t *>(&wide);
 }
 
@@ -78,7 +78,7 @@ void sides_out(Vnic_decompress &engine, const Packet &packet, size_t number) {
 }
 
 struct Counts {
-    uint64_t cycles = 0, in = 0, out = 0;  // cycles from the first to the last beat of the input
+    uint64_t cycles = 0, in = 0, out = 0;  // cycles: from the first to the last beat of the input
     uint64_t stalls = 0;                   // number of cycles in which an offered beat waited
     uint64_t gaps = 0;  // cycles without an output beat, between the first and the last
 };
@@ -99,7 +99,7 @@ class Bench {
         bool offered = false, held = false;
         uint8_t held_data[WIDE], held_keep[4];
         bool held_last = false;
-        // A packet that is too long ends before all of its input was taken.
+        // The output of a packet that is too long ends before all of its input was taken.
         while (received < packets.size() || sent < packets.size()) {
             if (!offered && sent < packets.size() && random.below(256) >= idle) {
                 offer(packets[sent], at);
@@ -150,7 +150,7 @@ class Bench {
             counts.stalls += engine.s_tvalid && !engine.s_tready;
             quiet = in || out ? 0 : quiet + 1;
             if (quiet > PATIENCE) {
-                fail("it hangs: packet " + std::to_string(received) + " does not end");
+                fail("the engine hangs: packet " + std::to_string(received) + " does not end");
             }
             engine.clk = 1;
             engine.eval();
@@ -232,7 +232,7 @@ float with_bits(uint32_t bits) {
     return value;
 }
 
-float gauss(Random &random) {  // about normally distributed
+float gauss(Random &random) {  // a sum of six, so nearly normally distributed
     double sum = 0;
     for (int i = 0; i < 6; i++) {
         sum += random.unit() - 0.5;
@@ -380,8 +380,7 @@ void speed(Both &both, const char *what, Kind kind, size_t most, Random &random)
     }
 }
 
-// Read a file of tests/vectors/bursts: two hexadecimal digits a byte, or the eight of a float's
-// bits.
+// Read a file of tests/vectors/bursts: hexadecimal digits, two for a byte or eight for a float.
 Bytes golden(const std::string &path) {
     Bytes bytes;
     FILE *file = std::fopen(path.c_str(), "r");
