@@ -6,7 +6,7 @@
 /* Run these one after the other: from today's layout to 8, to 7, and to the first release's. */
 
 /** Back to layout 8: a task has a column for each key, and a device has none for what it computes
- * on. No model may lie in files, and no round may be closing. */
+ * on. No model may lie in files of its own, and no round may be closing. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \

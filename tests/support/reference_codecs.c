@@ -265,7 +265,7 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* -- inceptionn: algorithms 2 and 3 of the paper, with its bit fields -- */
+/* inceptionn, by algorithms 2 and 3 of its paper, with the paper's bit fields. */
 
 /* Return x[high:low] in the paper's notation: the bits from high to low. */
 static uint32_t field(uint32_t x, unsigned high, unsigned low) {
