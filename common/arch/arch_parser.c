@@ -187,7 +187,8 @@ static const char *look_up(const char *name_or_text) {
     return name_or_text;
 }
 
-/* Is it a single word, and not the first word of a text? Then an error can show it as a name. */
+/* Return whether `text` is a single word with which no model's layers begin. An error then quotes
+ * it as an unknown name of a model. */
 static bool is_one_word(const char *text) {
     static const char *const first[] = {"input", "vector", "tensors"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {

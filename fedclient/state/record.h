@@ -20,7 +20,7 @@ typedef enum fedclient_kind {
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
-    FEDCLIENT_DOWNLOAD = 5 /* one stored value for each piece: fedclient_download_load */
+    FEDCLIENT_DOWNLOAD = 5 /* one stored value for each piece; see fedclient_download_load */
 } fedclient_kind;
 
 typedef struct fedclient_record {

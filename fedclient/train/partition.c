@@ -1,4 +1,4 @@
-/* A partition of samples among clients: a client's shard, and freeing. */
+/* A partition of samples among clients: reads one client's shard, and frees the partition. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/partition.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A coordinator behind nginx and behind Caddy, with the configurations of deploy/conf/.
-#   proxies.sh SOURCE BIN     exits with 77 where neither is installed
+#   proxies.sh SOURCE BIN     exits with 77 if neither nginx nor Caddy is installed
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 source=$1 bin=$2

@@ -370,7 +370,7 @@ FED_TEST_WITH(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again,
     leave_an_upload_to_an_older_release(c, 1, 3);
 }
 
-/* Here the older release's trainings have lower numbers than the message. */
+/* Here the older release trains too few times to reach the number of the hidden message. */
 FED_TEST_WITH(nor_is_one_whose_number_an_older_release_did_not_reach, coordinator *c) {
     leave_an_upload_to_an_older_release(c, 4, 1);
 }

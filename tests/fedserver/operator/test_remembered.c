@@ -18,7 +18,8 @@ static void gather(coordinator *c, test_device d[CROWD]) {
         assert_int_equal(work.action, k + SLOTS >= CROWD ? FED_ACTION_TRAIN : FED_ACTION_WAIT);
         coordinator_wait(c, 1);
     }
-    for (size_t k = 0; k < CROWD - SLOTS; k += 2) { /* in another order than that of their slots */
+    /* Half of the waiting devices ask again, so that the order of asking is not that of slots. */
+    for (size_t k = 0; k < CROWD - SLOTS; k += 2) {
         assert_int_equal(device_ask_work(c, &d[k]).reason, FED_WAIT_FULL);
         coordinator_wait(c, 1);
     }
