@@ -50,7 +50,7 @@ fed_status fedclient_transport_open(const char *name, const fedclient_transport_
     }
     const bool of_system = options->for_caches && options->ca_pem == NULL;
     if (!of_system && fed_cert_fingerprint(options->ca_pem, digest, NULL) != FED_OK) {
-        return fed_fail(err, FED_EFORMAT, "ca_pem is not a certificate in PEM: give %s",
+        return fed_fail(err, FED_EFORMAT, "the CA is not a certificate in PEM: give %s",
                         options->for_caches
                             ? "the certificate of the CA that signed the cache's certificate"
                             : "ca.pem from the coordinator");
