@@ -130,7 +130,8 @@ FED_TEST(a_nic_codes_while_the_line_carries) {
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &soft).wire,
                 75.0 * 0.3 + 75.0 / 2);
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 4, 100, &line, &soft).wire, 400.0 / 2);
-    /* The paper's WA+C: gradients are compressed by the NIC, weights pass it unchanged. */
+    /* INCEPTIONN's WA+C, a worker-aggregator with compression: the NIC compresses gradients, and
+     * weights pass it unchanged. */
     const feddc_cost_codec slow = {.push = 4, .pull = 1, .nic = 2};
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &slow).wire, 400.0 * 2 + 200.0);
 }

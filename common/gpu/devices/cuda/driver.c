@@ -40,7 +40,7 @@ static fed_status say_init(const cuda_calls *cuda, cuda_result result, fed_error
     if (result == CUDA_NO_DEVICE) {
         return fed_fail(err, FED_ENOTFOUND,
                         "cuda: the driver is installed and finds no card; "
-                        "nvidia-smi lists them; CUDA_VISIBLE_DEVICES hides some");
+                        "see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it");
     }
     if (result == CUDA_STUB) {
         return fed_fail(err, FED_ENOTFOUND,

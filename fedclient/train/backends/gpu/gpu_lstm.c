@@ -1,4 +1,5 @@
-/* LSTMs on a GPU: products over all steps for the inputs and the weights, and a kernel a step. */
+/* LSTMs on a GPU. Products over all time steps compute what the inputs add to the gates, and the
+ * gradients of weights and inputs; one kernel for each time step computes the rest. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_matrix.h"
 
