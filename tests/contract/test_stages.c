@@ -140,7 +140,7 @@ FED_TEST(random_bytes_are_refused_or_the_packed_form_of_something) {
         for (int round = 0; round < 20000; round++) {
             uint8_t packed[8];
             size_t len = fed_rng_below(&rng, sizeof packed + 1);
-            for (size_t i = 0; i < len; i++) {
+            for (size_t i = 0; i < sizeof packed; i++) {
                 packed[i] = (uint8_t)fed_rng_below(&rng, 256);
             }
             assert_refused_or_one_form(fedcodec_stage_at(s), packed, len,
