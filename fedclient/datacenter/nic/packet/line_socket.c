@@ -28,8 +28,8 @@ enum {
     ARENA = 512 * 1024, /* bytes of queued frames */
     TAG_ROOM = 4,       /* room before a received frame, where its VLAN tag is put back */
     RECEIVE = 32 << 20, /* bytes of the socket's receive buffer */
-    /* bytes of the socket's send buffer; few, since frames wait in it when the host's TCP has already
-     * counted them as sent */
+    /* bytes of the socket's send buffer; few, since the host's TCP counts frames that wait in it as
+     * sent */
     SEND = 256 * 1024
 };
 
