@@ -29,7 +29,7 @@ packages=(
     valgrind                                                       # counts of instructions
     g++ make                                                       # tests of what is installed
     python3-numpy python3-pip python3-setuptools python3-venv python3-wheel # the Python package
-    openssl curl ca-certificates python3 xz-utils                  # scripts
+    openssl curl ca-certificates git python3 xz-utils              # scripts, and tests of scripts
 )
 if [ "${1:-}" = --cross ]; then
     packages+=(
