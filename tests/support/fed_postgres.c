@@ -85,7 +85,7 @@ static void become_user(void) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the server ends when the test's process ends */
 }
 
-static pid_t start_program(const fed_postgres *server, const char *name, char *const arguments[]) {
+static pid_t start_program(const fed_postgres *server, const char *name, char **arguments) {
     char program[PATH_SIZE];
     char log[PATH_SIZE];
     snprintf(program, sizeof program, "%s/%s", fed_postgres_programs(), name);
@@ -99,6 +99,7 @@ static pid_t start_program(const fed_postgres *server, const char *name, char *c
         (void)dup2(file, 1);
         (void)dup2(file, 2);
         (void)!chdir(server->directory);
+        arguments[0] = program; /* PostgreSQL 17 finds its other programs beside this path */
         execv(program, arguments);
         _exit(127);
     }
@@ -132,7 +133,7 @@ static void make_directory(fed_postgres *server, char *data) {
              server->directory);
 }
 
-static void run_program(const fed_postgres *server, const char *name, char *const arguments[]) {
+static void run_program(const fed_postgres *server, const char *name, char **arguments) {
     int how = -1;
     const pid_t pid = start_program(server, name, arguments);
     assert_true(ended_by(pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how));
@@ -150,12 +151,12 @@ static void run_program(const fed_postgres *server, const char *name, char *cons
 void fed_postgres_open(fed_postgres *server) {
     char data[PATH_SIZE];
     make_directory(server, data);
-    char *const arguments[] = {"initdb",     "-D",
-                               data,         "-U",
-                               "fed",        "--auth=trust",
-                               "--no-sync",  "--encoding=UTF8",
-                               "--locale=C", "--data-checksums",
-                               NULL};
+    char *arguments[] = {"initdb",     "-D",
+                         data,         "-U",
+                         "fed",        "--auth=trust",
+                         "--no-sync",  "--encoding=UTF8",
+                         "--locale=C", "--data-checksums",
+                         NULL};
     run_program(server, "initdb", arguments);
     fed_postgres_start(server);
 }
@@ -169,18 +170,18 @@ void fed_postgres_start(fed_postgres *server) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     int how;
     snprintf(data, sizeof data, "%s/data", server->directory);
-    char *const arguments[] = {"postgres",
-                               "-D",
-                               data,
-                               "-k",
-                               server->directory,
-                               "-c",
-                               "listen_addresses=",
-                               "-c",
-                               "shared_buffers=128MB",
-                               "-c",
-                               "log_min_messages=panic",
-                               NULL};
+    char *arguments[] = {"postgres",
+                         "-D",
+                         data,
+                         "-k",
+                         server->directory,
+                         "-c",
+                         "listen_addresses=",
+                         "-c",
+                         "shared_buffers=128MB",
+                         "-c",
+                         "log_min_messages=panic",
+                         NULL};
     while (server->pid == 0 || !answers(server)) {
         assert_true(fed_clock_monotonic_ms() < end_ms);
         /* After SIGKILL, a server starts only when all processes of its predecessor have ended. */
@@ -275,7 +276,7 @@ void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_post
         fed_test_rmdir(data);
     }
     fed_postgres_sql(primary->where, "ALTER SYSTEM SET synchronous_standby_names = '*'", NULL, 0);
-    char *const arguments[] = {
+    char *arguments[] = {
         "pg_basebackup",     "-D",        data, "-h", host, "-U", "fed", "-R", "-X", "stream",
         "--checkpoint=fast", "--no-sync", NULL};
     run_program(standby, "pg_basebackup", arguments);
@@ -293,7 +294,7 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
 void fed_postgres_promote(fed_postgres *standby) {
     char data[PATH_SIZE];
     snprintf(data, sizeof data, "%s/data", standby->directory);
-    char *const arguments[] = {"pg_ctl", "promote", "-D", data, "-w", NULL};
+    char *arguments[] = {"pg_ctl", "promote", "-D", data, "-w", NULL};
     run_program(standby, "pg_ctl", arguments);
     wait_for(standby->where, "SELECT NOT pg_is_in_recovery()");
 }
