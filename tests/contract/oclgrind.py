@@ -41,7 +41,7 @@ def main(finds, program):
         return SKIPPED
     status, lines, found = run(program, finds)
     print("".join(lines[-100:]))
-    if not any("on Oclgrind" in line for line in lines):
+    if not any("Oclgrind Simulator" in line for line in lines):
         print("oclgrind.py: the test did not run on oclgrind's device")
         return 1
     print(f"oclgrind.py: wanted {finds}, found {sorted(found) or 'nothing'}, exit status {status}")
