@@ -182,7 +182,8 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         server->authority = fedserver_ca_id_at(server->directory);
     }
     if (server->setup.part != FEDSERVER_WHOLE && server->relay == NULL) {
-        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
+        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, server->log,
+                                     &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
         /* A thread that has made a version writes to this eventfd, to wake the serving thread. */
@@ -260,7 +261,8 @@ static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
     server->following = true;
     if (server->setup.part == FEDSERVER_ROUNDS && server->relay == NULL) {
-        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
+        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, server->log,
+                                     &server->relay, err));
     }
     FED_TRY(look_who_leads(server, err));
     const fedserver_lead *lead = &server->lead;

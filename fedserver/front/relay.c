@@ -1,5 +1,6 @@
 /* Passes requests for the status from the front's process to the rounds' process. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* NOLINT: memfd_create */
 #include "fedserver/front/relay.h"
 
 #include <errno.h>
@@ -8,19 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
+
 enum {
-    PEERS = 4,           /* how many fronts may be connected */
-    PATHS = 2,           /* how many paths are relayed: those marked RELAYED in routes/routes.def */
-    QUESTION = 64,       /* most bytes of a question's packet */
-    HEAD = 128,          /* most bytes of an answer's first line */
-    PACKET = 512 * 1024, /* most bytes of an answer */
-    SPACING_MS = 20,     /* least time between two questions for the same path */
-    AGAIN_MS = 200,      /* time until the front looks again for the rounds' process */
+    PEERS = 4,              /* how many fronts may be connected */
+    PATHS = 3,              /* how many paths have RELAYED in routes/routes.def */
+    QUESTION = 64,          /* most bytes of a question's packet */
+    HEAD = 128,             /* most bytes of an answer's packet */
+    SPACING_MS = 20,        /* least time between two questions for the same path */
+    AGAIN_MS = 200,         /* time until the front looks again for the rounds' process */
+    SAY_EVERY_MS = 60000,   /* least time between two log lines about answers that can't be sent */
     PATIENCE_MS = 10 * 1000 /* time until the front stops waiting for the rounds' process */
 };
 
@@ -45,14 +50,21 @@ typedef struct front {
 
 struct fedserver_relay {
     fedserver_part part;
+    const fed_log *log;
     int directory;        /* an open directory, by which the socket gets a short name */
     int listening, epoll; /* at the rounds' process */
     front fronts[PEERS];
     uint64_t tickets; /* how many questions were taken */
+    int64_t said_ms;  /* when the log last had a line about an answer; 0: never */
     int link;         /* at the front: the connected socket, or -1 */
     topic topics[PATHS];
-    uint8_t *packet; /* [PACKET] */
 };
+
+/** The control data of an answer's packet: one descriptor. */
+typedef union passed_fd {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+} passed_fd;
 
 static struct sockaddr_un address_of(const fedserver_relay *relay) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -84,23 +96,20 @@ static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     return FED_OK;
 }
 
-fed_status fedserver_relay_open(const char *directory, fedserver_part part, fedserver_relay **relay,
-                                fed_error *err) {
+fed_status fedserver_relay_open(const char *directory, fedserver_part part, const fed_log *log,
+                                fedserver_relay **relay, fed_error *err) {
     fedserver_relay *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for requests between front and rounds");
     }
-    *made =
-        (fedserver_relay){.part = part, .directory = -1, .listening = -1, .epoll = -1, .link = -1};
+    *made = (fedserver_relay){
+        .part = part, .log = log, .directory = -1, .listening = -1, .epoll = -1, .link = -1};
     for (size_t k = 0; k < PEERS; k++) {
         made->fronts[k].fd = -1;
     }
-    made->packet = malloc(PACKET);
     made->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     fed_status status = FED_OK;
-    if (made->packet == NULL) {
-        status = fed_fail(err, FED_ENOMEM, "out of memory for requests between front and rounds");
-    } else if (made->directory < 0) {
+    if (made->directory < 0) {
         status = fed_fail(err, FED_EIO, "%s: the directory can't be opened", directory);
     } else if (part == FEDSERVER_ROUNDS) {
         status = start_listening(made, err);
@@ -141,7 +150,6 @@ void fedserver_relay_close(fedserver_relay *relay) {
     close_fd(&relay->epoll);
     close_fd(&relay->link);
     close_fd(&relay->directory);
-    free(relay->packet);
     free(relay);
 }
 
@@ -239,25 +247,32 @@ static bool split_head(char *head, int *status, char **path, char **etag, char *
     return *status >= 200 && *status <= 599;
 }
 
-/* Take an answer for the path that its first line names. False: the answer is malformed. */
-static bool take_answer(fedserver_relay *relay, size_t len) {
-    char head[HEAD];
-    char *path = NULL, *etag = NULL, *type = NULL;
-    int status = 0;
-    const uint8_t *end = memchr(relay->packet, '\n', len < HEAD ? len : HEAD);
-    if (end == NULL) {
-        return false;
+/* Read all of the file into a blob. NULL: it can't be read, or there is no memory. */
+static fedserver_blob *blob_of_file(int fd) {
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return NULL;
     }
-    const size_t head_len = (size_t)(end - relay->packet);
-    memcpy(head, relay->packet, head_len);
-    head[head_len] = '\0';
-    topic *t = split_head(head, &status, &path, &etag, &type) ? topic_of(relay, path) : NULL;
+    const size_t len = (size_t)info.st_size;
     fed_writer body;
     fed_writer_growing(&body);
-    fed_write_bytes(&body, end + 1, len - head_len - 1);
-    fedserver_blob *blob = fedserver_blob_new(&body);
-    if (t == NULL || blob == NULL) {
-        fedserver_blob_free(blob);
+    uint8_t *bytes = fed_writer_reserve(&body, len);
+    const ssize_t got = bytes != NULL ? pread(fd, bytes, len, 0) : -1;
+    if (got < 0 || (size_t)got != len) {
+        fed_writer_free(&body);
+        return NULL;
+    }
+    fed_writer_advance(&body, len);
+    return fedserver_blob_new(&body);
+}
+
+/* Take an answer for the path that its packet names. False: the answer is malformed. */
+static bool take_answer(fedserver_relay *relay, char *head, int file) {
+    char *path = NULL, *etag = NULL, *type = NULL;
+    int status = 0;
+    topic *t = split_head(head, &status, &path, &etag, &type) ? topic_of(relay, path) : NULL;
+    fedserver_blob *blob = t != NULL ? blob_of_file(file) : NULL;
+    if (blob == NULL) {
         return false;
     }
     fedserver_blob_free(t->body);
@@ -270,17 +285,39 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     return true;
 }
 
+/* Receive a packet. *file: the descriptor that came with it, or -1. Returns as recvmsg. */
+static ssize_t receive_packet(int link, char head[HEAD], int *file) {
+    passed_fd control;
+    struct iovec part = {.iov_base = head, .iov_len = HEAD - 1};
+    struct msghdr packet = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = CMSG_LEN(sizeof(int))};
+    const ssize_t len = recvmsg(link, &packet, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *c = len >= 0 ? CMSG_FIRSTHDR(&packet) : NULL;
+    *file = -1;
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        memcpy(file, CMSG_DATA(c), sizeof *file);
+    }
+    head[len > 0 ? len : 0] = '\0';
+    return len;
+}
+
 unsigned fedserver_relay_receive(fedserver_relay *relay) {
     unsigned answers = 0;
     while (relay != NULL && relay->link >= 0) {
-        const ssize_t len = recv(relay->link, relay->packet, PACKET, 0);
+        char head[HEAD];
+        int file;
+        const ssize_t len = receive_packet(relay->link, head, &file);
         if (len < 0 && errno == EINTR) {
             continue;
         }
         if (len < 0 && errno == EAGAIN) {
             break;
         }
-        if (len <= 0 || !take_answer(relay, (size_t)len)) {
+        const bool taken = len > 0 && take_answer(relay, head, file);
+        close_fd(&file);
+        if (!taken) {
             hang_up(relay); /* the question is sent again over a new connection */
             break;
         }
@@ -314,7 +351,7 @@ static void set_answer(front *f, const char *path, const fedserver_response *res
                        fedserver_blob *body) {
     fedserver_blob_free(f->body);
     f->body = body;
-    snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response->status, path,
+    snprintf(f->head, sizeof f->head, "%d %s %s %s", response->status, path,
              response->etag[0] != '\0' ? response->etag : "-",
              response->content_type != NULL ? response->content_type : "text/plain");
 }
@@ -360,25 +397,60 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
     return FED_OK;
 }
 
-static void send_answer(front *f) {
+/* Make a file in memory with these bytes. Returns its descriptor; -1: errno says why not. */
+static int file_of(const uint8_t *bytes, size_t len) {
+    int fd = memfd_create("answer", MFD_CLOEXEC);
+    for (size_t at = 0; fd >= 0 && at < len;) {
+        const ssize_t put = write(fd, bytes + at, len - at);
+        if (put < 0) {
+            close_fd(&fd);
+            break;
+        }
+        at += (size_t)put;
+    }
+    return fd;
+}
+
+static bool send_packet(int link, char *head, int file) {
+    passed_fd control = {.head = {.cmsg_len = CMSG_LEN(sizeof file),
+                                  .cmsg_level = SOL_SOCKET,
+                                  .cmsg_type = SCM_RIGHTS}};
+    memcpy(CMSG_DATA(&control.head), &file, sizeof file);
+    struct iovec part = {.iov_base = head, .iov_len = strlen(head)};
+    const struct msghdr packet = {.msg_iov = &part,
+                                  .msg_iovlen = 1,
+                                  .msg_control = control.bytes,
+                                  .msg_controllen = sizeof control.bytes};
+    return sendmsg(link, &packet, MSG_NOSIGNAL) >= 0;
+}
+
+static void send_answer(fedserver_relay *relay, front *f) {
     size_t len = 0;
     const uint8_t *data = f->body != NULL ? fedserver_blob_data(f->body, &len) : NULL;
-    struct iovec parts[2] = {{.iov_base = f->head, .iov_len = strlen(f->head)},
-                             {.iov_base = (void *)(uintptr_t)data, .iov_len = len}};
-    const struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
-    const bool sent = sendmsg(f->fd, &packet, MSG_NOSIGNAL) >= 0;
+    int file = file_of(data, len);
+    const bool sent = file >= 0 && send_packet(f->fd, f->head, file);
+    const char *why = strerror(errno);
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (!sent && (relay->said_ms == 0 || now_ms - relay->said_ms >= SAY_EVERY_MS)) {
+        relay->said_ms = now_ms;
+        fed_logf(
+            relay->log, FED_LOG_WARN,
+            "an answer of %zu bytes (%s) can't be passed to the front's process: %s; the front "
+            "asks again, and the page stands still until then",
+            len, f->head, why);
+    }
+    close_fd(&file);
     fedserver_blob_free(f->body);
     f->body = NULL;
     if (!sent) {
-        /* The front does not read its answers. It may connect again. */
-        drop_front(f);
+        drop_front(f); /* the front may connect again */
     }
 }
 
 void fedserver_relay_send(fedserver_relay *relay) {
     for (size_t k = 0; relay != NULL && k < PEERS; k++) {
         if (relay->fronts[k].body != NULL) {
-            send_answer(&relay->fronts[k]);
+            send_answer(relay, &relay->fronts[k]);
         }
     }
 }
@@ -419,5 +491,5 @@ void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *ques
     watch(relay, f->fd);
     set_answer(f, question->path, response,
                response->body != NULL ? fedserver_blob_share(response->body) : NULL);
-    send_answer(f);
+    send_answer(relay, f);
 }

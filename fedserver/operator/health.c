@@ -6,8 +6,10 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* An answer to this path proves that the rounds' process runs, and that it can read the store. */
-static const char question[] = "/v1/status";
+/* An answer to this path proves that the rounds' process runs, and that it can read the store. A
+ * process of a release before 0.2.0 does not know the path, and hangs up. Its answer to the second
+ * path proves the same. */
+static const char question[] = "/healthz", older_question[] = "/v1/status";
 
 /* Ask until there is an answer. The relay stops waiting after ten seconds. */
 static fed_status await_answer(fedserver_relay *relay, const char *directory,
@@ -29,7 +31,8 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
             return FED_OK;
         }
         struct pollfd readable = {.fd = fedserver_relay_fd(relay), .events = POLLIN};
-        alone = readable.fd < 0 ? alone + 1 : 0;
+        const bool connected = readable.fd >= 0;
+        alone = connected ? 0 : alone + 1;
         if (alone == 2) {
             return fed_fail(err, FED_EIO,
                             "nobody serves %s; `fedserver run` does, on a directory that "
@@ -39,18 +42,21 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
         /* without a descriptor, poll only waits */
         (void)poll(&readable, 1, (int)response->hold_ms);
         (void)fedserver_relay_receive(relay);
+        if (connected && fedserver_relay_fd(relay) < 0) {
+            request.path = older_question;
+        }
     }
 }
 
 fed_status fedserver_health(const char *directory, fed_error *err) {
     fedserver_relay *relay = NULL;
     fedserver_response response = {0};
-    FED_TRY(fedserver_relay_open(directory, FEDSERVER_GATE, &relay, err));
+    FED_TRY(fedserver_relay_open(directory, FEDSERVER_GATE, NULL, &relay, err));
     fed_status status = await_answer(relay, directory, &response, err);
     if (status == FED_OK && response.status != 200) {
         status = fed_fail(err, FED_EIO,
-                          "the process that serves %s answers with %d instead of its status; its "
-                          "log says why",
+                          "the process that serves %s answers with %d: it can't read its store; "
+                          "its log says why",
                           directory, response.status);
     }
     fedserver_blob_free(response.body);

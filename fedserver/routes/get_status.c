@@ -144,27 +144,33 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* Add the keys task, round and rounds to `made`. t NULL: there is no task. */
+/* Add the keys task and round to `made`; most > 0: and rounds. t NULL: there is no task. */
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
-    const fed_status status = t != NULL ? rounds_json(server, t, most, &rounds, err) : FED_OK;
+    const fed_status status =
+        t != NULL && most > 0 ? rounds_json(server, t, most, &rounds, err) : FED_OK;
     json_object_set_new(made, "task", task_json(t));
     json_object_set_new(made, "round", t != NULL ? fedserver_round_json(t, now_ms) : json_null());
-    json_object_set_new(made, "rounds", rounds != NULL ? rounds : json_array());
+    if (most > 0) {
+        json_object_set_new(made, "rounds", rounds != NULL ? rounds : json_array());
+    }
     return status;
 }
 
-/* Add every running task, with its open round and its newest rounds. */
-static fed_status add_running(fedserver *server, int64_t now_ms, json_t *running, fed_error *err) {
+/* Add every running task, with its open round and its newest rounds. Those of the main task are in
+ * the root already. */
+static fed_status add_running(fedserver *server, const fedserver_training *main_task,
+                              int64_t now_ms, json_t *running, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;
     const uint32_t share = ROUNDS_SHOWN / (uint32_t)(rounds->task_count + 1);
+    const uint32_t most = share > ROUNDS_LEAST ? share : ROUNDS_LEAST;
     fed_status status = FED_OK;
     for (size_t k = 0; k < rounds->task_count && status == FED_OK; k++) {
-        if (fedserver_training_runs(rounds->tasks[k])) {
+        const fedserver_training *t = rounds->tasks[k];
+        if (fedserver_training_runs(t)) {
             json_t *made = json_object();
-            status = add_task(server, rounds->tasks[k], share > ROUNDS_LEAST ? share : ROUNDS_LEAST,
-                              now_ms, made, err);
+            status = add_task(server, t, t != main_task ? most : 0, now_ms, made, err);
             json_array_append_new(running, made);
         }
     }
@@ -172,12 +178,12 @@ static fed_status add_running(fedserver *server, int64_t now_ms, json_t *running
 }
 
 static fed_status add_all(fedserver *server, int64_t now_ms, json_t *root, fed_error *err) {
+    const fedserver_training *main_task = fedserver_rounds_front(&server->rounds);
     json_t *tasks = NULL;
     json_t *running = json_array();
     json_object_set_new(root, "running", running);
-    FED_TRY(
-        add_task(server, fedserver_rounds_front(&server->rounds), ROUNDS_SHOWN, now_ms, root, err));
-    FED_TRY(add_running(server, now_ms, running, err));
+    FED_TRY(add_task(server, main_task, ROUNDS_SHOWN, now_ms, root, err));
+    FED_TRY(add_running(server, main_task, now_ms, running, err));
     FED_TRY(fedserver_tasks_list(server, &server->rounds, now_ms, TASKS_SHOWN, &tasks, err));
     json_object_set_new(root, "tasks", tasks);
     return FED_OK;

@@ -94,6 +94,49 @@ FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     fed_curl_close(curl);
 }
 
+/* Queue tasks whose model's text is as long as it may be. */
+static void queue_long_tasks(const world *w, size_t count) {
+    static char json[5000] = "{\"rounds\": 1, \"cohort\": 1, \"model\": \"input 2";
+    fed_error err = {0};
+    fedserver *home = NULL;
+    const size_t begin = strlen(json);
+    for (size_t at = begin; at < begin + 4000; at += 10) {
+        strcpy(json + at, " | dense 2");
+    }
+    strcat(json, "\"}");
+    fed_test_put(w->directory, "long.json", json, strlen(json));
+    char path[400];
+    snprintf(path, sizeof path, "%s/long.json", w->directory);
+    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &home, &err));
+    for (size_t k = 0; k < count; k++) {
+        uint64_t id;
+        assert_fed_ok_err(fedserver_task_add(home, fed_clock_unix_ms(), path, &id, &err));
+    }
+    assert_fed_ok_err(fedserver_commit(home, &err));
+    fedserver_close(home);
+}
+
+FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
+    enum { LONG_TASKS = 150, BYTES = 512 * 1024 };
+    fed_error err = {0};
+    assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGTERM, &err));
+    queue_long_tasks(w, LONG_TASKS);
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
+    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
+    fed_reply r = fed_curl_ask(curl);
+    assert_int_equal(r.status, 200);
+    assert_true(r.body.len > BYTES);
+    fed_reply_free(&r);
+    fed_curl_close(curl);
+    assert_fed_ok_err(fedserver_health(w->coordinator.directory, &err));
+}
+
+FED_TEST_WITH(anybody_may_ask_whether_the_coordinator_is_well, world *w) {
+    CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/healthz");
+    fed_curl_expect(curl, 200, "ok\n");
+    fed_curl_close(curl);
+}
+
 /* The parent has the front's listening socket, too. So while there is no front, connections are
  * not refused, but wait. */
 FED_TEST_WITH(a_front_that_dies_comes_back, world *w) {

@@ -1,10 +1,12 @@
 /* The relay, which carries questions from a front to the process of the rounds. Each step is
  * tested without threads or ticks. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* memfd_create */
 #include "fed_test.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,7 +25,7 @@ typedef struct world {
 static fedserver_relay *open_relay(const world *w, fedserver_part part) {
     fed_error err = {0};
     fedserver_relay *relay = NULL;
-    assert_fed_ok_err(fedserver_relay_open(w->directory, part, &relay, &err));
+    assert_fed_ok_err(fedserver_relay_open(w->directory, part, NULL, &relay, &err));
     return relay;
 }
 
@@ -137,6 +139,48 @@ static void an_answers_head_arrives_as_it_was(void **state) {
         assert_int_equal(r.status, 207);
         assert_string_equal(r.content_type, "text/html; charset=utf-8");
         assert_string_equal(r.etag, k == 0 ? "W/\"tag\"" : "");
+        fedserver_blob_free(r.body);
+    }
+}
+
+/* The answer to each path: *user bytes, which no packet of a socket can hold. */
+static fed_status say_much(void *user, const char *path, int64_t now_ms, bool *known,
+                           fedserver_response *response, fed_error *err) {
+    (void)path, (void)now_ms, (void)err;
+    const size_t *len = user;
+    fed_writer w;
+    fed_writer_growing(&w);
+    uint8_t *bytes = fed_writer_reserve(&w, *len);
+    assert_non_null(bytes);
+    for (size_t k = 0; k < *len; k++) {
+        bytes[k] = (uint8_t)(k / 251 + k);
+    }
+    fed_writer_advance(&w, *len);
+    *known = true;
+    response->status = 200;
+    response->body = fedserver_blob_new(&w);
+    return FED_OK;
+}
+
+static void an_answer_of_any_size_arrives(void **state) {
+    static size_t sizes[] = {0, 1, 4096, 212960, 212961, 524288, 5000000};
+    const world *w = *state;
+    fed_error err = {0};
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const int64_t now_ms = 1000 + (int64_t)k * 100;
+        size_t len = 0;
+        assert_asks(w, "/a", now_ms);
+        assert_fed_ok_err(fedserver_relay_serve(w->rounds, say_much, &sizes[k], now_ms, &err));
+        fedserver_relay_send(w->rounds);
+        assert_int_equal(fedserver_relay_receive(w->front), 1);
+        fedserver_response r = ask(w->front, "/a", now_ms, now_ms + 20);
+        const uint8_t *data = fedserver_blob_data(r.body, &len);
+        assert_int_equal(len, sizes[k]);
+        for (size_t i = 0; i < len; i++) {
+            if (data[i] != (uint8_t)(i / 251 + i)) {
+                fail_msg("byte %zu of %zu differs", i, len);
+            }
+        }
         fedserver_blob_free(r.body);
     }
 }
@@ -330,7 +374,7 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
     assert_int_equal(mkdir(inner, 0700), 0);
     assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the name of the socket */
     const int before = lowest_free_descriptor();
-    assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, &relay, &err), FED_EIO);
+    assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, NULL, &relay, &err), FED_EIO);
     assert_fed_says(err, "can't listen on front.sock");
     assert_int_equal(lowest_free_descriptor(), before);
 }
@@ -361,16 +405,27 @@ static bool is_closed(int fd) {
     return poll(&look, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
+static void note_line(void *user, fed_log_level level, const char *line) {
+    assert_int_equal(level, FED_LOG_WARN);
+    assert_non_null(strstr(line, "can't be passed to the front's process"));
+    ++*(unsigned *)user;
+}
+
 static void a_front_that_reads_no_answers_loses_its_place(void **state) {
-    const world *w = *state;
+    world *w = *state;
+    unsigned asked = 0, lines = 0;
+    const fed_log log = {.write = note_line, .user = &lines, .level = FED_LOG_INFO};
+    fed_error err = {0};
+    fedserver_relay_close(w->rounds);
+    assert_fed_ok_err(fedserver_relay_open(w->directory, FEDSERVER_ROUNDS, &log, &w->rounds, &err));
     const int fd = connect_raw(w);
-    unsigned asked = 0;
     while (asked < 100000 && send(fd, "GET /a", 6, MSG_NOSIGNAL) == 6) {
         assert_int_equal(serve(w), 1);
         fedserver_relay_send(w->rounds);
         asked++;
     }
     assert_in_range(asked, 1, 99999); /* it stopped when its socket was full */
+    assert_int_equal(lines, 1);
     close(fd);
 }
 
@@ -419,37 +474,82 @@ static void the_longest_question_is_read_without_its_overhang(void **state) {
     close(fd);
 }
 
-static void what_is_no_answer_ends_the_connection(void **state) {
-    static const char *const wrong[] = {"",
-                                        "200 /a - text/plain",
-                                        "200 /a -\nbody",
-                                        "200 /a\nbody",
-                                        "200\nbody",
-                                        "199 /a - text/plain\nbody",
-                                        "600 /a - text/plain\nbody",
-                                        "yes /a - text/plain\nbody",
-                                        "200 /c - text/plain\nbody"};
-    world *w = *state;
-    fedserver_relay_close(w->rounds);
-    w->rounds = NULL;
+/* Send a packet as the rounds do, with the descriptor `file`; -1: without one. */
+static void send_raw(int link, const char *head, int file) {
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof file),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)head, .iov_len = strlen(head)};
+    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+    memcpy(CMSG_DATA(&control.head), &file, sizeof file);
+    if (file >= 0) {
+        packet.msg_control = control.bytes;
+        packet.msg_controllen = sizeof control.bytes;
+    }
+    assert_true(sendmsg(link, &packet, MSG_NOSIGNAL) >= 0);
+}
+
+static int listen_raw(const world *w) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%.90s/front.sock", w->directory);
     const int listening = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     (void)unlink(address.sun_path);
     assert_int_equal(bind(listening, (const struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listening, 4), 0);
-    assert_true(ask(w->front, "/b", 900, 900).hold); /* both slots are taken, so /c is ignored */
-    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+    return listening;
+}
+
+static void what_is_no_answer_ends_the_connection(void **state) {
+    enum { NOTHING, FILE_OF_BODY, PIPE };
+    static const struct {
+        const char *head;
+        int passed; /* what comes with the packet */
+    } wrong[] = {
+        {"", FILE_OF_BODY},
+        {"200 /a -", FILE_OF_BODY},
+        {"200 /a", FILE_OF_BODY},
+        {"200", FILE_OF_BODY},
+        {"199 /a - text/plain", FILE_OF_BODY},
+        {"600 /a - text/plain", FILE_OF_BODY},
+        {"yes /a - text/plain", FILE_OF_BODY},
+        {"200 /d - text/plain", FILE_OF_BODY},
+        {"200 /a - text/plain", NOTHING},
+        {"200 /a - text/plain", PIPE},
+    };
+    world *w = *state;
+    fedserver_relay_close(w->rounds);
+    w->rounds = NULL;
+    int ends[2];
+    const int listening = listen_raw(w), file = memfd_create("body", 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(file, "body", 4), 4);
+    assert_true(ask(w->front, "/b", 900, 900).hold);
+    assert_true(ask(w->front, "/c", 900, 900).hold); /* all slots are taken, so /d is ignored */
+    for (size_t k = 0; k <= sizeof wrong / sizeof wrong[0]; k++) {
+        const bool good = k == sizeof wrong / sizeof wrong[0];
         const int64_t now_ms = 1000 + (int64_t)k * 100;
+        const int passed = good || wrong[k].passed == FILE_OF_BODY ? file
+                           : wrong[k].passed == PIPE               ? ends[0]
+                                                                   : -1;
         assert_true(ask(w->front, "/a", now_ms, now_ms).hold);
         const int fd = accept(listening, NULL, NULL);
         assert_true(fd >= 0);
-        assert_true(send(fd, wrong[k], strlen(wrong[k]), 0) >= 0);
-        if (fedserver_relay_receive(w->front) != 0 || fedserver_relay_fd(w->front) != -1) {
-            fail_msg("a wrong answer of the rounds was accepted: %s", wrong[k]);
+        const int before = lowest_free_descriptor();
+        send_raw(fd, good ? "200 /a - text/plain" : wrong[k].head, passed);
+        const bool taken = fedserver_relay_receive(w->front) != 0;
+        if (taken != good || (fedserver_relay_fd(w->front) != -1) != good) {
+            fail_msg("answer %zu of the rounds: taken %d, wanted %d", k, taken, good);
         }
+        assert_true(lowest_free_descriptor() <= before); /* the passed descriptor is closed */
         close(fd);
     }
+    assert_answered(w, "/a", 1000, 3000, "body");
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
     close(listening);
 }
 
@@ -473,6 +573,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(an_answer_leaves_after_the_commit),
         WITH(an_answers_head_arrives_as_it_was),
+        WITH(an_answer_of_any_size_arrives),
         WITH(nobody_gets_what_was_asked_before_he_came),
         WITH(one_question_of_a_path_is_under_way_and_fifty_a_second),
         WITH(a_clock_that_is_set_back_stops_no_question),

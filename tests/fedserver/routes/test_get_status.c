@@ -217,6 +217,30 @@ static void a_committed_round_and_its_task_are_told(void **state) {
     json_decref(root);
 }
 
+/* The newest rounds of the main task are in the root, so `running` has them for other tasks only. */
+static void no_rounds_are_told_twice(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"rounds\": 3, \"cohort\": 1}");
+    fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    coordinator_task(c, task);
+    json_t *root = status(c);
+    const json_t *running = json_object_get(root, "running");
+    assert_int_equal(json_array_size(json_object_get(root, "rounds")), 1);
+    assert_int_equal(json_array_size(running), 2);
+    for (size_t k = 0; k < 2; k++) {
+        const json_t *one = json_array_get(running, k);
+        const bool main_task =
+            json_equal(json_object_get(one, "task"), json_object_get(root, "task"));
+        assert_int_equal(main_task, k == 0);
+        assert_int_equal(json_object_get(one, "rounds") == NULL, main_task);
+        assert_non_null(json_object_get(one, "round"));
+    }
+    json_decref(root);
+}
+
 static void a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy(void **state) {
     coordinator *c = *state;
     static const float update[3] = {1, 1, 1};
@@ -373,6 +397,7 @@ static void a_round_says_who_weighed_most_and_who_moved_the_model_most(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(an_idle_coordinator_has_nulls),
+        WITH_COORDINATOR(no_rounds_are_told_twice),
         WITH_COORDINATOR(a_round_says_who_weighed_most_and_who_moved_the_model_most),
         WITH_COORDINATOR(the_sentence_says_what_is_awaited_until_when_and_what_then),
         WITH_COORDINATOR(the_sentence_of_an_asynchronous_round_says_when_a_slot_is_free),
