@@ -114,8 +114,9 @@ fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *te
     uint64_t least = read.group || read.statistics ? 1 : envelope->small;
     if (read.n < least) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s: %" PRIu64 " values, but tensors of under %u belong in the group",
-                        fedcodec_frame_label(&read, tensor).text, read.n, envelope->small);
+                        "%s: its frame has %" PRIu64 " values, but in this envelope it must have "
+                        "at least %" PRIu64,
+                        fedcodec_frame_label(&read, tensor).text, read.n, least);
     }
     read.len = read.plain_len = (size_t)len;
     read.data = fed_read_bytes(&r, read.len);

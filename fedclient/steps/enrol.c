@@ -304,7 +304,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
         return FED_OK;
     }
     fed_logf(client->options.log, FED_LOG_WARN,
-             "this device's certificate could not be renewed; the device tries again: %s",
+             "this device's certificate could not be renewed (%s); the device will try again",
              why.text);
     return FED_OK;
 }

@@ -22,7 +22,7 @@ enum {
 
 typedef enum cluster_kind {
     CLUSTER_HELLO = 1,    /* the first frame of each side; the id is CLUSTER_PROTOCOL */
-    CLUSTER_REQUEST = 2,  /* from a follower: head and body of a device's request */
+    CLUSTER_REQUEST = 2,  /* from a follower: a request of a device or of the front */
     CLUSTER_ANSWER = 3,   /* from the leader: the answer to a request */
     CLUSTER_CANCEL = 4,   /* from a follower: nobody waits for this answer any more */
     CLUSTER_HEARTBEAT = 5 /* this side is alive; the id is the leader's largest update */

@@ -47,11 +47,12 @@ uint64_t chaos_task(const char *directory, const char *model, const char *json, 
 /** Read the CA of the coordinator in this directory. */
 void chaos_read_ca(chaos_run *run, const char *coordinator);
 
-/** Begin the final check: read the logs of the devices into f. */
+/** Begin the final check: f gets an empty history, to which the caller adds the devices' logs. */
 void chaos_judge(federation *f, const federation_setup *setup, const char *directory,
                  federation_result *result);
 
-/** Do the whole final check, for the one task of all devices. */
+/** Do the whole final check of a run where all devices serve the same single task: begin the check,
+ * read each device's log, and compare. */
 void chaos_judge_all(const federation_setup *setup, const char *directory,
                      federation_result *result);
 

@@ -191,8 +191,9 @@ static void many_equal_values_do_not_fit_the_candidates(void) {
     free(x);
 }
 
-/* Large values only where the sample does not look; then small values only where it looks. */
-static void values_hidden_from_the_sample(void) {
+/* All large values stand together: first in the middle, with both signs, then at the start, before
+ * tiny values. */
+static void large_values_that_stand_together(void) {
     float *x = random_values(LARGE, 3);
     for (size_t i = 0; i < 4000; i++) {
         x[20000 + i] = (float)i * (i % 2 ? 1.0f : -1.0f);
@@ -339,7 +340,7 @@ static int run(const functions *of) {
         fed_unit_test(lengths_around_the_first_sample),
         fed_unit_test(random_values_of_a_large_tensor),
         fed_unit_test(many_equal_values_do_not_fit_the_candidates),
-        fed_unit_test(values_hidden_from_the_sample),
+        fed_unit_test(large_values_that_stand_together),
         fed_unit_test(a_sample_of_the_largest_values_only),
         fed_unit_test(one_sign_only),
         fed_unit_test(zeros_of_either_sign_are_never_chosen),

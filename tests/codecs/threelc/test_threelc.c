@@ -170,9 +170,9 @@ FED_TEST(zeros_and_magnitude_go_together) {
 
 FED_TEST(padding_other_than_zeros_is_refused) {
     float y[8];
-    assert_fed_ok(decode("\x00\x00\x80\x3f\xca", 5, y, 1)); /* 2 1 1 1 1 */
-    assert_refused("\x00\x00\x80\x3f\xcb", 1);              /* 2 1 1 1 2 */
-    assert_refused("\x00\x00\x80\x3f\xaf", 1);              /* 2 0 1 1 1 */
+    assert_fed_ok(decode("\x00\x00\x80\x3f\xca", 5, y, 1)); /* in base 3: 2 1 1 1 1 */
+    assert_refused("\x00\x00\x80\x3f\xcb", 1);              /* in base 3: 2 1 1 1 2 */
+    assert_refused("\x00\x00\x80\x3f\xaf", 1);              /* in base 3: 2 0 1 1 1 */
     assert_fed_ok(decode("\x00\x00\x80\x3f\xca\x79", 6, y, 6));
     assert_refused("\x00\x00\x80\x3f\xca\x7a", 6); /* a digit for value 9, of 6 values */
     assert_refused("\x00\x00\x80\x3f\x7c\x79", 6); /* a digit for value 6, of 6 values */

@@ -1,4 +1,4 @@
-/* LeNet and a narrow ResNet learn on a device as on the reference backend. */
+/* LeNet and a narrow ResNet learn on a GPU as on the reference backend. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

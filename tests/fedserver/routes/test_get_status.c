@@ -232,9 +232,9 @@ static void no_rounds_are_told_twice(void **state) {
     assert_int_equal(json_array_size(running), 2);
     for (size_t k = 0; k < 2; k++) {
         const json_t *one = json_array_get(running, k);
-        const bool main_task =
-            json_equal(json_object_get(one, "task"), json_object_get(root, "task"));
-        assert_int_equal(main_task, k == 0);
+        const bool main_task = k == 0; /* the one that started first */
+        assert_int_equal(json_equal(json_object_get(one, "task"), json_object_get(root, "task")),
+                         main_task);
         assert_int_equal(json_object_get(one, "rounds") == NULL, main_task);
         assert_non_null(json_object_get(one, "round"));
     }

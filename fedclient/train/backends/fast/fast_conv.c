@@ -35,8 +35,8 @@ typedef struct conv {
     float *zeros;                /* float32[in_pad] */
     float *x, *dy;               /* one sample with its padding; NULL: it needs none */
 
-    /* With products of bfloat16: the pairs that they read instead of packed, x and dy, for one
-     * sample. */
+    /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
+     * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
     float *packed_pairs, *x_pairs, *dy_pairs;
     fast_conv_pooled pooled;
 } conv;
