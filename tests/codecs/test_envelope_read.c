@@ -56,9 +56,9 @@ FED_TEST(frames_that_are_none_are_refused) {
         {"\xfe\xdc\x02\x00\x01\x23\x00\x00", 8, "frame 1: unknown codec id 35"},
         /* a count of 2^32 values */
         {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"},
-        {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "the group of small tensors: 0 values"},
-        {"\xfe\xdc\x03\x00\x01\x01\x00\x00", 8, "the running statistics: 0 values"},
-        {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "frame 1: 2 values"},
+        {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "small tensors: its frame has 0 values"},
+        {"\xfe\xdc\x03\x00\x01\x01\x00\x00", 8, "statistics: its frame has 0 values"},
+        {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "1: its frame has 2 values"},
     };
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         fedcodec_envelope envelope;
