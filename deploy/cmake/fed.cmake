@@ -20,7 +20,7 @@ if(FED_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(fed_flags INTERFACE -fsanitize=${FED_SANITIZE})
   # Sanitizers' reports name sources by their path from the top. So the objects are the same in each clone, and ccache finds them.
-  target_compile_options(fed_flags INTERFACE -fdebug-prefix-map=${CMAKE_SOURCE_DIR}=.)
+  target_compile_options(fed_flags INTERFACE -fdebug-prefix-map=${PROJECT_SOURCE_DIR}=.)
 endif()
 if(FED_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
@@ -47,7 +47,7 @@ if(FED_SMALL)
 endif()
 
 # Internal headers are included by their path from the top: "codecs/prim/golomb.h".
-target_include_directories(fed_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(fed_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
 # fed_library(NAME SOURCES ... [PUBLIC libs ...] [PRIVATE libs ...]): a static library with its include/ folder.
 function(fed_library name)

@@ -47,9 +47,11 @@ macro(fed_sort_links target name)
 endmacro()
 
 # fed_install_library(TARGET NAME DESCRIPTION): TARGET becomes libfedNAME.a, and libfedNAME.so of the same objects; both are installed,
-# with the headers of include/, libfedNAME.pc, and fed::NAME of the CMake package. Call it last in a library's CMakeLists.txt.
+# with the headers of include/, libfedNAME.pc, and fed::NAME of the CMake package. A project that adds this one by add_subdirectory
+# links to fed::NAME, too. Call it last in a library's CMakeLists.txt.
 function(fed_install_library target name description)
-  if(NOT FED_ROOMS STREQUAL "all")
+  add_library(fed::${name} ALIAS ${target})
+  if(NOT FED_INSTALL)
     return()
   endif()
   fed_sort_links(${target} ${name})
@@ -90,7 +92,7 @@ endfunction()
 # fed_install_program(TARGET SUMMARY): install the program, and its manual page, which is made of the program's --help.
 # TARGET may be the path of a script, which is installed with the name that it has there.
 function(fed_install_program target summary)
-  if(NOT FED_ROOMS STREQUAL "all")
+  if(NOT FED_INSTALL)
     return()
   endif()
   if(TARGET ${target})
@@ -144,8 +146,11 @@ function(fed_install_completion)
   add_custom_target(fed_completion ALL DEPENDS ${made})
 endfunction()
 
-# Install files that belong to no single library or program. Call it last in the top CMakeLists.txt.
+# Install the CMake package of the libraries that are built. Call it after them in the top CMakeLists.txt.
 function(fed_install_package)
+  if(NOT FED_INSTALL)
+    return()
+  endif()
   get_property(fed_components GLOBAL PROPERTY fed_components)
   get_property(fed_needs GLOBAL PROPERTY fed_needs)
   list(REMOVE_DUPLICATES fed_needs)
@@ -156,7 +161,13 @@ function(fed_install_package)
   if(FED_SHARED)
     install(EXPORT fedSharedTargets NAMESPACE fed:: DESTINATION ${fed_package_dir})
   endif()
+endfunction()
 
+# Install what only the whole project has: scripts, completion, units, documents, examples. Call it last in the top CMakeLists.txt.
+function(fed_install_extras)
+  if(NOT FED_INSTALL)
+    return()
+  endif()
   configure_file(deploy/systemd/fedserver-init.in ${PROJECT_BINARY_DIR}/scripts/fedserver-init @ONLY)
   fed_install_program(${PROJECT_BINARY_DIR}/scripts/fedserver-init "make a coordinator that runs as a service")
   fed_install_completion()
