@@ -276,7 +276,7 @@ size_t fedcodec_envelope_plain_len(const void *src, size_t len) {
     fed_status status = fedcodec_envelope_open(&envelope, src, len, NULL);
     while (status == FED_OK &&
            (status = fedcodec_envelope_next(&envelope, &frame, NULL)) == FED_OK) {
-        if (frame.stage != FEDCODEC_STAGE_NONE) { /* the unpacked length comes first */
+        if (frame.stage != FEDCODEC_STAGE_NONE) { /* packed data begins with the unpacked length */
             plain += data_size(frame.plain_len) -
                      data_size(fed_varint_size(frame.plain_len) + frame.len);
         }

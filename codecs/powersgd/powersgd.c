@@ -19,8 +19,9 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-/* A message is the byte ONLY_VALUES and the values, or begins with a byte for the rank. If that is
- * not 0, the form of the numbers, the number of rows, P and Q follow, both column by column. */
+/* A message is the byte ONLY_VALUES and the values, or begins with a byte for the rank. If the rank
+ * is not 0, these follow: the form of the numbers, the number of rows, P and Q. P and Q are stored
+ * column by column. */
 enum {
     ONLY_VALUES = 255,
     LEAD = 6,

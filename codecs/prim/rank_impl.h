@@ -154,7 +154,7 @@ static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
 }
 
 /* Find the cut at the rank-th greatest key of all values that compete, rank > 0. Returns false if
- * fewer compete. few[room]: memory for the last keys, once that many fit. */
+ * fewer than rank compete. few[room]: memory for the keys of the last bin, once they fit. */
 static bool find_cut(const float *value, size_t count, side of, size_t rank, float *few,
                      size_t room, cut *c) {
     range r = ALL;
