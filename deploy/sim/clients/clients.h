@@ -21,7 +21,7 @@
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
-    fed_arch arch; /* of net; its text is NULL before the first task */
+    fed_arch arch; /* the net's; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
     float *state;  /* of a stateless optimizer, float32[state_floats] */
     size_t state_floats;
@@ -47,7 +47,7 @@ typedef struct sim_client_kept {
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
-    bool has_model;  /* holds a model at its end, with the digest above */
+    bool has_model;  /* holds a model at the run's end; its digest is `digest` */
     uint8_t unused[1];
 } sim_client_kept;
 
