@@ -83,7 +83,7 @@ typedef struct product {
     unsigned rank;
     fedcodec_form form;
     size_t rows, columns;
-    const uint8_t *p, *q; /* addresses of P and Q; p has the values of ONLY_VALUES */
+    const uint8_t *p, *q; /* addresses of P and Q. ONLY_VALUES: p is the address of the values */
 } product;
 
 /* Return the length of a message with any rank and rows. It may be too large for a size_t. */

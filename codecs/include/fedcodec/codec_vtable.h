@@ -59,11 +59,12 @@ struct fedcodec_vtable {
     size_t (*work_size)(const double *param, size_t n);
 
     /** Called before encode; changes nothing. Returns NaN or infinity if any residual + x is not
-     * finite (x may be NULL). Otherwise it returns a number about the sums that encode wants, as
-     * job->max. Use fedcodec_scan_sum or fedcodec_scan_added of codecs/prim/floats.h. */
+     * finite (x may be NULL). Otherwise it returns a finite number, such as the largest magnitude
+     * of the sums, which encode gets as job->max. Use fedcodec_scan_sum or fedcodec_scan_added of
+     * codecs/prim/floats.h. */
     float (*scan)(const float *residual, const float *x, size_t n);
 
-    /** Called instead of scan if the residual is unguarded: residual += x. Returns the largest
+    /** Called instead of scan if codec->unguarded is set: residual += x. Returns the largest
      * magnitude of the sums. NULL if encode does not need that number. */
     float (*absorb)(float *residual, const float *x, size_t n);
 

@@ -166,7 +166,8 @@ static inline uint32_t word_at(const unpacker *u, size_t at) {
     return word;
 }
 
-/* Return the last value whose share begins at or before code: look at every fourth one first. */
+/* Return the last value v with share * bound[v] <= code; share: the range divided by ALL. Compare
+ * with every fourth bound first. */
 static inline unsigned find_value(const nibble_model *m, uint64_t share, uint64_t code) {
     unsigned fourth = 0, v = 0;
     for (unsigned i = 4; i < NIBBLES; i += 4) {
