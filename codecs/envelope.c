@@ -38,7 +38,8 @@ static fedcodec codec_for(const fedcodec *codec, size_t rows) {
     return own;
 }
 
-/* As codec_for: the rows of a tensor are its first dimension, so a vector is one column. */
+/* Return the codec for a tensor, as codec_for does. The tensor's first dimension is its number of
+ * rows, so a vector is one column. */
 static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
     return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
 }

@@ -348,7 +348,8 @@ static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     __m512i all =
         _mm512_or_si512(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     all = _mm512_or_si512(all, _mm512_shuffle_i64x2(all, all, 0xb1));
-    _Alignas(64) uint32_t bits[16]; /* bits[k] and bits[8 + k]: eight bytes each */
+    /* bits[k] has the positions of the bytes 16 k to 16 k + 7, bits[8 + k] of the eight after. */
+    _Alignas(64) uint32_t bits[16];
     _mm512_store_si512(bits, all);
     for (size_t k = 0; k < GROUP / 16; k++) {
         const uint8_t half = ends[16 * k + 7], more = ends[16 * k + 15];

@@ -150,7 +150,8 @@ double sim_cpu_s(void);
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
 /** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
-/** Return whether options->evaluate_every asks to measure that version. The final one always is. */
+/** Return whether options->evaluate_every asks to measure that version of the model. The final
+ * model is measured whatever this function returns. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);
 
 /** Note that the client takes part. From now on the run does not end before this client does. */
