@@ -10,8 +10,8 @@
  * devices.def. devices/no_opencl/ replaces opencl in a build without CL/cl.h.
  *
  * The members behave like the functions of fed/gpu.h with the same names. gpu_calls.c checks
- * arguments and handles sizes of 0 before it calls them. A member that fails stores a sentence
- * with fed_gpu_fail.
+ * arguments and handles sizes of 0 before it calls them. A member that fails puts a sentence into
+ * *err, or stores it with fed_gpu_fail if the member has no argument err.
  */
 
 /** The common part of all kinds; the struct of a kind begins with it. */
