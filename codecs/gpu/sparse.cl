@@ -16,7 +16,7 @@ typedef struct message {
     float mu;   /* the mean; unused for VALUES */
     u32 values; /* offset of the signs or values */
     u32 at;     /* offset of the positions */
-    u32 b;      /* the parameter of Golomb's code: the low bits of each code */
+    u32 b;      /* the parameter of Golomb's code: how many low bits each code has */
     u32 chunks; /* decode: chunks of the positions' bytes */
     u32 reserved;
 } message;

@@ -12,7 +12,7 @@
 #include "fed/file.h"
 #include "fed/params.h"
 
-/* The most bytes of a file. All its values are in memory: up to 2^32 floats, or 2^28 on a 32-bit
+/* The most bytes of a file, as all its values are in memory: 16 GiB, or 1 GiB on a 32-bit
  * machine. */
 static const size_t FILE_BYTES_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 34 : 30);
 
