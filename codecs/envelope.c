@@ -38,7 +38,8 @@ static fedcodec codec_for(const fedcodec *codec, size_t rows) {
     return own;
 }
 
-/* As codec_for: the rows of a tensor are its first dimension, so a vector is one column. */
+/* Return the codec for a tensor, as codec_for does. The tensor's first dimension is its number of
+ * rows, so a vector is one column. */
 static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
     return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
 }
@@ -276,7 +277,7 @@ size_t fedcodec_envelope_plain_len(const void *src, size_t len) {
     fed_status status = fedcodec_envelope_open(&envelope, src, len, NULL);
     while (status == FED_OK &&
            (status = fedcodec_envelope_next(&envelope, &frame, NULL)) == FED_OK) {
-        if (frame.stage != FEDCODEC_STAGE_NONE) { /* the unpacked length comes first */
+        if (frame.stage != FEDCODEC_STAGE_NONE) { /* packed data begins with the unpacked length */
             plain += data_size(frame.plain_len) -
                      data_size(fed_varint_size(frame.plain_len) + frame.len);
         }

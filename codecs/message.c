@@ -100,7 +100,8 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     return FED_OK;
 }
 
-/* Check for the frames that the layout needs. With a codec, small must give the same group. */
+/* Check that the message has the frames that the layout needs. If codec is not NULL, the message
+ * must have the group that small gives. */
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
@@ -176,7 +177,8 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     return FED_OK;
 }
 
-/* What is done with a message's values: take gets those of each frame, at their place. */
+/* What is done with a message's values. take is called for each frame, with the address of the
+ * frame's values in all, or in a copy of the group's values. */
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
     void *all;      /* values of the whole layout */

@@ -13,7 +13,8 @@
 bool fedcodec_params_valid(const fedcodec *codec);
 
 /** Step 1: check that all values are finite; changes nothing. *max is for step 2. If the residual
- * is unguarded, it does nothing, and step 2 finds NaN and infinity. Errors as fedcodec_encode. */
+ * is NULL or codec->unguarded is set, step 1 does nothing, and step 2 finds NaN and infinity.
+ * Errors as fedcodec_encode. */
 fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
                          float *max) FED_CHECKED;
 

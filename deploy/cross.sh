@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build codecs and trainer for another machine, and run their portable tests there, emulated: golden messages, envelopes and patches
-# both ways, every codec against its reference, and the fast layers against the reference's.
+# Build codecs and trainer for another machine, and run their portable tests (tests/portable) in its emulator. The tests encode and decode
+# stored messages, envelopes and patches, and compare every codec and each of the trainer's fast layers with a slow reference.
 #
 #   deploy/cross.sh ARCH...          aarch64, armhf (32 bits), s390x (big-endian); all three if none is named
 #   deploy/cross.sh --check ARCH...  only say whether compilers and emulators are here (exit status)

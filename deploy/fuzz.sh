@@ -30,7 +30,7 @@ program() {
     [ -f "tests/fuzz/fuzz_$1.c" ] && echo "$1" || echo codec_check
 }
 
-# Become libFuzzer on a target. The environment names the codec. Call it in a subshell, which then can be killed.
+# Replace this shell by libFuzzer on a target; the environment names the codec. Called in a subshell, whose process can then be killed.
 fuzzer() { # TARGET [options and folders]
     local codec=(env)
     [ -f "tests/fuzz/fuzz_$1.c" ] || codec=(env "FED_FUZZ_CODEC=$1")

@@ -3,7 +3,7 @@
 #
 #
 #   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files, or in those that changed since the last tag
-#   deploy/mutate.sh --only FILE:LINE:KIND       plant this fault again, to try a new test; FILE or FILE:LINE: all of theirs
+#   deploy/mutate.sh --only FILE:LINE:KIND       plant this fault again, to try a new test; FILE or FILE:LINE: all faults there
 #   deploy/mutate.sh --list [FILE|FOLDER...]     print every fault that could be planted
 #
 # --goal P: status 0 if at least P percent are caught; preset 90. The same SEED plants the same faults. All happens in a copy of the

@@ -24,7 +24,7 @@ enum {
     SHIFT_MIN = 6,
     SHIFT_MAX = 10,
     BUCKET_MAX = 1 << SHIFT_MAX,
-    BUCKET_MIN = EDEN_LANES, /* values of the last bucket, padded */
+    BUCKET_MIN = EDEN_LANES, /* the fewest values of a bucket, with padding */
     SUMS = 16
 };
 
@@ -200,7 +200,7 @@ typedef struct writer {
     uint8_t *dst;
     uint32_t draw;
     size_t parts;
-    bool wrong[FEDCODEC_PARTS_MAX]; /* part k has a NaN or an infinity */
+    bool wrong[FEDCODEC_PARTS_MAX]; /* [k]: part k of the tensor has a NaN or an infinity */
 } writer;
 
 /* Rotate bucket k and choose a code for each of its values. wide: the number of values with

@@ -5,10 +5,12 @@
  *     void dense_head(n, p, scales, dst, h)    encode: write the message's head, set its length
  *     f32x4 quad_put(dst, at, count, v, s)     write count values of quad at; return them decoded
  *     int head_bad(src, len, n)                is the length or the head wrong for n values?
- *     u32 quad_seen(src, at, count)            QUAD_BAD: an invalid code; QUAD_FULL: a full level
+ *     u32 quad_seen(src, at, count)            QUAD_BAD: an invalid code; QUAD_FULL: a top level
  *     f32x4 quad_get(src, at, count, s)        the values; those past count are arbitrary
  *     int dense_missing(len, seen)             is a QUAD_FULL required that no quad had?
- *     scales dense_scales(src)                 the scales for quad_get */
+ *     scales dense_scales(src)                 the scales for quad_get
+ *
+ * A top level is the largest one, of either sign: 127 or -127 for int8. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Launched with one work-group. */

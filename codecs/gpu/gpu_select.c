@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* The same constants as in select.cl. */
+/* The constants of select.cl, except SLAB, which there counts the values of a whole work-group. */
 enum {
     SIDES = 4 * 32, /* bytes of four structs side */
     FIRST_BINS = 2048,
@@ -19,8 +19,8 @@ enum {
     SLAB = 64   /* values that a counting work-item reads */
 };
 
-/* When a sample saves time: from LEAST values on, and if at most one value of FEW is chosen. Then
- * a tile's room for candidates is twice what it needs on average. */
+/* A sample saves time for LEAST values or more, if at most 1 / FEW of them are chosen. A tile then
+ * has twice the room that its candidates need on average. */
 enum { LEAST = 1 << 16, FEW = 16, SAMPLE_GROUPS = 8, SAMPLES = SAMPLE_GROUPS * 2048 };
 
 static bool is_sampled(uint32_t sides, size_t k, size_t n) {

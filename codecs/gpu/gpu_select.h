@@ -5,7 +5,9 @@
 
 #include "codecs/gpu/gpu_codec_vtable.h"
 
-enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in ordered kernels */
+/** Values that a work-item handles in a kernel whose work-groups each take one tile of 2,048
+ * neighbouring values. */
+enum { FEDCODEC_GPU_EACH = 8 };
 
 /** The reason to refuse a parameter values=bfloat16 or values=int8 on a GPU. */
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
@@ -14,7 +16,7 @@ enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in ordered kernels */
 /** The arrays of a choice in the work memory. All pointers are GPU addresses. */
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
-    uint32_t groups;   /* work-groups of kernels that work in the values' order */
+    uint32_t groups;   /* the number of tiles, each handled by one work-group */
     bool sampled;      /* a sample lists candidates first */
     void *chosen;      /* four structs side, as in select.cl */
     uint32_t *bins, *totals, *flag, *tiles;
@@ -26,8 +28,8 @@ size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n);
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n);
 
 /** Add x to the residual and find the k-th greatest key. Then c->tiles tells each work-group how
- * many values above that key, and equal to it, come before its own; c->totals has the sums over
- * all. */
+ * many values above that key, and how many equal to it, lie in the tiles before its own. c->totals
+ * has the numbers for all tiles. */
 fed_status fedcodec_gpu_choose(const fedcodec_gpu_job *job,
                                const fedcodec_gpu_choice *c) FED_CHECKED;
 

@@ -119,7 +119,8 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
 }
 
 /* The results of inceptionn_tags and inceptionn_look; 0 at first. For each class of 8, 16 and 32
- * bits, most[] has the largest magnitude, then the type's maximum minus the least magnitude. */
+ * bits, most[] has the largest magnitude, then MOST minus the least magnitude. MOST is MOST_32 for
+ * 32 bits, else MOST_8. */
 typedef struct found {
     u64 bytes; /* payload bytes that the tags ask for */
     u32 most[6];
@@ -156,7 +157,7 @@ KERNEL inceptionn_tags(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, 
     }
 }
 
-/* One work-group finds where each tile's payload begins, and checks where the last one ends. */
+/* One work-group finds where each tile's payload begins, and checks where the last payload ends. */
 KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 count = tags_of(n) / GROUP_SIZE + (tags_of(n) % GROUP_SIZE != 0);

@@ -21,7 +21,8 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
     }
 }
 
-/* Return a value's level. Floats near 1.5 * 2^23 are integers: adding it rounds, ties to even. */
+/* Return a value's level. Floats near 12582912 = 1.5 * 2^23 are integers, so adding that number
+ * rounds, ties to even. */
 FUNC float int8_level(float v, float inverse) {
     return (v * inverse + 12582912.0f) - 12582912.0f;
 }
@@ -77,7 +78,7 @@ FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
                : scale < SCALE_MIN || scale > SCALE_MAX || n == 0 || len != DENSE_HEAD + (u64)n;
 }
 
-/* The level -128 is invalid, and a valid message has a level of 127 or -127. */
+/* The level -128 is invalid. A valid message with levels has one that is 127 or -127. */
 FUNC u32 quad_seen(GLOBAL const u8 *src, u32 at, u32 count) {
     const u32 word = int8_load(src, at, count);
     u32 seen = 0;

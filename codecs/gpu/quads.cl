@@ -1,10 +1,11 @@
 /* Load and store quads, which are four values, and find the largest magnitude of an array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Quads of a work-item; from one to the next are 256 quads. */
+/* How many quads a work-item handles. They are GROUP_SIZE quads apart. */
 #define QUADS 4U
 
-/* What a codec multiplies by, for dense.cl. */
+/* One or two numbers that dense.cl passes to a codec's functions. twobit: one is the threshold.
+ * int8: one is the scale, two its inverse; before dense_head, two is the largest magnitude. */
 typedef struct scales {
     float one, two;
 } scales;

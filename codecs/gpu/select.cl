@@ -13,8 +13,8 @@
  * have fewer than k, a flag makes the same kernels look at all values. So the sample decides the
  * time, never the choice.
  */
-#define TILE       2048U  /* values of a group in the values' order */
-#define SLAB       16384U /* values of a counting group: below 2^16, a counter's limit */
+#define TILE       2048U  /* neighbouring values that a work-group handles */
+#define SLAB       16384U /* the same where it makes a histogram; a counter has 16 bits */
 #define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
@@ -138,7 +138,7 @@ KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 s
     flush_bins(mine, ALL_VALUES, bins);
 }
 
-/* Return the place in the tile of a work-item's value j; its eight values are two quads. */
+/* Return the index in the tile of a work-item's value j, 0 to 7. The eight values are two quads. */
 FUNC u32 place_in_tile(u32 j) {
     return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
 }
@@ -222,8 +222,9 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
 
 /* ---- The k-th key ---- */
 
-/* Make the histogram of a level from ALL_VALUES on. It counts only keys in the bin that the last
- * level chose: keys of the candidates, or of all values if the flag is set. */
+/* Make the histogram of a level from ALL_VALUES on. Levels after ALL_VALUES count only keys in the
+ * bin that the level before chose. The keys are those of candidates, or of all values if the flag
+ * is set. */
 KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
                    GLOBAL const side *chosen, GLOBAL const u32 *found, GLOBAL const u32 *index,
                    GLOBAL const u32 *flag, GLOBAL u32 *bins) {

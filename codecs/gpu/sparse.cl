@@ -7,7 +7,7 @@
 #define SIGNS  1U
 #define VALUES 2U
 
-#define RICE 32U /* b may be 0 to 31 */
+#define RICE 32U /* the parameter b of Golomb's code may be 0 to 31 */
 
 /* A message that is being written or read. */
 typedef struct message {
@@ -16,7 +16,7 @@ typedef struct message {
     float mu;   /* the mean; unused for VALUES */
     u32 values; /* offset of the signs or values */
     u32 at;     /* offset of the positions */
-    u32 b;
+    u32 b;      /* the parameter of Golomb's code: how many low bits each code has */
     u32 chunks; /* decode: chunks of the positions' bytes */
     u32 reserved;
 } message;
@@ -47,7 +47,8 @@ FUNC double ulp_of(u32 exponent) {
     return (double)FLOAT_OF(e > 23 ? (e - 23) << 23 : 1U << (e - 1));
 }
 
-/* Sum a number of each work-item. Each is at most TOO_MANY, and so is the capped result. */
+/* Sum a number of each work-item. Each number is at most TOO_MANY; a larger sum becomes
+ * TOO_MANY. */
 FUNC u64 wg_sum64(LOCALP u64 *room, u64 value) {
     room[LANE] = value;
     BARRIER();
@@ -146,7 +147,8 @@ FUNC u32 gap_of(GLOBAL const u32 *index, u32 q) {
     return index[q] - (q > 0 ? index[q - 1] + 1 : 0);
 }
 
-/* For pos=rice: add to sums[b] the one bits in a work-item's 8 codes if b is the parameter. */
+/* For pos=rice: for each possible b, add to sums[b] how many ones the unary parts of a work-item's
+ * 8 codes would have. */
 KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOBAL u32 *sums) {
     LOCAL u32 mine[RICE];
     u32 first = GROUP * TILE + 8 * LANE;
@@ -167,7 +169,8 @@ KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOB
     }
 }
 
-/* Launched with one work-group: choose the b with the fewest bits; of equal ones the least. */
+/* Launched with one work-group: choose the b that gives the fewest bits. If several do, choose the
+ * least of them. */
 KERNEL sparse_best(u32 kind, GLOBAL const u32 *sums, GLOBAL u8 *dst, GLOBAL message *m) {
     if (LANE == 0 && m->count > 0) {
         u64 least = m->count + (u64)sums[0];

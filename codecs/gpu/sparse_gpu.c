@@ -12,7 +12,7 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Hands out arrays of the work memory. With work NULL it only adds up their sizes. */
+/* Hands out arrays of the work memory. If work is NULL, take only adds up the arrays' sizes. */
 typedef struct room {
     char *work;
     size_t used;
@@ -131,15 +131,15 @@ static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
 }
 
 typedef struct reading {
-    uint32_t chunks; /* work-groups of 256 chunks, at most */
+    uint32_t chunks; /* the most work-groups that the chunks take, 256 chunks each */
     void *message;
     uint8_t *lows, *ends;
     uint32_t *codes;
     uint64_t *moved;
 } reading;
 
-/* Bound the positions' bytes: the positions of n values take at most 32 bits each, and n bits
- * together. */
+/* Set the arrays' places in the work memory. Returns the bytes that they take. n codes have at most
+ * 32 bits each without their unary ones, and at most n unary ones together. */
 static size_t lay_out_reading(size_t n, size_t cap, void *work, reading *read) {
     const size_t most = 4 * n + n / 8 + CHUNK, bytes = cap < most ? cap : most;
     room r = {work, 0};

@@ -5,7 +5,8 @@
 /*
  * Golomb's code has no index of where codes begin. To decode a chunk, a work-item must know how
  * many low bits of a code are still to come at the chunk's first bit: 0 to 31. Each work-item
- * first assumes 0. It then takes over what the chunk before ends with, until nothing changes.
+ * first assumes 0. Then it takes the number at the end of the chunk before. It reads its chunk
+ * again until no number changes.
  *
  * A position is a sum over bits: a one of a unary part adds 2^b, its zero adds 1, low bits add
  * their value. So a code may span any number of chunks.
@@ -53,7 +54,7 @@ FUNC u32 next_code(walk *c, u32 b) {
         } else {
             c->moved += ((u64)ones << b) + 1;
             c->pos += ones + 1;
-            low = b + 1; /* 1 more than b, for the zero just read */
+            low = b + 1; /* b, and 1 that is subtracted below if the chunk began with low 0 */
         }
     }
     if (low == 0) {
@@ -71,7 +72,7 @@ FUNC u32 next_code(walk *c, u32 b) {
     return c->low == 0;
 }
 
-/* Start to read a chunk of the positions, by its number. A chunk beyond them has no bits. */
+/* Start to read a chunk of the positions, by its number. A chunk after the positions is empty. */
 FUNC walk walk_from(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
     walk c;
     u64 first = m->at + (u64)chunk * CHUNK_BYTES;
@@ -132,7 +133,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    /* Check how before the length: messages with narrow values are shorter. */
+    /* Check the byte how before the length: it tells bfloat16 and int8 values, which are shorter
+     * than float32. */
     if (how >= 32) {
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
@@ -194,8 +196,8 @@ KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message 
 
 /* ---- How many low bits of a code each chunk begins with ---- */
 
-/* Settle 256 chunks a work-group. The result is right if the work-group's first chunk begins with
- * a whole code; golomb_settle corrects the others. */
+/* Each work-group finds with how many low bits its 256 chunks begin, and stores this in lows. It
+ * assumes 0 for its first chunk. Where that is wrong, golomb_settle corrects lows. */
 KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                     GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -225,8 +227,8 @@ KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const 
     }
 }
 
-/* Correct the start of a group's chunks, up to the first chunk whose start is right. Returns how
- * many low bits are to come at the group's end. */
+/* Correct lows for a group's chunks, up to the first chunk where it is right. low: the number that
+ * the group begins with. Returns how many low bits are to come at the group's end. */
 FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 group, u32 low,
                       GLOBAL u8 *lows, u32 end) {
     u32 chunk = group * GROUP_SIZE;
@@ -240,8 +242,8 @@ FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u3
     return low;
 }
 
-/* Launched with one work-group: correct the groups of golomb_guess, in rounds, until no group's
- * start changes. */
+/* Launched with one work-group: correct lows for the groups of golomb_guess. Rounds are repeated
+ * until no group begins with another number than before. */
 KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                      GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -265,7 +267,8 @@ KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const
 
 /* ---- Positions ---- */
 
-/* Two numbers that are summed over work-items: codes that ended, and positions moved on. */
+/* Two numbers that are summed over work-items: codes that ended, and by how many positions the
+ * chunk's bits move on. */
 typedef struct sums {
     u32 codes;
     u64 moved;

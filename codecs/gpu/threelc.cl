@@ -3,8 +3,9 @@
  * The kernels of encode find the largest sum, compute the scale m, write digits as bytes and
  * describe each tile of bytes. Then they compute where each tile's output begins, and write it.
  *
- * The kernels of decode check the message and count the positions that each tile stands for. Then
- * they compute where each tile begins, and add the values that are not 0. */
+ * The kernels of decode check the message and count the positions that each tile stands for. A
+ * position is the index of a byte before runs are shortened. Then they compute at which position
+ * each tile begins, and add the values that are not 0. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD         4U
@@ -13,7 +14,8 @@
 #define RUN_MAX      14U
 #define FLT_MAX_BITS 0x7f7fffffU
 
-/* Return the bytes that the digits of n values take. Value i is in byte i mod that number. */
+/* Return how many bytes the digits of n values take before runs are shortened. The index of such a
+ * byte is called its position. Value i is at position i mod positions_of(n). */
 FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
@@ -29,7 +31,7 @@ typedef struct stretch {
     u32 lead;  /* zeros before the first other byte */
     u32 trail; /* zeros after the last other byte */
     u32 out;   /* output bytes from the first to the last other byte */
-    u32 others;
+    u32 others; /* not 0 if some byte is no zero */
 } stretch;
 
 FUNC stretch join(stretch a, stretch b) {
@@ -198,8 +200,8 @@ KERNEL threelc_offsets(u32 n, GLOBAL const float *m, GLOBAL stretch *tiles, GLOB
     }
 }
 
-/* Return the output byte for a byte of the tile, or TILE if it has none. run: the number of zeros
- * up to it and with it. ends: is it the run's last zero? */
+/* Return the output byte for a byte of the tile, or TILE if the byte adds no output. run: how many
+ * zeros end with this byte. ends: is the byte the last zero of its run? */
 FUNC u32 output_of(u32 byte, u32 run, int ends) {
     if (byte != ZERO) {
         return byte;
@@ -246,8 +248,9 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
         }
     }
     BARRIER();
-    /* Where this tile's output begins. If a run of zeros goes on into the tile, only its full
-     * bytes 255 are written before. If it ended just before the tile, its rest is written too. */
+    /* Find where this tile's output begins. If a run of zeros goes on into the tile, the tiles
+     * before have written only its bytes 255, of 14 zeros each. If the run ended just before the
+     * tile, they have written all of it. */
     u64 offset = before.others != 0 ? run_bytes(before.lead) + before.out : 0;
     offset += byte[0] == ZERO ? carried / RUN_MAX : run_bytes(carried);
     for (u32 k = LANE; k < total; k += GROUP_SIZE) {

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD   1U
-#define EIGHTS 2U /* runs of eight values of a work-item */
+#define EIGHTS 2U /* how many groups of eight values a work-item handles */
 
 FUNC u64 trunc_len(u32 n, u32 width) {
     return HEAD + ((u64)n * width + 7) / 8;

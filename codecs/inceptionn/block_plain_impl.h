@@ -1,4 +1,4 @@
-/* inceptionn's inner loops for all other vector units: the compiler vectorises the arithmetic, and
+/* inceptionn's inner loops for machines without AVX2: the compiler vectorises the arithmetic, and
  * block_bytes_impl.h moves the bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_PLAIN_IMPL_H

@@ -62,8 +62,8 @@ static inline __m256i get_words(__m256i rows, const uint8_t *tags, const uint8_t
                                rows);
 }
 
-/* Return the lanes of word where a value has all 32 bits, else those of value. A row whose lowest
- * index is not NOWHERE fills the word. */
+/* Return the lanes of word where a value has all 32 bits, else those of value. A value has all 32
+ * bits if the first index of its shuffle, in rows, is not NOWHERE. */
 static inline __m256 large_or(__m256i rows, __m256i word, __m256 value) {
     __m256 small = _mm256_castsi256_ps(_mm256_slli_epi32(rows, 24));
     return _mm256_blendv_ps(_mm256_castsi256_ps(word), value, small);

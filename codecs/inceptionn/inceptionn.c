@@ -211,8 +211,8 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-/* Encode at most one block, where the values may end or dst may be full. Returns how many values
- * are encoded. *at: the number of bytes in dst so far. */
+/* Encode at most one block. It stops at the last value, or before a burst that dst has no room for.
+ * Returns how many values are encoded. *at: the number of bytes in dst so far. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
                                 size_t *at) {
     uint8_t padded[4 * BLOCK] = {0}, bursts[BURSTS_MOST] = {0};

@@ -37,8 +37,8 @@ typedef struct lanes {
     uint32_t negative[LANES];
 } lanes;
 
-/* Add values to the lanes: the first ones, as many as whole, a multiple of LANES. Masks are used,
- * since compilers turn "?:" with floats into branches. */
+/* Add the first `whole` values to the lanes; whole is a multiple of LANES. Masks are used, since
+ * compilers turn "?:" with floats into branches. */
 static void add_lanes(lanes *restrict sum, const float *restrict e, const float *restrict x,
                       size_t whole) {
     for (size_t i = 0; i < whole; i += LANES) {

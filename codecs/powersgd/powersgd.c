@@ -19,8 +19,9 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-/* A message is the byte ONLY_VALUES and the values, or begins with a byte for the rank. If that is
- * not 0, the form of the numbers, the number of rows, P and Q follow, both column by column. */
+/* A message is the byte ONLY_VALUES and the values, or begins with a byte for the rank. If the rank
+ * is not 0, these follow: the form of the numbers, the number of rows, P and Q. P and Q are stored
+ * column by column. */
 enum {
     ONLY_VALUES = 255,
     LEAD = 6,
@@ -82,7 +83,7 @@ typedef struct product {
     unsigned rank;
     fedcodec_form form;
     size_t rows, columns;
-    const uint8_t *p, *q; /* addresses of P and Q; p has the values of ONLY_VALUES */
+    const uint8_t *p, *q; /* addresses of P and Q. ONLY_VALUES: p is the address of the values */
 } product;
 
 /* Return the length of a message with any rank and rows. It may be too large for a size_t. */

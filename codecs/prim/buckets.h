@@ -237,7 +237,8 @@ static inline int32_t fedcodec_bucket_lot(uint32_t word, unsigned half) {
     return (int32_t)(word >> 16 * half & 0xffff);
 }
 
-/** Write a bucket's codes. Of 256 values the first 128 use the lower halves of 128 words. */
+/** Write a bucket's codes. Of each 256 values of the tensor, the first 128 use the lower halves of
+ * 128 random words, and the others use the upper halves. */
 static inline void fedcodec_bucket_fill(const fedcodec_bucket *b, fedcodec_level_fn make,
                                         const void *with) {
     enum { BLOCK = FEDCODEC_BUCKET_BLOCK, WORDS = BLOCK / 2 };
@@ -273,7 +274,7 @@ typedef struct fedcodec_bucket_writer {
     fed_rng rng;
     fedcodec_bucket_fn write;
     size_t parts;
-    bool wrong[FEDCODEC_PARTS_MAX]; /* part k has a NaN or an infinity */
+    bool wrong[FEDCODEC_PARTS_MAX]; /* [k]: part k of the tensor has a NaN or an infinity */
 } fedcodec_bucket_writer;
 
 static inline void fedcodec_bucket_part(void *writer, size_t k) {

@@ -112,8 +112,8 @@ static inline int32_t fedcodec_largest(const float *x, size_t n) {
  * finite if any sum is not. x may be NULL. */
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
-/** For a codec's scan, if encode does not use the largest sum. Returns a finite value if all
- * sums are finite, provided that the residual is finite. It usually reads only x, half of the
+/** For a codec's scan, if encode does not use the largest sum. If the residual is finite, the
+ * result is finite exactly if all sums are. It usually reads only x, which is half of the
  * memory. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 

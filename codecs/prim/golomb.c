@@ -42,8 +42,8 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
     return fed_bit_writer_finish(&w, len);
 }
 
-/* look() loads 64 bits of the stream, of which at least LOOK_BITS are valid. LOOKS: bytes that
- * must be left in the stream for two calls of it. */
+/* look() loads 64 bits of the stream, of which at least LOOK_BITS are valid. LOOKS: how many bytes
+ * must be left in the stream for two calls of look(). */
 enum { LOOK_BITS = 57, LOOKS = 16 };
 
 /* Return 64 bits from pos on, inverted, since the caller counts leading ones. */
@@ -61,9 +61,9 @@ static unsigned leading_zeros(uint64_t v) {
 #endif
 }
 
-/* Read positions by groups: as many as the loaded bits probably hold, while the next bits are
- * being loaded. Returns how many were read, at most want. It stops when the bits of a group do not
- * suffice. */
+/* Read positions in groups, of as many codes as the loaded bits probably hold. The next bits are
+ * loaded meanwhile. Returns how many positions were read, at most want. A group whose codes need
+ * more than the loaded bits ends the loop. */
 static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
     const fed_bit_reader bits = reader->bits;
     const uint64_t n = reader->n;

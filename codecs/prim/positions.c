@@ -59,7 +59,7 @@ static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint
         return true;
     }
     return rans && fedcodec_rans_put(chosen.index, chosen.count, detail, dst, rice - 1, len) ==
-                       FED_OK; /* write Golomb's code again, as the attempts have overwritten it */
+                       FED_OK; /* write rANS's code again, which the last attempt overwrote */
 }
 
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,

@@ -12,7 +12,7 @@
 #include "fedcodec/codec_vtable.h"
 
 /** The values of a codec's parameter "pos". rice never takes more bytes than golomb. rans, range
- * and auto never take more than rice: they write that code if it is shorter. */
+ * and auto never take more than rice: unless they find a shorter code, they write that of rice. */
 typedef enum fedcodec_pos {
     FEDCODEC_POS_GOLOMB, /* Golomb's code with the parameter b of the SBC paper */
     FEDCODEC_POS_RICE,   /* Golomb's code with the best b */

@@ -16,7 +16,7 @@ enum {
     BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's bins take 2 KB of stack instead of 11 */
     BINS = 1 << BINS_LOG2,
     CHUNK = 256,              /* values whose keys are counted together */
-    CHUNK_ROOM = 16,          /* entries past the end of a list: a vector's lanes */
+    CHUNK_ROOM = 16,          /* spare entries at a list's end, as whole vectors are stored */
     FEW = 32,                 /* up to this many keys are compared pairwise */
     WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used in turn: faster than one set */
     KEY_MAX = 0x7fffffff
@@ -154,7 +154,7 @@ static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
 }
 
 /* Find the cut at the rank-th greatest key of all values that compete, rank > 0. Returns false if
- * fewer compete. few[room]: memory for the last keys, once that many fit. */
+ * fewer than rank compete. few[room]: memory for the keys of the last bin, once they fit. */
 static bool find_cut(const float *value, size_t count, side of, size_t rank, float *few,
                      size_t room, cut *c) {
     range r = ALL;

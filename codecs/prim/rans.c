@@ -50,7 +50,8 @@ static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
 /* ---- The distribution: a weight for each symbol, and the slots that the weights give ---- */
 
 unsigned fedcodec_rans_detail(size_t k) {
-    /* A bit of detail costs one bit for each symbol. It pays for 4 times as many numbers. */
+    /* A bit of detail costs one bit for each symbol. Each further bit pays only if there are four
+     * times as many numbers. */
     unsigned detail = 0;
     for (k >>= 11; k > 0 && detail < FEDCODEC_RANS_DETAIL_MAX; k >>= 2) {
         detail++;

@@ -26,7 +26,7 @@ enum {
     SAMPLE_LOG2 = 11, /* log2 of the sample's size, below LARGE values and above */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
-    BATCH = 64,          /* values added at once; entries past the end of each list */
+    BATCH = 64,          /* values added at once; also the spare entries at the end of a list */
     STRETCH = 16 * BATCH /* values whose candidates are still in the first-level cache */
 };
 

@@ -23,7 +23,8 @@ static size_t values_len(fedcodec_sparse kind, fedcodec_form form, size_t k) {
                                            : 4;
 }
 
-/* The bytes between count and values: for a narrow form its byte, and how positions are coded. */
+/* Return the number of bytes between count and values: the byte that names a narrow form, if there
+ * is one, and the byte that says how positions are coded. */
 static size_t head_len(fedcodec_form form) {
     return form == FEDCODEC_FORM_FLOAT32 ? 1 : 2;
 }

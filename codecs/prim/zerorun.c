@@ -28,7 +28,8 @@ static uint8_t *put_run(uint8_t *out, size_t run) {
     return out + (run > 0);
 }
 
-/* Write the run before a byte other than 121; of a piece without bytes, count it as the lead. */
+/* Write the run before a byte other than 121. Before the first such byte of a piece, do not write
+ * the run, but make it the piece's lead. */
 static void flush(fedcodec_zerorun *z) {
     if (z->written == NULL) {
         z->lead = z->run;
@@ -347,7 +348,8 @@ static uint8_t *unpack_group(const uint8_t *src, uint8_t *out) {
     __m512i all =
         _mm512_or_si512(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     all = _mm512_or_si512(all, _mm512_shuffle_i64x2(all, all, 0xb1));
-    _Alignas(64) uint32_t bits[16]; /* bits[k] and bits[8 + k]: eight bytes each */
+    /* bits[k] has the positions of the bytes 16 k to 16 k + 7, bits[8 + k] of the eight after. */
+    _Alignas(64) uint32_t bits[16];
     _mm512_store_si512(bits, all);
     for (size_t k = 0; k < GROUP / 16; k++) {
         const uint8_t half = ends[16 * k + 7], more = ends[16 * k + 15];
@@ -371,8 +373,8 @@ size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     return (size_t)((len > 0 ? unpack_each(src, len, out) : out) - dst);
 }
 
-/* Are runs cut as the encoder cuts them, so that a run byte follows only the run of 14? *others
- * becomes true if some byte is no run. src[-1] must be readable. */
+/* Are runs cut as the encoder cuts them, so that a run's byte follows another one only if that
+ * stands for 14? *others becomes true if some byte is no run. src[-1] must be readable. */
 static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
     uint8_t bad = 0, other = 0;
     for (size_t i = 0; i < len; i++) {

@@ -1,4 +1,4 @@
-/* 3LC's digits with AVX-512, 64 bytes at a time, both ways. Included by threelc.c. */
+/* Encode and decode 3LC's digits with AVX-512, 64 bytes at a time. Included by threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H

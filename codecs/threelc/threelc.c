@@ -326,7 +326,7 @@ static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t
     }
 }
 
-/* Decode the waiting bytes. Unless all is set, a few are kept for the next whole vector. */
+/* Decode the waiting bytes. Unless all is set, up to BLOCK bytes may wait on for whole vectors. */
 static void apply_waiting(const target *t, waiting *w, bool all) {
     size_t done = apply_groups(t, w);
     for (size_t count; w->count - done > (all ? 0 : BLOCK); done += count) {

@@ -43,8 +43,8 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 }
 #elif FEDCODEC_AVX2
 /* A table lookup turns trits into codes; an index below 0 gives 0. The table's entries are MINUS,
- * 0 and PLUS, each combined with MINUS, which is undone afterwards. The trits' upper half has
- * every other byte, so its products belong to the next byte. */
+ * 0 and PLUS, each XORed with MINUS, which is undone afterwards. The upper half of the trits has
+ * the codes of every other output byte, so it is multiplied by factors that are 2^8 larger. */
 static inline void put_group(fedcodec_trits d, uint8_t *dst) {
     const __m256i codes = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0 ^ MINUS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, PLUS ^ MINUS));

@@ -8,7 +8,7 @@
 #include "fed/hash.h"
 #include "fed/small.h"
 
-/* Is it a name: letters, digits and '_', with single dots between them? */
+/* Is the word a name: letters, digits and '_', with single dots between them? */
 static bool is_name(fed_word w) {
     static const char SIGNS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     for (size_t i = 0; i < w.len; i++) {
@@ -84,7 +84,8 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) {
     return FED_OK;
 }
 
-/* Set p->name to a layer's or block's label; without one, to its kind and number in this scope. */
+/* Set p->name to the label of a layer or block. If label is empty, use the kind and its number in
+ * this scope. */
 static fed_status name_it(arch_parser *p, fed_word label, fed_word kind, size_t counter) {
     uint32_t count = ++p->scope->counts[counter];
     if (label.len > 0) {
@@ -110,7 +111,7 @@ static size_t find_block(const arch_parser *p, fed_word w) {
     return ARCH_BLOCKS;
 }
 
-/* Read a name that "let" may define: nothing else may have it. */
+/* Read a name that "let" may define: no keyword, no kind of layer and no earlier block. */
 static fed_status new_word(arch_parser *p, const char *wanted, fed_word *w) {
     static const char *const taken[] = {"input", "let", "in", "from", "mse", "scaffold"};
     *w = arch_word_next(p);

@@ -291,7 +291,7 @@ static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
     return add_weight(p, layer, 2, (uint32_t[]){p->arch->words, layer->out.c});
 }
 
-/* ---- Layers with several inputs, and layers made of several ---- */
+/* ---- Layers with several inputs, and words that stand for several layers ---- */
 
 static fed_status add_layer(arch_parser *p, const fed_layer *layer);
 

@@ -5,7 +5,8 @@
 #include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
-/* Is it a tensor's name? PyTorch's look like "layer1.0.conv1.weight"; others also use '-'. */
+/* Is the word a tensor's name? PyTorch's names look like "layer1.0.conv1.weight"; other programs
+ * also use '-'. */
 static bool is_name(fed_word w) {
     static const char OTHERS[] = "_.-";
     for (size_t i = 0; i < w.len; i++) {

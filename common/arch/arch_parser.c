@@ -27,7 +27,8 @@ const char *fed_arch_text(size_t k) {
     return k < MODEL_COUNT ? models[k].text : NULL;
 }
 
-/* The most words of a net's tokens. A net gets their numbers as floats, exact up to this one. */
+/* The most words of a vocabulary. A net gets a word's number as a float, which is exact up to this
+ * limit. */
 static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
 
 static fed_status parse_tokens(arch_parser *p) {

@@ -12,7 +12,8 @@
 #include "fed/file.h"
 #include "fed/params.h"
 
-/* The largest file, whose values are all in memory: 2^32, or fewer on a 32-bit machine. */
+/* The most bytes of a file, as all its values are in memory: 16 GiB, or 1 GiB on a 32-bit
+ * machine. */
 static const size_t FILE_BYTES_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 34 : 30);
 
 static fed_status check_finite(const char *name, const fed_layout *layout, const float *values,

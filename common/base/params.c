@@ -135,8 +135,8 @@ static fed_status read_number(const owner *o, const fed_param *param, fed_word n
                         param->low, param->high);
     }
     if (param->whole && value != floor(value)) {
-        return fed_fail(err, FED_EINVAL, "%s %s: %s=%.*s is not a whole number; %s is one", o->kind,
-                        o->name, param->key, (int)number.len, number.text, param->key);
+        return fed_fail(err, FED_EINVAL, "%s %s: %s=%.*s must be a whole number", o->kind, o->name,
+                        param->key, (int)number.len, number.text);
     }
     *result = value;
     return FED_OK;

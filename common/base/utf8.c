@@ -7,7 +7,8 @@
 
 /* Read the character at text. Returns its length in bytes, or 0 if it is not well-formed. */
 static int take(const uint8_t *text, uint32_t *character) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least of each length */
+    /* least[k] is the least character that takes k bytes. */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const uint8_t first = text[0];
     const int len = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     if (len == 0 || first >= 0xf8) {

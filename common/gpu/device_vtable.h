@@ -10,8 +10,8 @@
  * devices.def. devices/no_opencl/ replaces opencl in a build without CL/cl.h.
  *
  * The members behave like the functions of fed/gpu.h with the same names. gpu_calls.c checks
- * arguments and handles sizes of 0 before it calls them. A member that fails stores a sentence
- * with fed_gpu_fail.
+ * arguments and handles sizes of 0 before it calls them. A member that fails puts a sentence into
+ * *err, or stores it with fed_gpu_fail if the member has no argument err.
  */
 
 /** The common part of all kinds; the struct of a kind begins with it. */
@@ -45,8 +45,8 @@ typedef struct fed_gpu_device {
     void (*free)(fed_gpu *gpu, void *at);
     fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free_host)(fed_gpu *gpu, void *at);
-    /** NULL if native memory is an address already; then releasing it does nothing. Otherwise the
-     * member free releases the address. */
+    /** As fed_gpu_adopt. If adopt is NULL, native is the address, and fed_gpu_release does nothing.
+     * Otherwise fed_gpu_release calls the member free. */
     fed_status (*adopt)(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 
     fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,

@@ -16,8 +16,8 @@ enum {
     DNS_NAME_MAX = 253
 };
 
-/* Is it a host name: letters, digits, '-' and '.', perhaps after "*."? A mistyped IP address is
- * refused. */
+/* Is the text a host name: letters, digits, '-' and '.', perhaps after "*."? A mistyped IP address
+ * is refused. */
 static int is_dns_name(const char *host) {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.0123456789";

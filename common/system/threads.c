@@ -18,7 +18,7 @@ bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) {
 }
 
 struct fed_threads {
-    fed_pool pool; /* first, so that a pool's address is that of its threads */
+    fed_pool pool; /* the first member, so that its address is that of the fed_threads */
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
     /* The current run. Chunks from next on are not taken yet; left counts the chunks that are not

@@ -13,8 +13,9 @@ typedef struct sim_bar {
     fed_progress line;
     size_t cell, cells; /* index of the present run, from 0; number of runs */
     double shown_s;
-    bool begun, run_begun;       /* progress was shown: of any run; of the present run */
-    double first_share, first_s; /* when first shown; not 0 in a resumed run */
+    bool begun, run_begun; /* progress was shown: of any run; of the present run */
+    /* The share done and the run's wall seconds when this process first showed progress. */
+    double first_share, first_s;
 } sim_bar;
 
 void sim_bar_open(sim_bar *bar, size_t cells);

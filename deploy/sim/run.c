@@ -14,7 +14,8 @@
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
-/** Check that the model fits data and backend. Clients would only fail after all have enrolled. */
+/** Check that the model fits data and backend. Otherwise the clients would find out only after all
+ * have enrolled. */
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};

@@ -92,7 +92,7 @@ FED_TEST(errors_name_the_word_and_what_would_be_right) {
     assert_error("3lc+runs:s=1", "unknown second stage \"runs:s=1\"");
     assert_error("3lc+runs+runs", "unknown second stage \"runs+runs\"");
     assert_error("3lc:s=1+", "s=\"1+\" is not a decimal number");
-    assert_error("inceptionn:e=9.5", "e=9.5 is not a whole number; e is one");
+    assert_error("inceptionn:e=9.5", "e=9.5 must be a whole number");
     assert_error("sbc:p=-0.1", "out of range");
     assert_error("sbc:p=0", "out of range");
     assert_error("sbc:p=1234567890123456789012345678901234567890123456789012345678901234567890",

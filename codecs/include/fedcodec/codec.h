@@ -69,9 +69,9 @@ typedef struct fedcodec {
  */
 fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) FED_CHECKED;
 
-/** Write the canonical spec of a codec, which names each number: "sbc:p=0.01". A parameter whose
- * value is a word is named only if it is not the default: "sbc:p=0.01,pos=auto". dst holds
- * FEDCODEC_SPEC characters. */
+/** Write the canonical spec of a codec. It has every parameter that is a number: "sbc:p=0.01". A
+ * parameter whose value is a word is there only if it is not the default: "sbc:p=0.01,pos=auto".
+ * dst has room for FEDCODEC_SPEC characters. */
 void fedcodec_format(const fedcodec *codec, char *dst);
 
 /* -- Compress -- */
@@ -101,8 +101,8 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * Errors
  * FED_ENOSPC      cap is less than fedcodec_bound; nothing changes
  * FED_EINVAL      a parameter is out of range; nothing changes
- * FED_ENONFINITE  residual + x has a NaN or an infinity. If x brought it in, nothing changes. A
- *                 residual that was not finite before, or that is unguarded, is spoilt
+ * FED_ENONFINITE  residual + x has a NaN or an infinity. Nothing changes if the residual was finite
+ *                 and codec->unguarded is false; else the residual may be spoilt
  */
 fed_status fedcodec_encode(const fedcodec *codec, float *residual, const float *x, size_t n,
                            void *work, uint8_t *dst, size_t cap, size_t *len) FED_CHECKED;

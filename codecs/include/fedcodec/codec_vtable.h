@@ -29,7 +29,7 @@ FED_API_BEGIN
 typedef struct fedcodec_job {
     const double *param; /* in range */
     float *residual;     /* float32[n]; NULL for a codec without feedback */
-    bool spare;          /* the residual is only read, x is NULL; only if vtable->spares */
+    bool spare;          /* encode must not write the residual, and x is NULL; see spares */
     const float *x;      /* float32[n]; with feedback NULL if nothing is added */
     size_t n;
     bool scanned; /* scan or absorb has found all sums finite */
@@ -46,7 +46,7 @@ struct fedcodec_vtable {
     const char *about;            /* one line for `fedcodec list` */
     const fedcodec_param *params; /* ends with a NULL key */
     bool feedback;                /* the residual keeps what is left out; false: it becomes 0 */
-    bool spares;                  /* encode supports job->spare */
+    bool spares;                  /* encode supports job->spare; false: spare is never set */
 
     /** Of a codec of matrices: 1 + the index of its parameter "rows". If that parameter is 0,
      * envelopes set it to the first dimension of each tensor. 0: the codec takes no shape. */
@@ -59,11 +59,12 @@ struct fedcodec_vtable {
     size_t (*work_size)(const double *param, size_t n);
 
     /** Called before encode; changes nothing. Returns NaN or infinity if any residual + x is not
-     * finite (x may be NULL). Otherwise it returns a number about the sums that encode wants, as
-     * job->max. Use fedcodec_scan_sum or fedcodec_scan_added of codecs/prim/floats.h. */
+     * finite (x may be NULL). Otherwise it returns a finite number, such as the largest magnitude
+     * of the sums, which encode gets as job->max. Use fedcodec_scan_sum or fedcodec_scan_added of
+     * codecs/prim/floats.h. */
     float (*scan)(const float *residual, const float *x, size_t n);
 
-    /** Called instead of scan if the residual is unguarded: residual += x. Returns the largest
+    /** Called instead of scan if codec->unguarded is set: residual += x. Returns the largest
      * magnitude of the sums. NULL if encode does not need that number. */
     float (*absorb)(float *residual, const float *x, size_t n);
 

@@ -39,9 +39,10 @@ FED_API_BEGIN
  * The bytes are specified in docs/codec-formats.md#envelope.
  *
  * Memory: encoding uses only memory that the caller gives. Frames without a second stage are read
- * in place. Reading allocates in two cases. The unpacked bytes of frames with a second stage, at
+ * in place. Reading allocates in three cases. The unpacked bytes of frames with a second stage, at
  * most fedcodec_frame_plain_max each, are kept from open to close. The group's values, 4 bytes
- * each or 8 to fold, are kept while one call runs. FED_ENOMEM leaves all outputs untouched.
+ * each or 8 to fold, are kept while one call runs. fedcodec_message_norm may keep the values of one
+ * frame while it runs. FED_ENOMEM leaves all outputs untouched.
  */
 
 /* -- Write -- */
@@ -64,9 +65,9 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
                                     fed_writer *out) FED_CHECKED;
 
 /** Append the same envelope without second stages, for readers that know none. Its values are the
- * same, to the bit. src is not trusted: its heads decide how much memory the result takes, so
- * limit it with fedcodec_envelope_plain_len. FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an error may
- * leave a part of the envelope in out. */
+ * same, to the bit. src is not trusted, and its heads decide how much memory the result takes. So
+ * check the number of fedcodec_envelope_plain_len first. FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an
+ * error may leave a part of the envelope in out. */
 fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out,
                                     fed_error *err) FED_CHECKED;
 
@@ -143,7 +144,7 @@ fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight
                                  fed_error *err) FED_CHECKED;
 
 /** *norm = the Euclidean norm of the decoded values, without the running statistics: the same bits
- * on every machine. Allocates the values of one frame while it runs. */
+ * on every machine. */
 fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm,
                                  fed_error *err) FED_CHECKED;
 

@@ -78,9 +78,9 @@ static inline void learn(nibble_model *m, unsigned v) {
     m->step = (int16_t)(step > LAST_STEP ? step : LAST_STEP);
 }
 
-/* Find the fewest bytes that end a message: with any bytes after them, the number lies in the
- * interval from low on. Returns how many; *more becomes that number minus low. The unpacker uses
- * it too, to check the end. */
+/* Find the fewest bytes that end a message. Whatever bytes follow them, the number that all these
+ * bytes form lies in the interval from low on. Returns how many; *more becomes the number with
+ * zeros after them, minus low. The unpacker calls this function too, to check the end. */
 static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
     for (unsigned count = 1;; count++) {
         assert(count <= 8); /* 8 bytes can express low itself */
@@ -166,7 +166,8 @@ static inline uint32_t word_at(const unpacker *u, size_t at) {
     return word;
 }
 
-/* Return the last value whose share begins at or before code: look at every fourth one first. */
+/* Return the last value v with share * bound[v] <= code; share: the range divided by ALL. Compare
+ * with every fourth bound first. */
 static inline unsigned find_value(const nibble_model *m, uint64_t share, uint64_t code) {
     unsigned fourth = 0, v = 0;
     for (unsigned i = 4; i < NIBBLES; i += 4) {

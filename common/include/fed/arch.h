@@ -153,7 +153,7 @@ typedef struct fed_arch {
     uint32_t words;              /* tokens of the input are below it; 0: it has no tokens */
     uint32_t classes, positions; /* shape of the output: classes scores at each position */
     fed_loss loss;
-    bool scaffold; /* values trained to 2 * trained - 1 are SCAFFOLD's c */
+    bool scaffold; /* SCAFFOLD's c is the values from index `trained` to 2 * trained - 1 */
     fed_init init;
     size_t layer_count; /* 0: the model is opaque, and there is no input and no output */
     fed_layer *layers;

@@ -62,8 +62,8 @@ fed_status fed_file_sync(fed_file *file, fed_error *err) FED_CHECKED;
 fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
 void fed_file_abandon(fed_file *file);
 
-/** Rename a file so that its bytes and its new name survive power loss. After a failure the file is
- * removed. */
+/** Rename a file so that its bytes and its new name survive power loss. If the sync of its bytes or
+ * the rename fails, the file is removed. */
 fed_status fed_file_move(const char *from, const char *to, fed_error *err) FED_CHECKED;
 
 /** Put floats into the file, little-endian on every machine. x: float32[n]. */

@@ -21,7 +21,7 @@
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
-    fed_arch arch; /* of net; its text is NULL before the first task */
+    fed_arch arch; /* the net's; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
     float *state;  /* of a stateless optimizer, float32[state_floats] */
     size_t state_floats;
@@ -47,7 +47,7 @@ typedef struct sim_client_kept {
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
-    bool has_model;  /* holds a model at its end, with the digest above */
+    bool has_model;  /* holds a model at the run's end; its digest is `digest` */
     uint8_t unused[1];
 } sim_client_kept;
 
@@ -150,7 +150,8 @@ double sim_cpu_s(void);
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
 /** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
-/** Return whether options->evaluate_every asks to measure that version. The final one always is. */
+/** Return whether options->evaluate_every asks to measure that version of the model. The final
+ * model is measured whatever this function returns. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);
 
 /** Note that the client takes part. From now on the run does not end before this client does. */

@@ -25,7 +25,7 @@ typedef struct sim_lossy {
     sim_lossy_kept kept;
 } sim_lossy;
 
-/** Make *outer the transport that sends through lossy->inner. lossy must outlive it. */
+/** Make *outer the transport that sends through lossy->inner. *lossy must outlive *outer. */
 void sim_lossy_open(sim_lossy *lossy, fedclient_transport *outer);
 
 #endif

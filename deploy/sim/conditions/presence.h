@@ -15,8 +15,8 @@
  *     always                            (the default)
  *     dropout:on=3600,off=600           the client comes and goes, for exponential times with
  *                                       these means in seconds
- *     day:hours=8,spread=24             there for so many hours a day, every day at the same time,
- *                                       from an hour in [0, spread) on that is the client's own
+ *     day:hours=8,spread=24             there for so many hours a day, every day from the same time
+ *                                       on; each client's time is drawn from [0, spread) hours
  *     charging:on=28800,off=57600       on the charger: mean seconds, as dropout
  *     wifi:on=36000,off=14400           on Wi-Fi: mean seconds, as dropout
  *     trace:FILE                        CSV of client,from_s,to_s: when a client is there, in

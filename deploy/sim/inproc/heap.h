@@ -19,7 +19,7 @@ typedef struct sim_due {
 
 typedef struct sim_heap {
     uint32_t room, count;
-    sim_due *due;    /* [room], of each client in the heap */
+    sim_due *due;    /* [room], when each client in the heap is due */
     uint32_t *order; /* [count], the heap: clients, the first one on top */
     uint32_t *at;    /* [room], each client's place in `order`; UINT32_MAX: none */
 } sim_heap;

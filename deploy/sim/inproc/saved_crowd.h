@@ -9,8 +9,8 @@
 
 /*
  * To enrol costs milliseconds of CPU time a client: a key, a signature, a certificate. A run keeps
- * what its enrolment has made in the directory options->crowd; a later run of as many clients
- * begins there.
+ * what its enrolment has made in the directory options->crowd. A later run of as many clients
+ * loads that, and enrols none.
  *
  * The crowd of N clients and an evaluator is one file, DIR/simulated-crowd-N. The file holds
  * private keys, and only its owner may read it. A real federation never uses these keys:

@@ -280,7 +280,8 @@ static bool tick_is_due(const sim_world *world, sim_due due) {
     return world->host.kept.tick_us <= due.us && due.us < SIM_NEVER;
 }
 
-/** Return whether the first entry's client runs its code, and there is nothing to commit. */
+/** Return whether there is nothing to do: the first entry's client runs its code, no tick is due,
+ * and nothing is to be committed. */
 static bool stands_still(const sim_world *world) {
     const uint32_t k = sim_heap_top(&world->heap);
     return sim_step_under_way(&world->actor[k]) && !tick_is_due(world, world->heap.due[k]) &&

@@ -51,7 +51,8 @@ void sim_actor_plan(sim_actor *actor, int64_t us) {
     sim_actor_stand(actor, SIM_IDLE);
 }
 
-/* Not the library's own wait, whose jitter comes from the device's key, a new one in each run. */
+/* The client library's own wait is not used: its jitter comes from the device's key, which differs
+ * from run to run. */
 int64_t sim_actor_backoff_us(sim_actor *actor) {
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,

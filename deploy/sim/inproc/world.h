@@ -13,8 +13,8 @@
 /*
  * Each client has a clock of its own, and one entry in a heap. The entry is the client's next
  * event: its step begins, its request arrives at the coordinator, or its step has ended. While the
- * client's code runs on a thread, its next event is not known, and the entry is the earliest time
- * of one.
+ * client's code runs on a thread, its next event is not known. The entry then has the earliest time
+ * at which that event can be.
  *
  * The scheduler takes the first entry. If it is an event, no earlier one can come any more, and the
  * scheduler handles it. If it is of a client whose code runs, the scheduler waits. When a client
@@ -30,8 +30,9 @@
  *
  * A check-in that the coordinator holds back (a long poll) is parked. The client is told to wait,
  * which ends its step and frees its thread. The scheduler asks the coordinator again in the
- * client's place. Once the answer has come, the client's next step begins. Its check-in is the same
- * again, and gets that answer. In the counted bytes and time both are one request, as over HTTPS.
+ * client's place. Once the answer has come, the client's next step begins. That step repeats the
+ * check-in, and gets the answer. Bytes and time are counted once for both check-ins, as one request
+ * over HTTPS has them.
  *
  * The evaluator takes no virtual time. It measures while the run goes on, but the run waits for it
  * when the next model that is to be measured comes.

@@ -73,7 +73,7 @@ static void add_log_ticks(sim_axis *axis) {
 }
 
 /** Widen the range around the values. A linear axis begins at 0 if the values come near 0. An axis
- * of percentages ends at 100 at most. */
+ * of percentages is not widened beyond 100. */
 static void widen(sim_axis *axis) {
     if (axis->log) {
         axis->low *= 0.9;

@@ -21,7 +21,8 @@ typedef struct sim_axis {
     size_t tick_count;
 } sim_axis;
 
-/** Make an axis for values from least to most; NAN: no values. `log` counts if all are above 0. */
+/** Make an axis for values from least to most; NAN: no values. It is logarithmic if `log` is true
+ * and least is above 0. */
 void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool log);
 double sim_axis_place(const sim_axis *axis, double value);
 bool sim_axis_takes(const sim_axis *axis, double value);

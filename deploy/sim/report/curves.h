@@ -44,7 +44,7 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
  * each round or some rounds. */
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
-/** If exactly two keys differ between the runs, beside the seed, write a table of colours: each
+/** If exactly two keys besides seed, name and evaluate_every differ, write a table of colours: each
  * cell's mean accuracy. Otherwise, or if half of the cells would be empty, write nothing. */
 fed_status sim_grid_draw(const sim_result *runs, size_t count, fed_writer *w) FED_CHECKED;
 

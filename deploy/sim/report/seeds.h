@@ -14,7 +14,8 @@ typedef struct sim_seeds {
 /** Return the number of the k-th run's group, from 0. A group's lines have the same style. */
 size_t sim_seeds_group(const sim_result *runs, size_t k);
 
-/** Compute the k-th run's group; false: another run is its first, or it lacks two accuracies. */
+/** Compute the group whose first run is the k-th. Returns false if the k-th run is not the first of
+ * its group, or if fewer than two of the group's runs have an accuracy. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);
 
 /** Write a line for each group of several runs. */

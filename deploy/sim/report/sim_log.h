@@ -32,7 +32,9 @@ typedef struct sim_round {
     uint64_t delta_bytes;  /* the envelope of the new model's delta */
     double train_loss;     /* mean over the counted updates */
     double test_loss;      /* NAN: this model was not measured */
-    double accuracy; /* 0 to 1, for texts of the next symbol; NAN: this model was not measured */
+    /* Fraction of samples classified correctly, or of a text's next symbols predicted correctly.
+     * NAN: this model was not measured. */
+    double accuracy;
 } sim_round;
 
 #pragma GCC diagnostic pop
@@ -66,7 +68,7 @@ size_t sim_log_row(size_t clients);
 fed_status sim_log_add(sim_log *log, sim_round **round) FED_CHECKED;
 void sim_log_attend(sim_log *log, size_t round_index, size_t client);
 bool sim_log_attended(const sim_log *log, size_t round_index, size_t client);
-/** Return the last measured accuracy; NAN: no model was measured, or they have only a loss. */
+/** Return the last measured accuracy; NAN: no model was measured, or the model has only a loss. */
 double sim_log_accuracy(const sim_log *log);
 
 /** Return the test loss of the last model that was measured; NAN: no model was. */

@@ -105,7 +105,8 @@ static fed_status check_head(const head *h, const char *path, uint32_t clients, 
                         path);
     }
     if (memcmp(h->magic, magic, sizeof magic) != 0) {
-        return fed_fail(err, FED_EFORMAT, "%s does not hold a simulation's clients", path);
+        return fed_fail(err, FED_EFORMAT, "%s is not a file of clients' stores that fedsim wrote",
+                        path);
     }
     if (h->format != FORMAT) {
         return fed_fail(
@@ -130,7 +131,8 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
         return fed_file_fail(err, "read", path);
     }
     if (about.st_size < SIM_BLOCKS_PAGE) {
-        return fed_fail(err, FED_EFORMAT, "%s does not hold a simulation's clients", path);
+        return fed_fail(err, FED_EFORMAT, "%s is not a file of clients' stores that fedsim wrote",
+                        path);
     }
     const head h = *(const head *)(const void *)stores->blocks.base;
     FED_TRY(check_head(&h, path, stores->clients, err));

@@ -141,7 +141,7 @@ FED_TEST(b_is_a_whole_number) {
     fedcodec codec;
     fed_error err = {0};
     assert_fed_status(fedcodec_parse("trunc:b=16.5", &codec, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "b=16.5 is not a whole number"));
+    assert_non_null(strstr(err.text, "b=16.5 must be a whole number"));
     assert_fed_ok(fedcodec_parse("trunc:b=16", &codec, &err));
     codec.param[0] = 16.5;
     float x = 1.0f;

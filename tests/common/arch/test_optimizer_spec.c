@@ -70,7 +70,7 @@ FED_TEST(test_wrong_words_are_named_with_what_would_be_right) {
         {"sgd:lr=nan", "lr=\"nan\" is not a decimal number", ""},
         {"sgd:lr", "\"lr\" lacks its value", "write lr=0.01"},
         {"momentum:m=1", "m=1 is out of range", "momentum"},
-        {"momentum:nesterov=0.5", "nesterov=0.5 is not a whole number", ""},
+        {"momentum:nesterov=0.5", "nesterov=0.5 must be a whole number", ""},
         {"adam:b1=0.5,b1=0.5", "\"b1\" is given twice", ""},
         {"adam+lr=1", "unknown optimizer's part \"lr=1\"",
          "warmup, step, cosine, stall, clip, prox, scaffold"},

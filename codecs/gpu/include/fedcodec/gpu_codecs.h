@@ -36,8 +36,8 @@ fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **
                             fed_error *err) FED_CHECKED;
 void fedcodec_gpu_free(fedcodec_gpu *c);
 
-/** Does a codec of this name run on GPUs? Some values of its parameters may not, such as sbc's
- * pos=auto. fedcodec_gpu_new refuses those values and names the ones that run. */
+/** Does this codec run on GPUs? It may not run with some values of its parameters, such as sbc's
+ * pos=auto. fedcodec_gpu_new refuses such a value, and its error names the values that run. */
 bool fedcodec_gpu_has(const fedcodec_vtable *codec);
 
 /** Bytes of work memory that encode, decode and axpy of n values need, at an address that is a
@@ -46,8 +46,8 @@ bool fedcodec_gpu_has(const fedcodec_vtable *codec);
 size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n);
 
 /**
- * As fedcodec_encode of an unguarded codec. If a sum is NaN or infinite, head->status becomes
- * FED_ENONFINITE, head->len becomes 0, and the residual is spoilt.
+ * As fedcodec_encode with codec->unguarded set. If some residual + x is NaN or infinite,
+ * head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is spoilt.
  *
  * residual  float32[n]; NULL for a codec without feedback
  * x         float32[n]; with feedback it may be NULL: nothing is added

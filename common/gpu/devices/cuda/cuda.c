@@ -153,7 +153,8 @@ static fed_status take_primary(cuda_gpu *g, uint32_t ordinal, fed_error *err) {
     return fed_gpu_explain(&g->base, fed_cuda_checked(g, result, "cuDevicePrimaryCtxRetain"), err);
 }
 
-/* Use the context of the program's stream, or without one the current context; find its device. */
+/* Use the context of the program's stream, or the current context if stream is NULL. Find the
+ * context's device. */
 static fed_status take_context(cuda_gpu *g, cuda_stream stream, fed_error *err) {
     cuda_device device = 0, other = 0;
     cuda_context context = NULL;

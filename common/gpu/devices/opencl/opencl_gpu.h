@@ -73,7 +73,7 @@ typedef struct opencl_gpu {
     opencl_calls cl;
     cl_device_id device;
     cl_context context;
-    bool shared;          /* allocates shared virtual memory; false: blocks */
+    bool shared;          /* allocates shared virtual memory; false: blocks (opencl_memory.c) */
     bool native;          /* uses the program's context, where all memory is blocks */
     pthread_mutex_t lock; /* protects what follows, and a kernel's arguments until its launch */
     fed_gpu_module *modules;

@@ -223,7 +223,7 @@ fed_status fed_opencl_launch(fed_gpu_stream *stream, const fed_gpu_module *modul
     if (status != FED_OK) {
         free(s.args);
     }
-    return status; /* NOLINT(clang-analyzer-unix.Malloc): the graph owns them */
+    return status; /* NOLINT(clang-analyzer-unix.Malloc): the graph owns s.args */
 }
 
 fed_status fed_opencl_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {

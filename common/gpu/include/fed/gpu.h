@@ -144,8 +144,9 @@ typedef struct fed_gpu_arg {
 fed_status fed_gpu_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
 void fed_gpu_stream_free(fed_gpu_stream *stream);
 
-/** Copy size bytes. Either address may be the host's. Until the next fed_gpu_sync, host memory
- * that is read must stay unchanged, and host memory that is written must not be read. */
+/** Copy size bytes: UP from the host to the device, DOWN from the device to the host, or ACROSS
+ * within the device. Until the next fed_gpu_sync, host memory that is read must stay unchanged, and
+ * host memory that is written must not be read. */
 typedef enum fed_gpu_way { FED_GPU_UP, FED_GPU_DOWN, FED_GPU_ACROSS } fed_gpu_way;
 fed_status fed_gpu_copy(fed_gpu_stream *stream, void *to, const void *from, size_t size,
                         fed_gpu_way way) FED_CHECKED;
