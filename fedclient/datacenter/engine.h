@@ -63,8 +63,8 @@ struct feddc_engine {
     /* Used by the engine's thread only: */
     feddc_sending *sending;
     size_t sendings, free_sending;
-    bool held;                        /* some buckets wait until others are complete */
-    bool retry;                       /* a bucket has become complete since */
+    bool held;  /* some buckets wait until others are complete */
+    bool retry; /* a bucket has become complete since waiting buckets were last tried */
     uint32_t first_open[FEDDC_AHEAD]; /* all buckets before this index are complete in that step */
     bool *gone;                       /* bool[ranks] */
     bool *busy; /* bool[buckets]: a step has begun whose sum was not taken yet */

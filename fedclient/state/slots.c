@@ -93,9 +93,9 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? Never so for the
- * first slot, which every release uses. A release without slots uses only the first slot, and
- * continues its numbers, so a changed last number of the first slot is a sign, too. */
+/** Has the device trained in another slot since the slot's message was made? The answer is always
+ * no for the first slot, which every release uses. A release without slots uses only the first
+ * slot, and continues its numbers, so a changed last number of the first slot is a sign, too. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     if (slot->number == 0) {
         return false;

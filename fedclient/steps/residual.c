@@ -116,7 +116,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
            subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
-/** The stored residual is another task's, or there is none. */
+/** Begin without a residual: the stored one is another task's, or none is stored. */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,

@@ -55,7 +55,7 @@ void sim_blocks_close(sim_blocks *blocks);
 sim_block *sim_blocks_take(sim_blocks *blocks, size_t len);
 void sim_blocks_give_back(sim_blocks *blocks, sim_block *block);
 
-/** The block at an offset, the offset of a block, and the block of data. */
+/** Return the block at an offset; the offset of a block; the block whose member data is `data`. */
 sim_block *sim_blocks_at(const sim_blocks *blocks, uint64_t offset);
 uint64_t sim_blocks_offset(const sim_blocks *blocks, const sim_block *block);
 sim_block *sim_block_of(void *data);

@@ -34,7 +34,8 @@ enum {
 
 typedef struct conn {
     bool used, joined;
-    bool out; /* its last record was sent or received; what it still sends is ignored */
+    /* the last record was sent to this member, or came from it; further records are ignored */
+    bool out;
     feddc_channel channel;
     uint32_t slot;
     int64_t opened_ms, asked_ms;

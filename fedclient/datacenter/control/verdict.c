@@ -276,8 +276,8 @@ void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, fed
                                .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
     if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
-        /* the others have its gradients of all earlier steps, so it was at the step they wait
-         * for */
+        /* the others have the failed member's gradients of all earlier steps, so this member was at
+         * the step that they wait for */
         verdict->step = q.step;
     }
     fed_writer w;

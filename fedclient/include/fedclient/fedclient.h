@@ -96,7 +96,7 @@ void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint3
  * files (docs/protocol.md#custom-metrics). A name that is set again gets the new value.
  *
  * name    1 to 31 letters, digits, '_', '-', '.' and '/'; at most 16 names a round
- * Older coordinators take no metrics: then they are dropped, and the round goes on.
+ * An older coordinator takes no metrics: then the metrics are dropped, and the round goes on.
  * Crash   a process that dies between callback and upload may send the update without its metrics
  * Errors  FED_EINVAL the name is not allowed, the value is not finite, or there are too many names;
  *                    *err says which. The round may go on without the metric
@@ -237,7 +237,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_RETRY = 5,     /* network or coordinator failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
-    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. Its slot is given back */
+    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. The slot is given back */
 } fedclient_outcome;
 
 typedef struct fedclient_event {

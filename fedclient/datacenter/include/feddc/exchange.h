@@ -72,9 +72,9 @@ typedef struct feddc_exchange_options {
  * cross the bus. Messages and sums have the same bits as without a device, so ranks with and
  * without one may be in one worker group, if all name the collective.
  *
- *     put   what `stream` holds then may still write grad: the engine waits for it
- *     take  the sum is there; what `use` enqueues in `stream` may read it later: the engine does
- *           not write there before
+ *     put   work that is in `stream` at the call may still write grad: the engine waits for it
+ *     take  work that `use` enqueues in `stream` may read the sum after take has returned: the
+ *           engine does not overwrite the sum before
  *
  * A device takes the codecs that run on GPUs (fedcodec_gpu_has), and no nic.
  */
@@ -133,10 +133,10 @@ size_t feddc_exchange_size(const feddc_exchange *x);
  * are sent earliest. Two steps may be under way: a part of step t + 2 is put in after that part of
  * step t was taken.
  *
- * grad   float32[n]. All parts of one step lie in one vector, each at its offset. Each must lie and
- *        stay as it is until the same part of this step has been taken
- * plain  true: as float32, whatever the codec; the same for all parts and all ranks of a step. The
- *        residuals stay for the next step that is not
+ * grad   float32[n]. All parts of one step lie in one vector, each at its offset. A part must stay
+ *        in place, unchanged, until the same part of this step has been taken
+ * plain  true: send float32, whatever the codec; the same for all parts and all ranks of a step.
+ *        The residuals stay for the next step that is not plain
  */
 void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
                         size_t n, bool plain);
@@ -215,8 +215,8 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The default collective: owners; with a device and float32 pulls gather, for up to 8 ranks and
- * for codecs with sparse messages (sbc, stc, topk, dgc). */
+/** The default collective: owners. But gather with a device and float32 pulls, if there are at most
+ * 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
