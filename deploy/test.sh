@@ -32,7 +32,8 @@ trap 'echo "deploy/test.sh: stopped: $name failed; its output is above" >&2' ERR
 scratch=$(mktemp) junit=$(mktemp)
 trap 'rm -f "$scratch" "$junit"' EXIT
 
-# Set cpu to the processor seconds of all commands so far. The second line that bash's times prints has them; a subshell's has not.
+# Set cpu to the processor seconds of all commands so far. They are in the second line that bash's `times` prints, but not if a subshell
+# runs `times`.
 processor_seconds_now() {
     times >"$scratch"
     cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$scratch")
@@ -96,8 +97,8 @@ files_in_memory() {
     fi
 }
 
-# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. Tests of the
-# coordinator run on SQLite alone there: contract.test_store* have each store.
+# In both stages with sanitizers a test makes fewer tries than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. In these two
+# stages, tests of the coordinator run on SQLite alone: contract.test_store* have each store.
 other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
 address_sanitizer() {

@@ -34,7 +34,8 @@ typedef struct feddc_collective_vtable {
     uint8_t id; /* never changes; from collectives.def */
     const char *name, *about;
     const fed_param *params;
-    bool recodes; /* re-encodes partial sums; refuses codecs that may lengthen a message */
+    /* re-encodes partial sums at each hop, so it refuses codecs of feddc_codec_expands */
+    bool recodes;
 
     /** Two numbers from which the plan is made: of ranks beside the workers (NULL: 0), and of
      * shards in a bucket (NULL: 1). */

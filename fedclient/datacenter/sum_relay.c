@@ -153,7 +153,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
                         "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
                         event->len, shard->n);
     }
-    /* no other rank gets it, so the caller reads it in the link's buffer */
+    /* this rank sends the sum to no other, so the caller reads it in the link's buffer */
     if (s->outs == 0) {
         s->kept = *event;
         return spread_raw(relay, s, (const float *)(const void *)event->data, err);

@@ -113,8 +113,8 @@ static uint32_t awaited_by_all(const feddc_membership *membership) {
     return FEDDC_NOBODY;
 }
 
-/* Return whether no living member's main thread has reported for too long. *waiting: how many of
- * them wait for an exchange; *busy: the first one that does not. */
+/* Return whether the main threads of all living members have been silent for too long, and some
+ * wait for an exchange. *waiting: how many wait; *busy: the first member that does not wait. */
 static bool all_stand(const feddc_membership *membership, int64_t now_ms, uint32_t *waiting,
                       uint32_t *busy) {
     *waiting = 0;

@@ -22,7 +22,7 @@ struct feddc_worker {
      * is [0] */
     float *grad[2];
     float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
-    float *left; /* values[n]: sum not exchanged yet; NULL: exchange at every step */
+    float *left; /* values[n]: gradients summed, not exchanged yet; NULL: exchange at every step */
     bool left_empty;
     float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
     float *memory; /* the memory of grad, left and local */

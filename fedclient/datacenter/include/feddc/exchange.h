@@ -103,10 +103,10 @@ typedef struct feddc_exchange feddc_exchange;
  * Join the worker group: open the link and start the engine, a thread which encodes, sends and
  * sums while the caller computes.
  *
- * options  is not needed after the call, but for what trace points to
+ * options  is not needed after the call, but what trace, device and stream point to is
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
- *          follows the largest value (3lc, stoch3) must not ride the ring, where partial sums are
- *          coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
+ *          follows the largest value (3lc, stoch3) is refused for ring and tree, where partial sums
+ *          are coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
  *          FED_ENOMEM; those of the link's open
  * Owner    feddc_exchange_close
  */
@@ -220,8 +220,8 @@ const char *feddc_collective_about(size_t k);
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
-/** Return whether this codec scales by its input's largest value times a factor. It is refused for
- * the ring, where each hop would enlarge the error. */
+/** Return whether this codec scales by its input's largest value times a factor. Such a codec is
+ * refused for ring and tree, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
 /** *aggregators: ranks beside the workers: "owners:aggregators=1" needs one. Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
