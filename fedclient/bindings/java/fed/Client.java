@@ -298,7 +298,7 @@ public final class Client implements AutoCloseable {
 
     private void refuseWithin() {
         if (busy.isHeldByCurrentThread()) {
-            throw new IllegalStateException("a callback of this client can't call this; stop() is what it may call");
+            throw new IllegalStateException("a callback of this client can't call this method; it may call stop()");
         }
     }
 
