@@ -362,7 +362,8 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
                          1e-9 * in.encode_rate, 1e-9 * in.decode_rate,
                          o->push_ratio > 0 ? "" : "; ratios of made-up samples");
     }
-    fed_write_printf(out, "Lines: %u Mbit/s, %g us a message, and %g us of work for each\n\n",
+    fed_write_printf(out,
+                     "Lines: %u Mbit/s, %g us a message, and %g us of work for each message\n\n",
                      o->rate, o->latency_us, o->message_us);
     feddc_cost_tables(&in, out);
 }

@@ -129,8 +129,9 @@ fed_status fedworker_print_table(const fedworker_result *result, fed_error *err)
     fed_writer_growing(&out);
     feddc_times_table(times, result->workers, result->job->o->sync, predict(result, &sum), &out);
     if (result->job->o->nic != NULL) {
-        fed_write_printf(&out, "Sent and received are float32, before the nic %s compresses it.\n",
-                         result->job->o->nic);
+        fed_write_printf(
+            &out, "Sent and received are bytes of float32, before the nic %s compresses them.\n",
+            result->job->o->nic);
     }
     if (out.status == FED_OK) {
         fputs((const char *)out.data, stdout);

@@ -15,7 +15,7 @@ enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 /** What the engine does for a collective, all of it in the engine's thread. */
 typedef struct feddc_engine feddc_engine;
 
-/** What a collective works with. It outlives the collective. */
+/** What a collective works with. The job outlives the collective. */
 typedef struct feddc_collective_job {
     feddc_engine *engine;
     uint32_t rank, ranks; /* all ranks, aggregators too */

@@ -179,9 +179,10 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
                                              : feddc_collective_preset(place->size, o->codec,
                                                                        o->pull, o->device != NULL);
     if ((o->stream != NULL) != (o->device != NULL)) {
-        return fed_fail(err, FED_EINVAL,
-                        "an exchange on a device needs the option device and, as the option "
-                        "stream, a stream of it in which gradients are written and sums read");
+        return fed_fail(
+            err, FED_EINVAL,
+            "an exchange on a device needs two options: device, and stream, a stream of "
+            "this device in which gradients are written and sums read");
     }
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));

@@ -158,7 +158,8 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
  * no branch, so that compilers vectorise it. */
 static bool add_block(float *restrict values, const float *restrict model,
                       const float *restrict owed, size_t n, float limit) {
-    int32_t most, beyond = 0; /* bits of magnitudes, whose order is that of the numbers */
+    /* magnitudes as integers: their bits have the same order as the numbers */
+    int32_t most, beyond = 0;
     memcpy(&most, &limit, sizeof most);
     for (size_t i = 0; i < n; i++) {
         const float sum = owed[i] + (values[i] - model[i]);

@@ -40,8 +40,8 @@ typedef struct fedclient_round {
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* of the model */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
-     * for a task, such as an optimizer's state, has as many places for it. A slot may get another
-     * task: note the task's number, too. */
+     * for a task, such as an optimizer's state, needs one place for each slot. A slot may get
+     * another task: note the task's number, too. */
     unsigned slot;
     /* The number of this training; 0 in an evaluation. The library repeats a number until the
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows

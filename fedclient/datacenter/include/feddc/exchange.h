@@ -81,8 +81,8 @@ typedef struct feddc_exchange_options {
 
 /*
  * A NIC that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
- * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. This takes
- * any collective, but no codec.
+ * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. Such a NIC
+ * works with any collective, but with no codec.
  *
  *     inline   there is no NIC: this process rounds a copy of what it sends. Any link
  *     packet   link tcp marks the connections of floats, and a NIC compresses their packets, such
