@@ -74,7 +74,7 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        /* the engine counts the sends that read the gradient */
+        /* sends that read job.sum are counted here; those that read the gradient, by the engine */
         bool lent = x != s->own;
         s->lent += lent;
         return send_to(

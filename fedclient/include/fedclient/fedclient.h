@@ -69,9 +69,9 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round);
 
 /**
  * Does the coordinator still want the result of this callback? Call this function after each
- * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator a
- * few times in a round. After a first "no" it always says no. The callback should then end soon, in
- * one of two ways:
+ * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator
+ * about ten times in a round at most. After a first "no" it always says no. The callback should
+ * then end soon, in one of two ways:
  *
  * - FED_OK, with round->values as far as they are trained: they go with this device's next update.
  * - a failure, such as this function's: what the callback has trained is dropped.

@@ -50,9 +50,9 @@ fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s,
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /** Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
- * the one that ended first. Else the least recently used one in its handshake, if these are more
- * than a quarter of the table. Else the least recently used of the others. So a flood of SYNs drops
- * no connection that is at work. */
+ * the one that ended first. If none has ended: the least recently used flow in its handshake, if
+ * flows in their handshake take more than a quarter of the table. Else the least recently used of
+ * the other flows. So a flood of SYNs drops no connection that is at work. */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
 /** Note that a flow was used. works: it is past its handshake. */
