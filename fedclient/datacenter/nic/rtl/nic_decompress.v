@@ -53,7 +53,7 @@ module nic_decompress #(
     wire [  WIDTH-1:0] fours, pairs, singles;
     wire [6*LANES-1:0] sizes;
     wire [3*LANES-1:0] pair_lengths;
-    wire               unused = &{1'b0, pair_lengths};  // no node reads the last ones
+    wire               unused = &{1'b0, pair_lengths};  // not all lengths are read
     genvar             lane, node;
     generate
         for (lane = 0; lane < LANES; lane = lane + 1) begin : size
