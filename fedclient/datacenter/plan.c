@@ -8,7 +8,7 @@ enum {
     SMALL = 256,       /* least values of a tensor that is coded, by default */
     BUCKET = 1 << 20,  /* bytes of a bucket, by default */
     FIRST_PART = 8,    /* the first bucket has an eighth of the others' size */
-    ROUND = 16,        /* shards begin at multiples of 16 values, which are a cache line */
+    ROUND = 16,        /* in a bucket, shards begin at multiples of 16 values: a cache line */
     SLICES_GROWTH = 64 /* slices by which the array grows */
 };
 

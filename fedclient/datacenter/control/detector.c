@@ -22,7 +22,7 @@ enum {
     STRANGERS = 16,  /* most connections at a time whose peer has not joined */
     PROOF_MS = 2000, /* time in which a new connection must prove itself and join */
     TICK_MS = 50,
-    QUIET_MS = 500,  /* after this time without a heartbeat, ask for an acknowledgement */
+    QUIET_MS = 500,  /* after this time without a heartbeat, ask the member for one */
     ACK_MS = 1000,   /* a host that has acknowledged nothing for this time counts as unreachable */
     LINGER_MS = 500, /* time for sending the last records to members when closing */
     EVENTS = 32

@@ -19,14 +19,14 @@ typedef struct fednic_flow {
     uint8_t list;
 
     uint32_t own_isn, peer_isn;
-    bool own_known; /* own_isn is valid: the host's SYN has passed */
-    bool offered;   /* the peer's SYN had a NIC's option and is not answered: peer_isn is valid */
-    bool agreed;    /* the peer's SYN or its answer had the option: the peer has a NIC */
-    bool proved;    /* a compressed segment was acknowledged */
-    bool coded_any; /* first_coded is valid: a compressed segment was sent */
-    bool sent_any;  /* sent_end is valid: data was sent */
-    uint8_t offers; /* this host's SYNs and answers that were sent with the option */
-    uint8_t doubts; /* times that compressed segments seemed not to arrive, in a row */
+    bool own_known;    /* own_isn is valid: the host's SYN has passed */
+    bool offered;      /* the peer's last SYN had a NIC's option: peer_isn is valid */
+    bool agreed;       /* the peer's SYN or its answer had the option: the peer has a NIC */
+    bool proved;       /* a compressed segment was acknowledged */
+    bool coded_any;    /* first_coded is valid: a compressed segment was sent */
+    bool sent_any;     /* sent_end is valid: data was sent */
+    uint8_t offers;    /* this host's SYNs and answers that were sent with the option */
+    uint8_t doubts;    /* times that compressed segments seemed not to arrive */
     uint64_t raw_left; /* payload bytes to send uncompressed because of doubts */
     uint8_t repeats;   /* times in a row that the bytes at `repeated` were sent again */
     uint32_t repeated; /* a TCP sequence number, as the next two */
