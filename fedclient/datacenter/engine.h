@@ -26,7 +26,7 @@ typedef struct feddc_cell {
     uint32_t lent;      /* sends that still read the gradient */
     uint64_t start;     /* when the collective's `begin` was called, in ns */
     uint32_t waits_for; /* the rank that the bucket waited for at the last look_around */
-    bool claimed;       /* the caller has taken the sums */
+    bool claimed;       /* the caller takes the sums, or has taken them */
     bool started;       /* the collective's `begin` was called */
 } feddc_cell;
 
