@@ -4,8 +4,9 @@
 #   deploy/wheel.sh [FOLDER]     leaves fed-VERSION-py3-none-manylinux_*.whl in FOLDER (build/wheel)
 #
 # auditwheel puts libcurl, mbedTLS, GnuTLS, SQLite and what they need into the wheel. It names the wheel by the oldest glibc that its
-# files run on, at most the glibc of this machine. PYTHON (python3) is the Python that builds; without auditwheel there, build/wheel-tools
-# gets it from PyPI. FED_PYTHON_LIBRARY and FED_BIN name a build tree's libfedpy.so and folder of programs; without them CMake compiles both.
+# files run on, at most the glibc of this machine. PYTHON (python3) is the Python that builds. If it lacks auditwheel, setuptools or wheel,
+# the virtual environment build/wheel-tools gets them from PyPI. FED_PYTHON_LIBRARY and FED_BIN name a build tree's libfedpy.so and folder
+# of programs; without them CMake compiles both.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

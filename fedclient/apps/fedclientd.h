@@ -22,7 +22,7 @@ typedef struct fedclientd_settings {
     const char *software;           /* which program this is: "fedclientd/0.2.0" */
     const char *downloads_ca;       /* the caches' CA certificate; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
-    const char *device;             /* --device, a GPU, which is work.backend, too; NULL: none */
+    const char *device;             /* the GPU of --device, also in work.backend; NULL: none */
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
@@ -32,9 +32,9 @@ typedef struct fedclientd_settings {
     const atomic_int *stop; /* not 0: end soon */
 } fedclientd_settings;
 
-/** fedclientd_options.c: read the options of a device, and those that the rows `more` of a program
- * add. The rows' command is FEDCLIENTD_COMMAND; their offsets are those of a struct that begins
- * with *settings. */
+/** fedclientd_options.c: read the options of a device, and a program's additional options, the rows
+ * `more`. Each of these rows has commands = FEDCLIENTD_COMMAND, and an offset in the program's own
+ * struct, which begins with *settings. */
 enum { FEDCLIENTD_COMMAND = 1 };
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
@@ -54,8 +54,8 @@ const atomic_int *fedclientd_catch_signals(void);
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_report.c: log one line about an event; why is the reason of a pause. A wait for the
- * same reason as the event before is logged with --verbose only. */
+/** fedclientd_report.c: log one line about an event; `why` is the reason if the event is a pause. A
+ * wait for the same reason as the event before is logged with --verbose only. */
 void fedclientd_report(const fed_log *log, const fedclient_event *before,
                        const fedclient_event *event, const char *why);
 

@@ -64,10 +64,10 @@ static fed_status take_transport(const char *value, void *values, fed_error *err
             return FED_OK;
         }
     }
-    return fed_fail(
-        err, FED_EINVAL,
-        "--transport: this build has no transport \"%s\": leave the option out for the first one",
-        value);
+    return fed_fail(err, FED_EINVAL,
+                    "--transport: this build has no transport \"%s\": leave the option out to use "
+                    "this build's first transport",
+                    value);
 }
 
 #define AT(member) offsetof(fedclientd_settings, member)

@@ -46,7 +46,8 @@ typedef struct fedworker_entry {
 fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry,
                           fed_error *err) FED_CHECKED;
 
-/** Start all ranks that belong to this machine, by the link, and wait for them. */
+/** Run all ranks of this machine to their end: as threads or processes that this process starts, or
+ * (link mpi) as this process alone. */
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /** fedworker_tcp.c: as fedworker_group, with processes under a failure detector. */

@@ -22,8 +22,9 @@ typedef struct fedworker_choice {
     uint32_t workers, ranks; /* ranks: workers and aggregators */
 } fedworker_choice;
 
-/** Find what the options name, and check that it fits together. FED_EINVAL: the sentence says
- * which option is wrong or which two do not fit. Other errors: those of the link's find. */
+/** Find what the options name, and check that the options fit together. FED_EINVAL: the sentence
+ * says which option is wrong or which two do not fit. Other errors: those of the link's function
+ * `find`. */
 fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
                             fed_error *err) FED_CHECKED;
 

@@ -30,8 +30,8 @@ static void *run_member(void *user) {
     return NULL;
 }
 
-/* Is a failure of this status the cause of the others? FED_EIO and FED_ETIMEOUT only mean that a
- * rank saw another one leave, or waited for it too long. */
+/* Can a failure with this status be the cause of the other ranks' failures? FED_EIO and
+ * FED_ETIMEOUT only mean that a rank saw another one leave, or waited for another one too long. */
 static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;
 }
@@ -85,7 +85,8 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 
 enum {
     PATIENCE_MS = 2500, /* how long to wait for a rank, or for the failure detector in rank 0 */
-    LISTEN_MS = 500     /* so that rank 0 prints what is wrong before the others end */
+    /* the other ranks wait so long before they exit, so that rank 0 prints the verdict first */
+    LISTEN_MS = 500
 };
 
 /** Where the failure detector listens, as rank 0 tells the other ranks. */

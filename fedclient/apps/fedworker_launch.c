@@ -276,7 +276,7 @@ static void attend(try_of *t) {
 }
 
 typedef struct loss {
-    uint32_t workers; /* 0: no worker is the cause */
+    uint32_t workers; /* number of lost workers; 0: no worker is the cause */
     feddc_fate fate;
     char host[64];
 } loss;

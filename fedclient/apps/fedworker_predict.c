@@ -25,15 +25,16 @@ const char fedworker_predict_usage[] =
     "  --k K              CD-SGD: each K-th step in float32 (5)\n"
     "  --batch N          samples a step and worker (32)\n"
     "  --compute-ms MS    of a forward and backward pass; measured here if it is not given\n"
-    "  --ratio R[,R]      what the codecs make of a byte, pushes and pulls; measured here with\n"
-    "                     made-up samples if it is not given. Take a training's, if you have one\n"
-    "  --nic-gbit GBIT    NICs code, which take so many 10^9 bit/s of float32 in each\n"
-    "                     direction; hosts do not\n"
+    "  --ratio R[,R]      compression ratio of pushes and of pulls; measured here with made-up\n"
+    "                     samples if it is not given. A real training's ratio is better\n"
+    "  --nic-gbit GBIT    NICs compress instead of hosts; each NIC takes so many 10^9 bit/s of\n"
+    "                     float32 in each direction\n"
     "  --latency-us US    of a message (50)\n"
     "  --message-us US    what each message costs a worker (5)\n";
 
-/* ROUNDS exchanges are measured, FEWEST at least, for about MOST_SECONDS. Message sizes count only
- * in later rounds, when residuals have reached their usual size. */
+/* ROUNDS exchanges are measured, or only FEWEST if ROUNDS would take longer than MOST_SECONDS.
+ * Message sizes count in the second half of them only, when residuals have reached their usual
+ * size. */
 enum { ROUNDS = 20, FEWEST = 4, MOST_SECONDS = 2, SMALL = 256, SLICE = 1 << 18 };
 
 typedef struct predict_options {
@@ -78,7 +79,9 @@ static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     const fed_word push = fed_word_take(&rest, ",");
     const char *pull = *rest == ',' ? rest + 1 : NULL;
     if (!fed_word_number(push, &o->push_ratio) || o->push_ratio <= 0) {
-        return fed_fail(err, FED_EINVAL, "--ratio is 96 or 96,48, not %.60s", value);
+        return fed_fail(err, FED_EINVAL,
+                        "--ratio is one number, such as 96, or two, such as 96,48, not %.60s",
+                        value);
     }
     o->pull_ratio = o->push_ratio;
     return pull == NULL ? FED_OK : read_number(pull, "ratio", &o->pull_ratio, err);
@@ -94,8 +97,10 @@ static fed_status take_workers(const char *value, void *values, fed_error *err) 
         rest = option_number(value, '.', 2, most, &o->low);
         if (rest == NULL || rest[1] != '.' ||
             option_number(rest + 2, '\0', o->low, most, &o->high) == NULL) {
-            return fed_fail(err, FED_EINVAL, "--workers is 4 or 2..8, up to %u, not %.60s", most,
-                            value);
+            return fed_fail(err, FED_EINVAL,
+                            "--workers is a number, such as 4, or a range, such as 2..8, from 2 to "
+                            "%u, not %.60s",
+                            most, value);
         }
     }
     return FED_OK;
@@ -140,7 +145,7 @@ typedef struct measured_codec {
     void *work;
     size_t cap;
     double bytes, values;               /* sums over the rounds that count */
-    double encode_us, decode_us, coded; /* sums over all rounds; coded: values */
+    double encode_us, decode_us, coded; /* sums over all rounds; coded: number of values */
 } measured_codec;
 
 static void codec_close(measured_codec *m) {
@@ -357,7 +362,8 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
                          1e-9 * in.encode_rate, 1e-9 * in.decode_rate,
                          o->push_ratio > 0 ? "" : "; ratios of made-up samples");
     }
-    fed_write_printf(out, "Lines: %u Mbit/s, %g us a message, and %g us of work for each\n\n",
+    fed_write_printf(out,
+                     "Lines: %u Mbit/s, %g us a message, and %g us of work for each message\n\n",
                      o->rate, o->latency_us, o->message_us);
     feddc_cost_tables(&in, out);
 }

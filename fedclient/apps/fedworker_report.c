@@ -62,8 +62,9 @@ static exchanges exchanges_of(const fedworker_result *result) {
     return e;
 }
 
-/* Predict the time of an exchange from --rate: phi for float32, from the size of the model; psi
- * for the codec, from the bytes that were sent, less those of the float32 exchanges. */
+/* Predict the times of an exchange from --rate. step->phi, for float32, follows from the size of
+ * the model. step->psi, for the codec, follows from the bytes sent, less those of the float32
+ * exchanges. */
 static void predict_exchange(const fedworker_result *result, const feddc_times *sum,
                              const exchanges *e, feddc_cost_step *step) {
     const fedworker_options *o = result->job->o;
@@ -128,8 +129,9 @@ fed_status fedworker_print_table(const fedworker_result *result, fed_error *err)
     fed_writer_growing(&out);
     feddc_times_table(times, result->workers, result->job->o->sync, predict(result, &sum), &out);
     if (result->job->o->nic != NULL) {
-        fed_write_printf(&out, "Sent and received are float32, before the nic %s compresses it.\n",
-                         result->job->o->nic);
+        fed_write_printf(
+            &out, "Sent and received are bytes of float32, before the nic %s compresses them.\n",
+            result->job->o->nic);
     }
     if (out.status == FED_OK) {
         fputs((const char *)out.data, stdout);

@@ -96,7 +96,7 @@ bool fedworker_is_broken(fed_status status);
 
 /** fedworker_ranks.c, for the link mpi. Rank 0 calls fedworker_ranks_order to begin a round on the
  * other ranks; task NULL makes them end. The other ranks run fedworker_ranks_follow, which takes
- * part in each round until then. */
+ * part in each round until rank 0 makes it end. */
 fed_status fedworker_ranks_order(const fedworker_cluster *cluster, const fed_task *task,
                                  uint64_t seed, fedworker_page *page, fed_error *err) FED_CHECKED;
 fed_status fedworker_ranks_follow(fedworker_cluster *cluster, fed_error *err) FED_CHECKED;

@@ -116,7 +116,9 @@ static int run_child(const launcher *l, uint32_t k) {
 static fed_status start_children(launcher *l, fed_error *err) {
     l->child = calloc(l->here, sizeof *l->child);
     if (l->child == NULL || pipe(l->told) != 0) {
-        return fed_fail(err, FED_ENOMEM, "out of memory or of pipes for %" PRIu32 " ranks",
+        return fed_fail(err, FED_ENOMEM,
+                        "out of memory, or of open files for a pipe, to start %" PRIu32
+                        " ranks: allow more open files (ulimit -n)",
                         l->here);
     }
     fflush(stdout);

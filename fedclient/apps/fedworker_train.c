@@ -35,7 +35,9 @@ typedef struct rank {
     const fedworker_job *job;
     const fedworker_entry *entry;
     app_weights weights;
-    fedtrain_net *net, *measuring; /* measuring: a second net, as a text's net has a state */
+    /* measuring: for a text, a second net to measure with, because a net of texts keeps a state
+     * between batches; else NULL */
+    fedtrain_net *net, *measuring;
     feddc_worker *worker;
     feddc_trace *trace;
     feddc_worker_tally *tally; /* [FEDDC_RANKS at most] */

@@ -93,8 +93,8 @@ static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint3
     return status == FED_OK ? FED_OK
                             : fed_fail(err, status, "can't normalise the samples: %s",
                                        status == FED_EINVAL
-                                           ? "the training set has other channels, or values too "
-                                             "large for a float"
+                                           ? "the training set has a different number of channels, "
+                                             "or values too large for a float"
                                            : fed_status_text(status));
 }
 
@@ -108,8 +108,8 @@ static fed_status normalise_test_set(workshop *w, fed_error *err) {
     return status;
 }
 
-/** Make memory for the state of the task's optimizer. If the size is as before, the state stays;
- * else it is read from the store, or begins with zeros. */
+/** Make memory for the state of the task's optimizer. If the size is as before, the state in memory
+ * stays. Else the state is read from the store; if none is stored, it is all 0. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     if (w->memory != NULL && count == w->memory_count) {
@@ -122,7 +122,8 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
-/** This is small for language models, whose scores alone take 1.4 MB a sample. */
+/** How many samples to measure at a time. The number is small for language models, whose scores
+ * alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }

@@ -11,9 +11,10 @@
 #include "fedtrain/job.h"
 
 /** Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
- * samples a worker. The values and memory, the optimizer's state, are input and output. It
- * calls job->after_step from time to time with the steps that are done, and ends if it says false.
- * arch is that of job's net. FED_EINVAL and the like: the task does not fit this worker group. */
+ * samples a worker. round->values and `memory`, the optimizer's state, are input and output. The
+ * function calls job->after_step from time to time with the steps that are done, and ends if
+ * after_step returns false. arch is that of job's net. FED_EINVAL and the like: the task does not
+ * fit this worker group. */
 typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             const fedtrain_job *job, const fed_arch *arch,
                                             float *memory, size_t memory_count, fed_error *err);
@@ -22,7 +23,7 @@ typedef struct workshop_settings {
     const char *data, *dataset; /* directory and name of the data set, as for fedtrain_data_open */
     uint32_t shard, shards; /* this device's shard of the training set, and the number of shards */
     fedtrain_split split;
-    const char *backend; /* or a GPU's name, "opencl:0"; NULL: the default */
+    const char *backend; /* of libfedtrain, or a GPU's name, "opencl:0"; NULL: the default */
     bool evaluate;       /* measure models on the test set, instead of training */
     bool normalise;      /* normalise by this device's shard; to evaluate, by its training set */
     workshop_worker_group group; /* NULL: train by fedtrain_run */

@@ -7,7 +7,8 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* One encode in 16 is decoded again, to count the values that became 0. Not with a residual. */
+/* One encode in 16 is decoded again, to count the values that became 0; not if the codec has a
+ * residual, which keeps such values. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
@@ -34,7 +35,8 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
     return FED_OK;
 }
 
-/* Values of the largest coded slice. *work becomes the largest work memory of a slice. */
+/* Return the number of values of the largest coded slice. *work = the most bytes of work memory
+ * that the codec needs for a slice. */
 static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
     size_t most = 0;
     for (size_t k = 0; k < plan->slices; k++) {

@@ -13,9 +13,9 @@
 #include "fedcodec/codec.h"
 
 /* If all slices of a shard are float32, its message is their values in host byte order, which is
- * the same for all ranks: the link's handshake checks it. Otherwise the message has each slice as a
- * u32 length and the codec's bytes; a plain slice has its float32 values instead. Sender and
- * receiver know from plan, codec and `plain` which of the two forms a message has.
+ * the same for all ranks: the link's handshake checks the order. Otherwise the message has each
+ * slice as a u32 length and the codec's bytes; a plain slice has its float32 values instead. Sender
+ * and receiver know from plan, codec and `plain` which of the two forms a message has.
  * Invariant: each value is encoded at most once a step, so one residual for each value is
  * enough. */
 typedef struct feddc_coder feddc_coder;

@@ -15,16 +15,17 @@ enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 /** What the engine does for a collective, all of it in the engine's thread. */
 typedef struct feddc_engine feddc_engine;
 
-/** What a collective works with. It outlives the collective. */
+/** What a collective works with. The job outlives the collective. */
 typedef struct feddc_collective_job {
     feddc_engine *engine;
     uint32_t rank, ranks; /* all ranks, aggregators too */
     uint32_t workers;     /* ranks below this have gradients */
-    uint32_t late;
+    uint32_t late;        /* with backup workers: how many gradients a sum may lack; else 0 */
     const double *param;
     const feddc_plan *plan;
     feddc_coder *push, *pull; /* coders of gradients and of final sums */
-    int nic; /* 0: no compressing NICs; else their error exponent, push and pull are float32 */
+    /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
+    int nic;
     const feddc_values *values; /* says whether gradients and sums lie in host or GPU memory */
     float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;
@@ -33,10 +34,11 @@ typedef struct feddc_collective_vtable {
     uint8_t id; /* never changes; from collectives.def */
     const char *name, *about;
     const fed_param *params;
-    bool recodes; /* re-encodes partial sums; refuses codecs that may lengthen a message */
+    /* re-encodes partial sums at each hop, so it refuses codecs of feddc_codec_expands */
+    bool recodes;
 
-    /** The plan is made with these: ranks beside the workers (NULL: 0), shards of a bucket (NULL:
-     * 1). */
+    /** Two numbers from which the plan is made: of ranks beside the workers (NULL: 0), and of
+     * shards in a bucket (NULL: 1). */
     uint32_t (*aggregators)(const double *param);
     uint32_t (*shards)(const double *param, uint32_t ranks);
 
@@ -57,8 +59,8 @@ typedef struct feddc_collective_vtable {
     /** A send no longer reads its data. May be NULL. */
     fed_status (*sent)(void *self, uint64_t token, fed_error *err);
 
-    /** The caller has taken these sums: the memory given to feddc_engine_done may be used again.
-     * May be NULL. */
+    /** The caller has taken the sums of this bucket and step: the memory given to feddc_engine_done
+     * may be used again. May be NULL. */
     fed_status (*taken)(void *self, uint32_t step, uint32_t bucket, fed_error *err);
 
     /** See whether work that ends without a message, such as a reduction on a GPU, has ended. The
@@ -68,7 +70,7 @@ typedef struct feddc_collective_vtable {
     /** The rank that this bucket waits for, or UINT32_MAX for none (for feddc_exchange_look). */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
-    /** The link is closed before this call. */
+    /** Free the state. The link is closed before this call. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 

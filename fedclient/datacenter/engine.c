@@ -186,8 +186,8 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
-/* Refuse a gradient that is not finite. The codec does not check all values: a collective may add
- * its own rank's values without encoding them. */
+/* Refuse a gradient that is not finite, unless it is sent unchanged. The codec does not check all
+ * values: a collective may add its own rank's values without encoding them. */
 static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                                  bool plain, fed_error *err) {
     const feddc_bucket *where = &e->plan.bucket[bucket];

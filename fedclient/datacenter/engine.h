@@ -26,7 +26,7 @@ typedef struct feddc_cell {
     uint32_t lent;      /* sends that still read the gradient */
     uint64_t start;     /* when the collective's `begin` was called, in ns */
     uint32_t waits_for; /* the rank that the bucket waited for at the last look_around */
-    bool claimed;       /* the caller has taken the sums */
+    bool claimed;       /* the caller takes the sums, or has taken them */
     bool started;       /* the collective's `begin` was called */
 } feddc_cell;
 
@@ -63,8 +63,8 @@ struct feddc_engine {
     /* Used by the engine's thread only: */
     feddc_sending *sending;
     size_t sendings, free_sending;
-    bool held;                        /* some buckets wait until others are complete */
-    bool retry;                       /* a bucket has become complete since */
+    bool held;  /* some buckets wait until others are complete */
+    bool retry; /* a bucket has become complete since waiting buckets were last tried */
     uint32_t first_open[FEDDC_AHEAD]; /* all buckets before this index are complete in that step */
     bool *gone;                       /* bool[ranks] */
     bool *busy; /* bool[buckets]: a step has begun whose sum was not taken yet */

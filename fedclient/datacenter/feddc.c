@@ -124,12 +124,12 @@ static bool is_float32(const char *spec) {
 }
 
 enum { GATHERS = 8 }; /* most ranks for which the collective gather is the default on a device */
-/* bytes of a bucket when few ranks sum for all */
+/* with aggregators a bucket has 1/STAR_PARTS of the gradient, from STAR_LEAST to STAR_MOST bytes */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
 
 /* Bytes of a bucket. An aggregator sends a sum only after all workers' gradients came, so small
- * buckets let sums leave while gradients still arrive. With a codec the size stays: codecs lose
- * more on small slices than this saves. */
+ * buckets let sums leave while gradients still arrive. With a codec the size stays as it is, since
+ * codecs lose more on small slices than small buckets save. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
     if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
@@ -179,9 +179,10 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
                                              : feddc_collective_preset(place->size, o->codec,
                                                                        o->pull, o->device != NULL);
     if ((o->stream != NULL) != (o->device != NULL)) {
-        return fed_fail(err, FED_EINVAL,
-                        "an exchange on a device needs the option device and, as the option "
-                        "stream, a stream of it in which gradients are written and sums read");
+        return fed_fail(
+            err, FED_EINVAL,
+            "an exchange on a device needs two options: device, and stream, a stream of "
+            "this device in which gradients are written and sums read");
     }
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));
@@ -344,8 +345,8 @@ static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, b
     return cell;
 }
 
-/* With the lock held: give the engine an order, and wake it. On a GPU, its work on this bucket
- * begins after the work that is in the caller's stream now. */
+/* With the lock held: give the engine an order, and wake it. On a GPU, the engine's work on this
+ * bucket begins after the work that is in the caller's stream now. */
 static void give_order(feddc_engine *e, feddc_order order) {
     fed_error err;
     const fed_status marked =

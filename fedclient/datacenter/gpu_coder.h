@@ -23,8 +23,8 @@ void feddc_gpu_coder_free(feddc_gpu_coder *coder);
 fed_status feddc_gpu_coder_encode(feddc_gpu_coder *c, const feddc_shard *shard, const float *x,
                                   uint8_t *dst, size_t *len, size_t *bad) FED_CHECKED;
 
-/** Count the values that became 0 in coded slice k of the shard encoded last. Not with a
- * residual. */
+/** Count the values that became 0 in coded slice k of the shard encoded last. Only for a codec
+ * without a residual. */
 fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, size_t k,
                                   const float *x, uint64_t *zeroed) FED_CHECKED;
 

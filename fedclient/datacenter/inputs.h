@@ -23,8 +23,8 @@ typedef struct feddc_turn {
     bool plain;
 } feddc_turn;
 
-/** A message's flags: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if it is float32, but in a plain
- * step only if no NIC would round it. */
+/** A message's flags: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if the message is float32, but in a
+ * plain step only if no NIC compresses. */
 uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
                     const feddc_shard *shard, bool plain);
 

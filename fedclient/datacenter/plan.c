@@ -8,7 +8,7 @@ enum {
     SMALL = 256,       /* least values of a tensor that is coded, by default */
     BUCKET = 1 << 20,  /* bytes of a bucket, by default */
     FIRST_PART = 8,    /* the first bucket has an eighth of the others' size */
-    ROUND = 16,        /* shards begin at multiples of 16 values, which are a cache line */
+    ROUND = 16,        /* in a bucket, shards begin at multiples of 16 values: a cache line */
     SLICES_GROWTH = 64 /* slices by which the array grows */
 };
 
@@ -53,8 +53,8 @@ static fed_status add_slice(feddc_plan *plan, size_t offset, size_t n, bool plai
     return FED_OK;
 }
 
-/* Add the part of a tensor that lies in a shard: as slices, or joined with a plain slice before it
- * if plain. */
+/* Add the part of a tensor that lies in a shard: as slices, or, if it and the slice before it are
+ * plain, as more values of that slice. */
 static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, size_t n,
                            bool plain) {
     feddc_slice *last = shard->count > 0 ? &plan->slice[plan->slices - 1] : NULL;

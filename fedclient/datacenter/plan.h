@@ -12,7 +12,7 @@
 
 /* The gradient is one vector of n values. Buckets are ranges of it. Bucket 0 is the vector's end,
  * which a backward pass finishes first; it is smaller than the others, so that the first message
- * leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less than 16
+ * leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less than 32
  * values. A codec encodes one slice at a time: the part of a tensor that lies in a shard, at most
  * FEDDC_SLICE values. Neighbouring tensors of fewer than `small` values form one slice, which is
  * always sent as float32. */

@@ -74,7 +74,7 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        /* the engine counts the sends that read the gradient */
+        /* sends that read job.sum are counted here; those that read the gradient, by the engine */
         bool lent = x != s->own;
         s->lent += lent;
         return send_to(
@@ -153,7 +153,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
                         "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
                         event->len, shard->n);
     }
-    /* no other rank gets it, so the caller reads it in the link's buffer */
+    /* this rank sends the sum to no other, so the caller reads it in the link's buffer */
     if (s->outs == 0) {
         s->kept = *event;
         return spread_raw(relay, s, (const float *)(const void *)event->data, err);

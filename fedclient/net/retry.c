@@ -8,11 +8,11 @@
 /* The longest wait is a minute, so that devices soon come back after a coordinator's restart. 4,000
  * devices then make about 90 connections a second, which takes a tenth of the coordinator's
  * processor. Google's client waits a quarter of an hour after a failure, and 4 hours after a
- * refusal, as here.
+ * refusal. This client, too, waits 4 hours after a refusal.
  *
  * A coordinator with very many devices tells them longer waits in its answers, and an outage must
  * not undo that. So a device with a longer told wait waits up to that wait, and at first
- * 1/TOLD_PART of it. Otherwise a million devices would make 18,000 connections a second. */
+ * 1/TOLD_PART of it. Otherwise a million devices would make about 22,000 connections a second. */
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, TOLD_PART = 32 };
 enum { REFUSED_MS = 4 * 3600 * 1000 };
 

@@ -11,7 +11,8 @@ static uint64_t task_of(const fedclient_slot *slot) {
     return slot->model.task != 0 ? slot->model.task : slot->residual.task;
 }
 
-/** Returns 0 if nothing was trained: then nothing is lost if another task takes the slot. */
+/** Return the number of the last training of the slot's task. 0: nothing was trained, so nothing is
+ * lost if another task takes the slot. */
 static uint64_t trained_last(const fedclient_slot *slot) {
     return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
 }
@@ -93,9 +94,9 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? Never so for the
- * first slot, which every release uses. A release without slots uses only the first slot, and
- * continues its numbers, so a changed last number of the first slot is a sign, too. */
+/** Has the device trained in another slot since the slot's message was made? The answer is always
+ * no for the first slot, which every release uses. A release without slots uses only the first
+ * slot, and continues its numbers, so a changed last number of the first slot is a sign, too. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     if (slot->number == 0) {
         return false;
@@ -219,7 +220,8 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
     if (slot == NULL && assignment->replaces != 0) {
         slot = find(client, assignment->replaces);
     }
-    if (slot == NULL && !client->lists) { /* the coordinator knows of that task only */
+    if (slot == NULL && !client->lists) {
+        /* an older coordinator knows only the task that the check-in named */
         slot = named(client);
     }
     client->slot = slot != NULL ? slot : longest_ago(client);

@@ -159,8 +159,8 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     }
     fedclient_answer_free(&answer);
     if (partial->bytes.len > before) {
-        client->failures =
-            0; /* bytes have arrived, so even after a break no longer wait is needed */
+        /* bytes have arrived, so the wait need not grow, even if the connection broke then */
+        client->failures = 0;
     } else if (status == FED_OK && taken == FED_OK && partial->head.total != before) {
         return fed_fail(err, FED_EFORMAT,
                         "the coordinator sent none of the missing bytes of the model");
@@ -282,8 +282,9 @@ static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
     return held->version == wanted->version && held->digest == wanted->digest;
 }
 
-/** Is an earlier step's download still of use? One to an older version than the wanted one is,
- * too. Otherwise a device slower than the rounds would start new downloads for ever. */
+/** Is an earlier step's download still of use? A download of an older version than the wanted one
+ * counts as useful, too. Otherwise a device slower than the rounds would start new downloads for
+ * ever. */
 static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
                         const fedclient_download_head *head) {
     const fedclient_model_head *held = &client->slot->model;

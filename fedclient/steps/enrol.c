@@ -136,9 +136,10 @@ static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error 
         port = strtoul(text + sizeof label - 1, &end, 10);
     }
     if (port == 0 || port > UINT16_MAX || *end != '\n' || strlen(end + 1) >= FED_PEM_SIZE) {
-        return fed_fail(err, FED_EFORMAT,
-                        "the answer to the request for a certificate is not one: is this the "
-                        "coordinator's address?");
+        return fed_fail(
+            err, FED_EFORMAT,
+            "the answer to the request for a certificate is no certificate: is this the "
+            "coordinator's address?");
     }
     id->devices_port = (uint16_t)port;
     memcpy(id->cert.text, end + 1, strlen(end + 1) + 1);

@@ -116,7 +116,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
            subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
-/** The stored residual is another task's, or there is none. */
+/** Begin without a residual: the stored one is another task's, or none is stored. */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -158,7 +158,8 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
  * no branch, so that compilers vectorise it. */
 static bool add_block(float *restrict values, const float *restrict model,
                       const float *restrict owed, size_t n, float limit) {
-    int32_t most, beyond = 0; /* bits of magnitudes, whose order is that of the numbers */
+    /* magnitudes as integers: their bits have the same order as the numbers */
+    int32_t most, beyond = 0;
     memcpy(&most, &limit, sizeof most);
     for (size_t i = 0; i < n; i++) {
         const float sum = owed[i] + (values[i] - model[i]);

@@ -279,9 +279,8 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         return;
     }
     job->event->outcome = FEDCLIENT_REFUSED;
-    enum {
-        CLONED_FAILURES = 16
-    }; /* the longest back-off, as a copy of this device takes its rounds */
+    /* A copy of this device takes its rounds: so many failures make the back-off the longest. */
+    enum { CLONED_FAILURES = 16 };
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;

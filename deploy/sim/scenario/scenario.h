@@ -22,7 +22,8 @@ typedef struct sim_scenario {
 
 /** Read a file into a scenario that is all 0. FED_EINVAL: *err begins with "FILE:LINE:". */
 fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) FED_CHECKED;
-/** Read a text as sim_scenario_read reads a file. Errors call it by `name`. */
+/** Read a text as sim_scenario_read reads a file. An error says `name` where it would say the
+ * file's path. */
 fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *s,
                               fed_error *err) FED_CHECKED;
 /** Set a key by an argument `key=value` of the command line. It replaces the file's value. */
@@ -36,7 +37,8 @@ fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
 void sim_scenario_write(const sim_scenario *s, fed_writer *w);
 fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
                              fed_error *err) FED_CHECKED;
-/** Return the first key, except the machine's, whose values differ; SIM_KEYS: there is none. */
+/** Return the first key whose values differ; SIM_KEYS: none does. Keys about the machine, such as
+ * threads, are not compared. */
 sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b);
 /** Fail with the sentence "ORIGIN: key NAME WHY", where ORIGIN is the place of the key's value. */
 fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,

@@ -26,8 +26,8 @@ static json_t *number_of(const char *text) {
     return json_string(text);
 }
 
-/** Make an absolute path, after `mark`: a scenario's names are relative to the current directory, a
- * task's names to the task file. */
+/** Return `mark`, then the file's absolute path. A scenario's paths are relative to the current
+ * directory, but a task's paths would be relative to the task file. */
 static json_t *path_of(const char *mark, const char *file) {
     char here[SIM_VALUE_LIMIT];
     const bool whole = file[0] == '/' || getcwd(here, sizeof here) == NULL;

@@ -12,8 +12,8 @@
 /*
  * The file is mapped once, for all the room that it may ever take, so a block never moves. The
  * first page belongs to the caller; blocks follow it. The bytes after the first page, up to offset
- * `memory`, are plain memory until they are saved. They are faster: a page of a mapped file costs a
- * page fault each time after the system has written it to the disk.
+ * `memory`, are plain memory until they are saved. Plain memory is faster: a page of a mapped file
+ * costs a page fault each time after the system has written it to the disk.
  *
  * A block's size is rounded up to one of eight sizes between a power of two and the next. So a
  * block that was given back fits the next request of about its size. The last block given back is
@@ -55,7 +55,7 @@ void sim_blocks_close(sim_blocks *blocks);
 sim_block *sim_blocks_take(sim_blocks *blocks, size_t len);
 void sim_blocks_give_back(sim_blocks *blocks, sim_block *block);
 
-/** The block at an offset, the offset of a block, and the block of data. */
+/** Return the block at an offset; the offset of a block; the block whose member data is `data`. */
 sim_block *sim_blocks_at(const sim_blocks *blocks, uint64_t offset);
 uint64_t sim_blocks_offset(const sim_blocks *blocks, const sim_block *block);
 sim_block *sim_block_of(void *data);

@@ -19,10 +19,10 @@
 #include "fed/hash.h"
 
 /*
- * The file has a page with its head, then blocks. The first block has, for each client, the offset
- * of its model, and of a list of blocks with its other values, each with its key. Models are blocks
- * that clients share; they have a list of their own. The file's bytes are as in memory, so only a
- * machine of the same kind can read it.
+ * The file has a page with its head, then blocks. The first block has two offsets for each client:
+ * that of the client's model, and that of the first block in a list of its other values. Each
+ * value's block has its key. Models are blocks that clients share, and have a list of their own.
+ * The file's bytes are as in memory, so only a machine of the same kind can read it.
  */
 enum { FORMAT = 2 };
 
@@ -101,8 +101,7 @@ static fed_status check_head(const head *h, const char *path, uint32_t clients, 
     static const head in_use;
     if (memcmp(h, &in_use, sizeof in_use) == 0) {
         return fed_fail(err, FED_EFORMAT,
-                        "%s is of a run that was killed, or still goes on; begin that run again",
-                        path);
+                        "%s is of a run that was killed in the middle; begin that run again", path);
     }
     if (memcmp(h->magic, magic, sizeof magic) != 0) {
         return fed_fail(err, FED_EFORMAT, "%s is not a file of clients' stores that fedsim wrote",

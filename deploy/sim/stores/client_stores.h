@@ -24,8 +24,8 @@
 typedef struct sim_stores sim_stores;
 
 /**
- * Open the stores of that many clients, numbered from 0. They take `memory` bytes of memory before
- * anything goes into the file. The caller closes them with sim_stores_close.
+ * Open one store for each of `clients` clients, numbered from 0. The stores use up to `memory`
+ * bytes of memory before anything goes into the file. The caller closes them with sim_stores_close.
  *    path    NULL: an unlinked temporary file, in TMPDIR or /tmp
  *    resume  true: go on with the file at `path`, as sim_stores_sync has left it; false: make a new
  *            file, and overwrite an old one

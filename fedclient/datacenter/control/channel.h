@@ -9,9 +9,9 @@
 
 /*
  * The failure detector sends "feddc 1\n" and a nonce of 32 bytes. The member answers with a nonce
- * of its own and the proof HMAC(secret, "member" failure detector's nonce, member's nonce); the
- * failure detector proves the same with "judge ". Each direction then has a key HMAC(secret,
- * direction, nonces), and records:
+ * of its own and the proof HMAC(secret, "member", failure detector's nonce, member's nonce). The
+ * failure detector proves the same with the label "judge ". Each direction then has a key
+ * HMAC(secret, direction, nonces), and records:
  *
  *   u32 length, body, first 16 bytes of HMAC(key and u64 number of the record, length and body)
  *

@@ -22,7 +22,7 @@ enum {
     STRANGERS = 16,  /* most connections at a time whose peer has not joined */
     PROOF_MS = 2000, /* time in which a new connection must prove itself and join */
     TICK_MS = 50,
-    QUIET_MS = 500,  /* after this time without a heartbeat, ask for an acknowledgement */
+    QUIET_MS = 500,  /* after this time without a heartbeat, ask the member for one */
     ACK_MS = 1000,   /* a host that has acknowledged nothing for this time counts as unreachable */
     LINGER_MS = 500, /* time for sending the last records to members when closing */
     EVENTS = 32
@@ -34,7 +34,8 @@ enum {
 
 typedef struct conn {
     bool used, joined;
-    bool out; /* its last record was sent or received; what it still sends is ignored */
+    /* the last record was sent to this member, or came from it; further records are ignored */
+    bool out;
     feddc_channel channel;
     uint32_t slot;
     int64_t opened_ms, asked_ms;

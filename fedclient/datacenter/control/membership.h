@@ -30,7 +30,8 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
 void feddc_membership_heartbeat(feddc_membership *membership, uint32_t slot,
                                 const feddc_heartbeat *heartbeat, int64_t now_ms);
 
-/** The member asks for the next generation. broke: "" or why it left the last one. */
+/** The member asks for the next generation. broke: why the member left the last generation, or
+ * "". */
 void feddc_membership_meet(feddc_membership *membership, uint32_t slot, uint32_t completed,
                            const char *address, const char *broke, int64_t now_ms);
 

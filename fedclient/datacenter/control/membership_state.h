@@ -15,7 +15,7 @@ enum {
         300000,           /* a member that has not asked for the next generation by then is stuck */
     FEDDC_ASK_MS = 100,   /* a lost member's verdict waits so long for the others' heartbeats */
     FEDDC_STALL_MS = 500, /* without settle for this time, the detector itself was stopped */
-    FEDDC_BACK_MS = 700,  /* then silent members have this time from its return */
+    FEDDC_BACK_MS = 700,  /* after that, silent members have this time to send a heartbeat */
     FEDDC_FRUITLESS = 5,  /* allowed generations in a row without a lost member or a step */
     FEDDC_DIGESTS = 8,    /* digests that are remembered of each member */
     FEDDC_HOST = 64,
@@ -44,8 +44,9 @@ typedef struct feddc_membership_member {
     char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, requested, worker, rank;
     feddc_heartbeat heartbeat;
-    int64_t heard_ms, moved_ms; /* of the last heartbeat, and of the last with new marks */
-    uint64_t heard, gone;       /* event numbers: last heartbeat; end of connection (0: open) */
+    /* times of the last heartbeat, and of the last one with new marks */
+    int64_t heard_ms, moved_ms;
+    uint64_t heard, gone; /* event numbers: last heartbeat; end of connection (0: open) */
     int64_t gone_ms;
     bool acks; /* its host acknowledges what is sent to it */
     bool meets;

@@ -113,8 +113,8 @@ static uint32_t awaited_by_all(const feddc_membership *membership) {
     return FEDDC_NOBODY;
 }
 
-/* Return whether no living member's main thread has reported for too long. *waiting: how many of
- * them wait for an exchange; *busy: the first one that does not. */
+/* Return whether the main threads of all living members have been silent for too long, and some
+ * wait for an exchange. *waiting: how many wait; *busy: the first member that does not wait. */
 static bool all_stand(const feddc_membership *membership, int64_t now_ms, uint32_t *waiting,
                       uint32_t *busy) {
     *waiting = 0;
@@ -276,8 +276,8 @@ void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, fed
                                .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
     if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
-        /* the others have its gradients of all earlier steps, so it was at the step they wait
-         * for */
+        /* the others have the failed member's gradients of all earlier steps, so this member was at
+         * the step that they wait for */
         verdict->step = q.step;
     }
     fed_writer w;

@@ -15,8 +15,8 @@ uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms,
 /** Return whether all members have waited for each other for too long, and none can be blamed. */
 bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms);
 
-/** The median over living members of a heartbeat's value, without values of 0 or less; 0: no
- * others. */
+/** The median over living members of a heartbeat's value, without values of 0 or less; 0: no member
+ * has a value above 0. */
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat));
 

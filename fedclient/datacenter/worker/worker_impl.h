@@ -22,7 +22,7 @@ struct feddc_worker {
      * is [0] */
     float *grad[2];
     float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
-    float *left; /* values[n]: sum not exchanged yet; NULL: exchange at every step */
+    float *left; /* values[n]: gradients summed, not exchanged yet; NULL: exchange at every step */
     bool left_empty;
     float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
     float *memory; /* the memory of grad, left and local */
@@ -76,7 +76,8 @@ void feddc_worker_count_in(feddc_worker *w, int sign);
 
 uint64_t feddc_worker_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/** The main thread begins this phase: add up the last one's time, and report to trace and watch. */
+/** The main thread begins this phase: add up the last phase's time, and report to trace and
+ * watch. */
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
 
 /** Open w->values on the net's GPU, or on the host if the net has none. */
@@ -96,8 +97,9 @@ fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *th
 void feddc_worker_note(feddc_worker *w, fed_status status);
 fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, those
- * in host memory and w->completed are those of begin. Without a GPU these do nothing. */
+/** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, params
+ * and state in host memory and w->completed are as they were at begin. Without a GPU these
+ * functions do nothing. */
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 

@@ -126,8 +126,8 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
         float *left = w->left + offset;
         feddc_worker_note(w, feddc_values_use(&w->values, w->left_empty, left, grad, n));
         grad = left;
-        /* the net has only one gradient, which the next pass overwrites */
     } else if (feddc_worker_on_gpu(w) && w->grad[1] != w->grad[0]) {
+        /* copy the gradient: the net has memory for one only, which the next pass overwrites */
         float *own = w->grad[w->step % 2] + offset;
         feddc_worker_note(w, feddc_values_use(&w->values, true, own, grad, n));
         grad = own;

@@ -40,8 +40,8 @@ typedef struct fedclient_round {
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* of the model */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
-     * for a task, such as an optimizer's state, has as many places for it. A slot may get another
-     * task: note the task's number, too. */
+     * for a task, such as an optimizer's state, needs one place for each slot. A slot may get
+     * another task: note the task's number, too. */
     unsigned slot;
     /* The number of this training; 0 in an evaluation. The library repeats a number until the
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
@@ -69,9 +69,9 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round);
 
 /**
  * Does the coordinator still want the result of this callback? Call this function after each
- * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator a
- * few times in a round. After a first "no" it always says no. The callback should then end soon, in
- * one of two ways:
+ * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator
+ * about ten times in a round at most. After a first "no" it always says no. The callback should
+ * then end soon, in one of two ways:
  *
  * - FED_OK, with round->values as far as they are trained: they go with this device's next update.
  * - a failure, such as this function's: what the callback has trained is dropped.
@@ -96,7 +96,7 @@ void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint3
  * files (docs/protocol.md#custom-metrics). A name that is set again gets the new value.
  *
  * name    1 to 31 letters, digits, '_', '-', '.' and '/'; at most 16 names a round
- * Older coordinators take no metrics: then they are dropped, and the round goes on.
+ * An older coordinator takes no metrics: then the metrics are dropped, and the round goes on.
  * Crash   a process that dies between callback and upload may send the update without its metrics
  * Errors  FED_EINVAL the name is not allowed, the value is not finite, or there are too many names;
  *                    *err says which. The round may go on without the metric
@@ -237,7 +237,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_RETRY = 5,     /* network or coordinator failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
-    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. Its slot is given back */
+    FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. The slot is given back */
 } fedclient_outcome;
 
 typedef struct fedclient_event {

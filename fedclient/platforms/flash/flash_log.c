@@ -69,7 +69,8 @@ static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const
     return flash_crc32(0, dst, FLASH_RECORD_HEAD);
 }
 
-/** False: there is no record. *crc becomes the head's CRC, with which the tail's begins. */
+/** False: there is no record. *crc becomes the CRC of the head; with the data it becomes the tail's
+ * CRC. */
 static bool unpack_head(const uint8_t src[FLASH_RECORD_HEAD], flash_value *value, uint32_t *crc) {
     fed_reader r;
     fed_reader_init(&r, src, FLASH_RECORD_HEAD);
@@ -152,7 +153,8 @@ static fed_status note(flash_log *log, const flash_value *value) {
     return FED_OK;
 }
 
-/** *sequence becomes 0 if the block has no head, *first the place of its first record. */
+/** Read a block's head. *sequence = its sequence number, 0 if the block has no head; *first = where
+ * the first record begins in the block. */
 static fed_status read_block(const flash_log *log, uint32_t block, uint32_t *sequence,
                              uint32_t *first) {
     uint8_t head[FLASH_BLOCK_HEAD];

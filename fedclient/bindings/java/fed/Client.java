@@ -126,7 +126,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** level: the lowest level of lines that are made. */
+        /** level: the lowest level of lines that are passed to log. */
         public Builder log(Log.Level level, Log log) {
             this.level = level;
             this.log = log;
@@ -298,7 +298,7 @@ public final class Client implements AutoCloseable {
 
     private void refuseWithin() {
         if (busy.isHeldByCurrentThread()) {
-            throw new IllegalStateException("a callback of this client can't call this; stop() is what it may call");
+            throw new IllegalStateException("a callback of this client can't call this method; it may call stop()");
         }
     }
 
@@ -338,7 +338,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    // -- Called by the library, on the thread of step(); what they throw comes out of it. proguard.txt keeps them. --
+    // -- Called by the library, on the thread of step(), which throws what they throw. proguard.txt keeps these methods. --
 
     /** Memory for a callback's values. The Java machine owns the memory, so it is valid as long as
      * anything refers to it. */

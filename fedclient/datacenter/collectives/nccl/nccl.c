@@ -13,9 +13,9 @@
  * inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's message for
  * the first bucket carries NCCL's unique id.
  * One reduction is under way at a time. The engine learns of its end by `poll`, and reads the link
- * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If it does not end within
- * PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait for
- * NCCL's own time-outs.
+ * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a reduction does not end
+ * within PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait
+ * for NCCL's own time-outs.
  * Rounding, with the codec bfloat16: each rank's values are rounded once, to nearest even, as the
  * codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums, which may
  * overflow to infinity. Plain steps and small tensors are float32, added in NCCL's order. All ranks

@@ -59,8 +59,8 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
                           fed_error *err) FED_CHECKED;
 
 /** Do what is possible now for a shard that this rank owns: add pushes, send the sum, begin the
- * next step. That begins once the caller has taken the sum (`untaken`) and no send reads it
- * (`lent`). */
+ * next step. The next step begins once the caller has taken the sum (`untaken`) and no send reads
+ * the sum (`lent`). */
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
 
 /** The first worker whose push is missing, or UINT32_MAX if the shard waits for none. */

@@ -277,10 +277,11 @@ fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) {
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) {
     if (s->phase == OWNERS_SUMMING && s->plain != plain) {
-        return fed_fail(err, FED_EFORMAT,
-                        "step %u is sent %s float32 by other ranks, but not by this one: give all "
-                        "ranks the same rule",
-                        step, s->plain ? "as" : "coded, not as");
+        return fed_fail(
+            err, FED_EFORMAT,
+            "other ranks send step %u %s float32, and this rank does not: give all ranks "
+            "the same rule",
+            step, s->plain ? "as" : "coded, not as");
     }
     s->own = x;
     s->own_step = step;

@@ -163,8 +163,8 @@ feddc_detector_state feddc_detector_wait(feddc_detector *detector, uint32_t ms);
 /** End the worker group, unless it has ended: members are told `why`. Callable from any thread. */
 void feddc_detector_end(feddc_detector *detector, const char *why);
 
-/** Close the connections, end the thread, free. To members still there, the failure detector is
- * gone. NULL is allowed. */
+/** Close the connections, end the thread, free. Members that have not ended then see that the
+ * failure detector is gone. NULL is allowed. */
 void feddc_detector_close(feddc_detector *detector);
 
 typedef struct feddc_watch feddc_watch;
@@ -224,8 +224,8 @@ typedef struct feddc_worker_group {
 fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
                             const feddc_worker_group **group, fed_error *err) FED_CHECKED;
 
-/** Let the watch look at this exchange, and abort it when its generation is over. NULL: at none any
- * more; then the exchange may be closed. */
+/** Let the watch look at this exchange, and abort it when its generation is over. NULL: the watch
+ * looks at no exchange any more, so the exchange may be closed. */
 void feddc_watch_exchange(feddc_watch *watch, feddc_exchange *exchange);
 
 /** Report that the main thread begins or is still in this phase of this step. Costs a few

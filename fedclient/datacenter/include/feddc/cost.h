@@ -25,8 +25,8 @@ typedef struct feddc_cost_line {
     double gamma; /* adding a byte of float32 to a sum, seconds */
 
     /* Not in the paper. message: seconds that each message costs the busiest rank. bucket: bytes of
-     * float32 in a bucket, which has messages of its own (0: one bucket). They limit ways with few
-     * hops. */
+     * float32 in a bucket, which has messages of its own (0: one bucket). Without these two costs a
+     * way with few hops would seem too fast. */
     double message, bucket;
 } feddc_cost_line;
 
@@ -69,8 +69,8 @@ feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec);
 
 /** The collective tree: groups of `group` workers sum with owners, then the owners of the same
- * shard in all groups do. below: each worker's line in its group. above: the line that a group
- * shares to all others. p is a multiple of group. */
+ * shard in all groups do. below: each worker's line in its group. above: the line that a group's
+ * workers share to all other groups. p is a multiple of group. */
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec);
 

@@ -72,17 +72,17 @@ typedef struct feddc_exchange_options {
  * cross the bus. Messages and sums have the same bits as without a device, so ranks with and
  * without one may be in one worker group, if all name the collective.
  *
- *     put   what `stream` holds then may still write grad: the engine waits for it
- *     take  the sum is there; what `use` enqueues in `stream` may read it later: the engine does
- *           not write there before
+ *     put   work that is in `stream` at the call may still write grad: the engine waits for it
+ *     take  work that `use` enqueues in `stream` may read the sum after take has returned: the
+ *           engine does not overwrite the sum before
  *
  * A device takes the codecs that run on GPUs (fedcodec_gpu_has), and no nic.
  */
 
 /*
  * A NIC that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
- * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. This takes
- * any collective, but no codec.
+ * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. Such a NIC
+ * works with any collective, but with no codec.
  *
  *     inline   there is no NIC: this process rounds a copy of what it sends. Any link
  *     packet   link tcp marks the connections of floats, and a NIC compresses their packets, such
@@ -103,10 +103,10 @@ typedef struct feddc_exchange feddc_exchange;
  * Join the worker group: open the link and start the engine, a thread which encodes, sends and
  * sums while the caller computes.
  *
- * options  is not needed after the call, but for what trace points to
+ * options  is not needed after the call, but what trace, device and stream point to is
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
- *          follows the largest value (3lc, stoch3) must not ride the ring, where partial sums are
- *          coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
+ *          follows the largest value (3lc, stoch3) is refused for ring and tree, where partial sums
+ *          are coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
  *          FED_ENOMEM; those of the link's open
  * Owner    feddc_exchange_close
  */
@@ -133,10 +133,10 @@ size_t feddc_exchange_size(const feddc_exchange *x);
  * are sent earliest. Two steps may be under way: a part of step t + 2 is put in after that part of
  * step t was taken.
  *
- * grad   float32[n]. All parts of one step lie in one vector, each at its offset. Each must lie and
- *        stay as it is until the same part of this step has been taken
- * plain  true: as float32, whatever the codec; the same for all parts and all ranks of a step. The
- *        residuals stay for the next step that is not
+ * grad   float32[n]. All parts of one step lie in one vector, each at its offset. A part must stay
+ *        in place, unchanged, until the same part of this step has been taken
+ * plain  true: send float32, whatever the codec; the same for all parts and all ranks of a step.
+ *        The residuals stay for the next step that is not plain
  */
 void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const float *grad,
                         size_t n, bool plain);
@@ -215,13 +215,13 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The default collective: owners; with a device and float32 pulls gather, for up to 8 ranks and
- * for codecs with sparse messages (sbc, stc, topk, dgc). */
+/** The default collective: owners. But gather with a device and float32 pulls, if there are at most
+ * 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
-/** Return whether this codec scales by its input's largest value times a factor. It is refused for
- * the ring, where each hop would enlarge the error. */
+/** Return whether this codec scales by its input's largest value times a factor. Such a codec is
+ * refused for ring and tree, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
 /** *aggregators: ranks beside the workers: "owners:aggregators=1" needs one. Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,

@@ -84,8 +84,7 @@ typedef struct feddc_event {
  *          no order among different ranks.
  * Memory   A sender must not change data until SENT. Links that share memory hand the sender's own
  *          bytes to the receiver, and say SENT when the receiver has released them. Others copy,
- *          and
- *          say SENT as soon as the bytes are the system's.
+ *          and say SENT as soon as the system has the bytes.
  * Loss     Nothing is lost, repeated or changed without a GONE.
  */
 typedef struct feddc_link_vtable {
@@ -114,7 +113,7 @@ typedef struct feddc_link_vtable {
     /** Give the data of an ARRIVED event back. Events may be released in any order. */
     void (*release)(void *self, const feddc_event *event);
 
-    /** Make wait return WOKEN, now or at its next call. Calls may become one event. */
+    /** Make wait return WOKEN, now or at its next call. Several calls may cause one event only. */
     void (*wake)(void *self);
 
     /**

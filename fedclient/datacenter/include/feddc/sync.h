@@ -29,7 +29,8 @@ FED_API_BEGIN
 typedef struct feddc_act {
     bool exchange; /* this step's gradient is exchanged; false: it is added to the next one's */
     bool plain;    /* exchanged as float32, whatever the codec */
-    /* compute with local weights: after the last sum, less local rate times own gradient since */
+    /* compute with local weights: the weights after the last sum, less the local rate times this
+     * worker's own gradient since that sum */
     bool local;
     uint32_t behind; /* 0 or 1: before step t + 1, weights have the sum of step t - behind */
 } feddc_act;

@@ -142,12 +142,13 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
 /*
  * A checkpoint is one safetensors file with the values that all ranks have in common. A rank with
  * values of its own (residuals, local weights, a gradient not yet exchanged) also has a file
- * PATH.rank-R-0 or PATH.rank-R-1. The common file says which of the two is valid. It is written
- * last, so that a crash at any time leaves a complete checkpoint.
+ * PATH.rank-R-0 or PATH.rank-R-1. The common file says which of the two is valid. The common file
+ * is written last, so that a crash at any time leaves a complete checkpoint.
  */
 
-/** Call it after settle. layout and values are those of the common file: params and state. notes:
- * key, value, ..., NULL; they are added to the worker's own ("worker.step" and others). */
+/** Call this function after feddc_worker_settle. layout and values are those of the common file:
+ * params and state. notes: key, value, ..., NULL; they are added to the worker's own ("worker.step"
+ * and others). */
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes,
                              fed_error *err) FED_CHECKED;

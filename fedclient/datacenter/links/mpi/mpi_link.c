@@ -15,13 +15,14 @@
 /*
  * A message is one MPI message: a frame, and the payload behind it. The sender describes both by a
  * derived type, so that a large payload is not copied. A small payload is copied, so that its SENT
- * event comes at once. The receiver matches a message with MPI_Improbe, which gives its length,
- * takes a block, and receives so that the payload is aligned. Messages between two ranks are
- * matched in order, but may complete in a different order: each peer's blocks wait in a queue
- * until earlier ones are complete.
+ * event comes at once. The receiver matches a message with MPI_Improbe, which gives the message's
+ * length. Then the receiver takes a block of memory, and receives into it so that the payload is
+ * aligned. Messages between two ranks are matched in order, but may complete in a different order:
+ * each peer's blocks wait in a queue until earlier ones are complete.
  *
- * MPI makes progress only inside its calls, so mpi_wait polls. While nothing happens it sleeps
- * between polls; the longer nothing has happened, the longer. mpi_wake ends such a sleep.
+ * MPI makes progress only inside its calls, so mpi_wait polls. While nothing happens mpi_wait
+ * sleeps between polls. The longer nothing has happened, the longer each sleep is. mpi_wake ends
+ * such a sleep.
  *
  * A rank that closes sends BYE to the others, and each of them answers with ACK that it will send
  * no more. Until then the closing rank receives messages and drops them.

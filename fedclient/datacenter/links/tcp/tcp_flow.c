@@ -63,7 +63,7 @@ static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_
     return tell ? push_event(link, &sent, err) : FED_OK;
 }
 
-/* This rank can get nothing more: drop its queued messages, with their SENT events. */
+/* The peer can get nothing more: drop the messages queued for it, with their SENT events. */
 static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (unsigned k = 0; k < TCP_STREAMS; k++) {
         while (peer->stream[k].first != NULL) {

@@ -26,9 +26,9 @@
  *
  * Floats. Every 4 bytes of this connection are a float32, from the first on, so that a NIC
  * may round them. The caller's first 64 are the ticket: 4 bits each of an HMAC of challenge and
- * hello, as the values 16 to 31. Such values pass any codec that cuts off low bits of small values
- * (INCEPTIONN) or of the mantissa. Then come the payloads of TCP_FLOATS records, in the order of
- * these. The called side sends payloads only.
+ * hello, as the values 16 to 31. A codec that cuts off low bits of small values (INCEPTIONN) or of
+ * the mantissa does not change such values. Then come the payloads of TCP_FLOATS records, in the
+ * order of these. The called side sends payloads only.
  *
  * All integers are little-endian; floats are in host order, which the hello states.
  */

@@ -112,8 +112,8 @@ void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_se
         flow->offered = true;
         flow->peer_isn = s->seq;
         fednic_flows_use(flows, flow, false, now_ms);
-        /* a new SYN; the same one, sent again without its option, changes nothing */
     } else if (flow != NULL && flow->peer_isn != s->seq) {
+        /* this SYN is a new one; the old one, sent again without its option, changes nothing */
         flow->offered = false;
     }
 }

@@ -19,14 +19,14 @@ typedef struct fednic_flow {
     uint8_t list;
 
     uint32_t own_isn, peer_isn;
-    bool own_known; /* own_isn is valid: the host's SYN has passed */
-    bool offered;   /* the peer's SYN had a NIC's option and is not answered: peer_isn is valid */
-    bool agreed;    /* the peer's SYN or its answer had the option: the peer has a NIC */
-    bool proved;    /* a compressed segment was acknowledged */
-    bool coded_any; /* first_coded is valid: a compressed segment was sent */
-    bool sent_any;  /* sent_end is valid: data was sent */
-    uint8_t offers; /* this host's SYNs and answers that were sent with the option */
-    uint8_t doubts; /* times that compressed segments seemed not to arrive, in a row */
+    bool own_known;    /* own_isn is valid: the host's SYN has passed */
+    bool offered;      /* the peer's last SYN had a NIC's option: peer_isn is valid */
+    bool agreed;       /* the peer's SYN or its answer had the option: the peer has a NIC */
+    bool proved;       /* a compressed segment was acknowledged */
+    bool coded_any;    /* first_coded is valid: a compressed segment was sent */
+    bool sent_any;     /* sent_end is valid: data was sent */
+    uint8_t offers;    /* this host's SYNs and answers that were sent with the option */
+    uint8_t doubts;    /* times that compressed segments seemed not to arrive */
     uint64_t raw_left; /* payload bytes to send uncompressed because of doubts */
     uint8_t repeats;   /* times in a row that the bytes at `repeated` were sent again */
     uint32_t repeated; /* a TCP sequence number, as the next two */
@@ -50,9 +50,9 @@ fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s,
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /** Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
- * the one that ended first. Else the least recently used one in its handshake, if these are more
- * than a quarter of the table. Else the least recently used of the others. So a flood of SYNs drops
- * no connection that is at work. */
+ * the one that ended first. If none has ended: the least recently used flow in its handshake, if
+ * flows in their handshake take more than a quarter of the table. Else the least recently used of
+ * the other flows. So a flood of SYNs drops no connection that is at work. */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
 /** Note that a flow was used. works: it is past its handshake. */

@@ -22,7 +22,7 @@
 enum {
     IN = 32,            /* frames received in one call */
     OUT = 256,          /* most frames in the queue */
-    MADE = 96,          /* packets of a 64 KiB segment: what the NIC usually makes of one frame */
+    MADE = 96,          /* usually the NIC makes at most so many packets of one frame */
     TRIES = 64,         /* times that a frame is tried again while the line has no buffer for it */
     AGAIN_MS = 1,       /* wait between two tries */
     ARENA = 512 * 1024, /* bytes of queued frames */

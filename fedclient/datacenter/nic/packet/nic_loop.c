@@ -162,8 +162,8 @@ static void warn_of_addresses(const fednic_options *o, fednic_report_line *say, 
     }
 }
 
-/* Attach the eBPF programs. Without the bypass the NIC also works on kernels that cannot; then the
- * user must keep the host's stack from answering on the line's interface. */
+/* Attach the eBPF programs. Without the bypass the NIC also works on kernels that can't attach
+ * them. Then the user must keep the host's stack from answering on the line's interface. */
 static fed_status open_path(nic_loop *l, fednic_report_line *say, void *user, fed_error *err) {
     char text[400];
     const fednic_options *o = l->options;

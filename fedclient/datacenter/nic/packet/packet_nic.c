@@ -15,8 +15,8 @@
 enum { E_MIN = 1, E_MAX = 15 };
 enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 65535 };
 
-/* After so many repetitions of the same bytes, the NIC assumes that compressed segments do not
- * arrive. The limit is lower before the first one was acknowledged. */
+/* After more than so many repetitions of the same bytes, the NIC assumes that compressed segments
+ * do not arrive. The limit is lower while no compressed segment was acknowledged yet. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
 /* Then the next RAW_FIRST bytes are not compressed. Each further failure doubles the number, at
  * most DOUBTS_MOST times. */
@@ -324,7 +324,7 @@ static size_t restore(const passage *p) {
         return 0;
     }
     memcpy(bytes, p->frame->data, s->payload);
-    /* otherwise a router has changed the DSCP, which stays so */
+    /* if the DSCP is not the compressed mark, a router has changed it: leave it as it is */
     bool known = (s->tos & FEDNIC_TOS) == FEDNIC_COMPRESSED;
     fednic_ip_change(bytes, s, tcp_len, known ? FEDNIC_MARKED | (s->tos & 3) : s->tos, 0);
     fednic_put16(bytes + s->tcp + TCP_CHECKSUM, fednic_pseudo_sum(bytes, s, PROTOCOL_TCP, tcp_len));
@@ -365,9 +365,9 @@ static void forward_unread(const passage *p) {
     p->emit(p->user, &out);
 }
 
-/* The checksum tells whether a segment is compressed, without the connection and even if routers
- * changed the DSCP. It is not computed if a device, or Linux when it merged segments, found it
- * right for TCP. */
+/* The checksum tells whether a segment is compressed. So the NIC need not know the connection, and
+ * routers may have changed the DSCP. The checksum is not computed here if a device, or Linux when
+ * it merged segments, found it right for TCP. */
 static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
     const uint8_t flags = p->frame->offload.flags;

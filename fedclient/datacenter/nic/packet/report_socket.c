@@ -55,7 +55,8 @@ static fed_status clear_away(const struct sockaddr_un *at, fed_error *err) {
         close(fd);
     }
     if (answers) {
-        return fed_fail(err, FED_EBUSY, "another fednic answers at %s: end it, or give --control",
+        return fed_fail(err, FED_EBUSY,
+                        "another fednic answers at %s: end it, or give another --control",
                         at->sun_path);
     }
     if (why == ECONNREFUSED) {

@@ -5,7 +5,8 @@
 //   m_payload   their bytes, without gaps, from the lowest byte on; higher bytes are arbitrary
 //   m_tags      their tags
 //   m_used      which lanes have a value
-//   m_last      the packet ends; m_error with it: it was not the bursts of s_count values
+//   m_last      the packet ends
+//   m_error     with m_last: the packet was not the bursts of s_count values
 // One register at the output, and two beats in the buffer.
 //
 // The tag decoder sees 65 bytes: the buffer's two beats, and the first byte of the beat that waits

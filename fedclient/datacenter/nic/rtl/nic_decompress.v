@@ -6,9 +6,10 @@
 // beats are full but the last, whose tkeep names bytes from the lowest on. An output packet has
 // s_count floats.
 //   s_count     how many values the packet has; read at its first beat
-//   m_error     with m_tlast: the packet was not the bursts of s_count values, 1 or more. It had
-//               fewer or more bytes, or a tag that is not 0 past the last value. The floats of such
-//               a packet are arbitrary, and it may end early; the next packet is not affected.
+//   m_error     with m_tlast: the packet was not the bursts of s_count values. s_count was 0, or
+//               the packet had fewer or more bytes, or a tag that is not 0 past the last value.
+//               The floats of such a packet are arbitrary, and it may end early. The next packet
+//               is not affected.
 //
 // Four stages, each with a register: burst buffer; tag decoder; reversed shifter tree;
 // decompression blocks. Latency four cycles. Throughput: a beat out in each cycle while no burst
@@ -52,7 +53,7 @@ module nic_decompress #(
     wire [  WIDTH-1:0] fours, pairs, singles;
     wire [6*LANES-1:0] sizes;
     wire [3*LANES-1:0] pair_lengths;
-    wire               unused = &{1'b0, pair_lengths};  // no node reads the last ones
+    wire               unused = &{1'b0, pair_lengths};  // not all lengths are read
     genvar             lane, node;
     generate
         for (lane = 0; lane < LANES; lane = lane + 1) begin : size

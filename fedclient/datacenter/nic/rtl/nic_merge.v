@@ -3,8 +3,9 @@
 
 // `plan` says how a frame leaves. Raw: its beats leave as they came. Coded: its first `header`
 // bytes leave with new lengths, ToS and checksums, then `put` bytes of the plan, then beats of the
-// second FIFO, then `end` bytes of the plan. Each cycle one beat is read from both memories, so
-// a frame takes as many cycles as it has beats, and the next one follows without a gap.
+// second FIFO, then `end` bytes of the plan. In each cycle one beat is read from each of the two
+// memories, so a frame takes as many cycles as it has beats, and the next one follows without a
+// gap.
 module nic_merge #(
     parameter A = 10,           // 2^A beats of frames
     parameter B = 10            // 2^B beats of payload in new form

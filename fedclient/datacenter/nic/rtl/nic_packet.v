@@ -179,7 +179,8 @@ module nic_packet #(
         .m_valid(p_valid), .m_ready(p_ready), .m_data(p_data), .m_first(p_first), .m_last(p_last)
     );
 
-    // `fronts` are for all frames, `payloads` for frames with a payload in the aligner.
+    // The queue `fronts` has an entry for each frame, `payloads` one for each frame whose payload
+    // is in the aligner.
     wire front_some, p_some;
     wire [94:0] front;
     nic_queue #(.W(95), .L(5), .SLACK(1)) fronts (
@@ -196,7 +197,8 @@ module nic_packet #(
     );
 
     // The aligner's second step: shift the engine's bytes so that they begin in lane 0. The engine
-    // gets no lead and end bytes.
+    // gets whole floats only, without the lead and end bytes, which belong to floats that the
+    // segment cuts.
     wire [15:0] p_size = p_frame[15:0];
     wire [6:0] p_header = p_frame[24:18];
     wire [15:0] p_original = RX != 0 ? {p_data[7:0], p_data[15:8]} : p_size;

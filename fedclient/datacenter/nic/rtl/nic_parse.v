@@ -12,7 +12,7 @@ module nic_parse #(
     input  wire         clk,
     input  wire         rst,
     input  wire         beat,
-    input  wire [1:0]   index,  // 0, 1, 2, and 3 for all others
+    input  wire [1:0]   index,  // number of the beat: 0, 1, 2; 3 for all later ones
     input  wire         last,
     input  wire [5:0]   count,  // bytes in the beat
     input  wire [255:0] data,

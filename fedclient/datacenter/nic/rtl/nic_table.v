@@ -1,5 +1,5 @@
-// A direct-mapped table of the connections whose SYN the host sent marked, with the sequence number
-// of their first byte.
+// A direct-mapped table of the connections whose SYN the host sent marked. Each entry has the low
+// two bits of the sequence number of the connection's first byte.
 // SPDX-License-Identifier: Apache-2.0
 //
 // A frame is looked up when `at` is 1; two cycles later come `known`, and `lead`, the number of its

@@ -25,8 +25,9 @@ typedef struct fednic_options {
 typedef void fednic_report_line(void *user, const char *sentence);
 
 /**
- * Run the NIC in the caller's thread until `stop` is readable. It works when *say is called with a
- * sentence that begins with "ready". A line that goes down and up again does not end it.
+ * Run the NIC in the caller's thread until `stop` is readable. The NIC works once `say` was called
+ * with a sentence that begins with "ready". A line that goes down and up again does not end the
+ * NIC.
  *
  * stop  a descriptor of the caller's, such as a signalfd
  *
