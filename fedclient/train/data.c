@@ -73,8 +73,9 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
                                uint32_t k, fedtrain_share *share, fed_error *err) {
     if (k >= partition->clients) {
         return fed_fail(err, FED_EINVAL,
-                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
-                        partition->clients);
+                        "there is no client %" PRIu32 " among %" PRIu32
+                        ": clients are numbered from 0",
+                        k, partition->clients);
     }
     *share = (fedtrain_share){.token = NULL};
     fed_status status = copy_shard(fedtrain_partition_shard(partition, k), &share->shard);

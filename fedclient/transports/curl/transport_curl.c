@@ -176,7 +176,7 @@ static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_o
     return line->options.stopped != NULL && line->options.stopped(line->options.user);
 }
 
-/** libcurl's own sums count a body once or twice, depending on the version. */
+/** Count sent bytes. libcurl's own sums count a body once or twice, depending on its version. */
 static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
     curl_line *line = user;
     (void)easy, (void)data;

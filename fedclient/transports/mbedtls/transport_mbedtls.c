@@ -10,7 +10,7 @@
 #include "fedclient/transports/mbedtls/url.h"
 
 enum {
-    SMALL_BODY = 65536, /* smaller bodies are read whole before, so that they can be sent again */
+    SMALL_BODY = 65536, /* smaller bodies are read whole first, so that they can be sent again */
     LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
     HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a

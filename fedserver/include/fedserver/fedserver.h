@@ -94,9 +94,9 @@ typedef struct fedserver_setup {
 } fedserver_setup;
 
 /* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
- * others follow: their fedserver_begin asks the store ten times a second who leads, and makes this
- * one the leader if nobody leads. Until then a batch of requests does nothing, and requests get
- * 503. A leader that loses the lead fails with FED_ESTATE: close it. */
+ * others follow: their fedserver_begin asks the store ten times a second who leads. If nobody
+ * leads, fedserver_begin makes the caller the leader. At a follower a batch of requests does nothing,
+ * and requests get 503. A leader that loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };

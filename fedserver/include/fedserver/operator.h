@@ -186,7 +186,7 @@ typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_ro
                                                   fed_error *err);
 
 /** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
- * called between fedserver_begin and fedserver_commit: it shows what was done since. */
+ * called between fedserver_begin and fedserver_commit, and then shows what the batch has changed. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -335,8 +335,8 @@ typedef enum fedserver_pass_kind {
 enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
 
 /** Make a pass of the kind FEDSERVER_PASS_LINK (its page is /login#TOKEN) or
- * FEDSERVER_PASS_READER. The database keeps only its SHA-256, and forgets passes that have
- * expired. */
+ * FEDSERVER_PASS_READER. The database keeps only the SHA-256 of the token, and forgets passes that
+ * have expired. */
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN],
                                 fed_error *err) FED_CHECKED;

@@ -86,8 +86,8 @@ enum { FAST_LINE = 16 };
  * 0 at first. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Decide which node reads which value, which nodes are merged, and who shares memory; then
- * allocate it. Errors: FED_ENOMEM */
+/** Decide which node reads which value, which nodes are merged, and which values share memory;
+ * then allocate the memory. Errors: FED_ENOMEM */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 
 /** A backward pass, and where the gradient goes. */
@@ -95,7 +95,7 @@ typedef struct fast_flow {
     const fedtrain_pass *pass;
     float *grad;        /* float32[trained]; with an update, only room for a part of it */
     fedtrain_sink sink; /* done NULL: no sink */
-    const fedtrain_update *update; /* NULL: the sink gets whole layers; else any parts of these */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers; else parts of layers */
 } fast_flow;
 
 /** The functions of a kind of layer. All but forward and backward may be NULL. */
@@ -105,7 +105,7 @@ struct fast_op {
     bool grad_in_place; /* an input's gradient may be written over the output's */
     bool keeps_output;  /* the backward pass reads the output */
     bool keeps_merged;  /* backward reads the output if a node is merged into this one */
-    bool is_exact;      /* forward writes no slack; backward only reads the output's gradient */
+    bool is_exact;      /* forward writes only the output; backward only reads its gradient */
 
     /** Can this node do the work of the next node too? Asked only if no other node reads its
      * output. */

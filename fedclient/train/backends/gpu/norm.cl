@@ -1,9 +1,9 @@
 /* Normalizations: over the batch, and over neighbouring channels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values are [batch, channels, area]. `parts` work-groups share a channel, each with the same
- * number of samples. Sums are double: first a work-item's values in order, then the group's sums, then the
- * parts. */
+/* Values are [batch, channels, area]. `parts` work-groups share a channel. Each takes
+ * the same number of samples, except that the last ones may take fewer. Sums are double: first a
+ * work-item's values in order, then the group's sums, then the parts. */
 typedef struct bn_sizes {
     u32 batch, channels, area, parts;
 } bn_sizes;
