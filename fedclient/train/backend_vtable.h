@@ -32,7 +32,7 @@ typedef struct fedtrain_pass {
     uint64_t seed; /* of dropout */
 
     /* NULL: all parameters are there. Otherwise a forward pass calls fedtrain_pass_need before it
-     * reads a layer's parameters, and ends with its status if it fails. */
+     * reads a layer's parameters. If fedtrain_pass_need fails, the pass ends with its status. */
     fedtrain_arrivals *arrivals;
 } fedtrain_pass;
 
@@ -71,10 +71,10 @@ typedef struct fedtrain_device_vtable {
     float *(*params)(void *self);
     float *(*gradient)(void *self);
 
-    /** Start a pass of training: scores, loss, gradient. It copies what the pass and the labels
-     * point to. Two passes may be open at most. sink may be NULL; otherwise its `done` gets each
-     * layer's gradient, by its device address, as soon as the layer's kernels are in the stream.
-     */
+    /** Start a pass of training: scores, loss, gradient. The function copies the arrays of the pass
+     * and of the labels. Two passes may be open at most. sink may be NULL; otherwise its `done`
+     * gets each layer's gradient, by its device address, as soon as the layer's kernels are in the
+     * stream. */
     fed_status (*start)(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                         const fedtrain_sink *sink) FED_CHECKED;
 
@@ -140,8 +140,8 @@ typedef struct fedtrain_backend_vtable {
 
     /** Compute the loss of n positions: cross-entropy, or squared error. The loss of each position
      * (squared error: of each number) is added to *sum, in order. score_grad float32[n, classes]:
-     * the gradient of their mean; NULL: not wanted. In training n is all positions of the last
-     * forward pass, and the caller passes score_grad to backward without reading it. */
+     * the gradient of the mean of these losses; NULL: not wanted. In training n is all positions of
+     * the last forward pass, and the caller passes score_grad to backward without reading it. */
     fed_status (*loss)(void *self, const float *score, const fedtrain_labels *labels, size_t n,
                        float *score_grad, double *sum) FED_CHECKED;
 

@@ -17,7 +17,8 @@ static bool names_text(const char *name) {
     return false;
 }
 
-/* Open a part of a text with the vocabulary of its part `words`, which the text then owns. */
+/* Open a part of a text with the vocabulary of another part, `words`. The text then owns the
+ * vocabulary. */
 static fed_status open_by_words(const char *name, const char *directory, const char *part,
                                 const char *words, fedtrain_text *text, fed_error *err) {
     fedtrain_text other;

@@ -16,8 +16,8 @@
  * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. In the backward pass it may be only `rows` of its outputs; w, dy and
- * dw then point to the first of these. */
+/** A dense layer over a batch. In the backward pass it may stand for only some of the outputs:
+ * `rows` of them. w, dy and dw then point to the first of these. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
@@ -49,7 +49,8 @@ typedef struct fedtrain_sparse_conv {
 } fedtrain_sparse_conv;
 
 /** im2col by rows: copy, for each pixel, the `row` values that begin there to the beginning of
- * vectors. If `together` is not 0, those of so many rows of the picture go into one vector. */
+ * vectors. If `together` is not 0, the values of that many rows of the picture go into one vector.
+ */
 typedef struct fedtrain_im2col {
     size_t rows, columns; /* pixels */
     size_t x_row, x_step; /* floats to the pixel below, and to the one on the right */

@@ -62,7 +62,7 @@ static bool next_line(table *t) {
     return false;
 }
 
-/* Read the quoted field at t->at into t->field; "" in it is one quote. */
+/* Read the quoted field at t->at into t->field. Two quotes in the field stand for one. */
 static fed_status read_quoted(table *t, size_t *len) {
     t->at++;
     for (;; t->at++) {

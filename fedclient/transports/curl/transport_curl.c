@@ -168,7 +168,8 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
     return x->head_len <= HEAD_MOST ? whole : 0;
 }
 
-/** libcurl calls this about once a second and for every byte; non-zero ends the request. */
+/** libcurl calls this about once a second, and when bytes move. A result other than 0 ends the
+ * request. */
 static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
                         curl_off_t up) {
     const curl_line *line = user;

@@ -117,7 +117,8 @@ static bool is_done(const exchange *x) {
     return x->answer.state == FEDCLIENT_HTTP1_DONE;
 }
 
-/** Is the answer's own head complete? Then sending more of the request would not change it. */
+/** Is the head of the final answer complete? Then the rest of the request would not change the
+ * answer. */
 static bool is_answered(const exchange *x) {
     return x->answer.state > FEDCLIENT_HTTP1_HEADER;
 }

@@ -186,7 +186,7 @@ typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_ro
                                                   fed_error *err);
 
 /** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
- * called between fedserver_begin and fedserver_commit, and then shows what the batch has changed. */
+ * called between fedserver_begin and fedserver_commit: it shows what the batch has changed. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -362,10 +362,10 @@ fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_a
 /* -- Backup and check -- */
 
 /**
- * Copy a coordinator as of one instant into a new directory; another process may serve it
- * meanwhile. After a crash the copy is complete and on the disk, or not there. It holds the CA's
- * key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST directory holds a
- * coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
+ * Copy a coordinator as of one instant into a new directory; another process may serve the
+ * coordinator meanwhile. After a crash the copy is complete and on the disk, or not there. The copy
+ * holds the CA's key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST
+ * directory holds a coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
 
@@ -409,8 +409,8 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
 /**
  * Issue server.pem again for ten years: the same key, the same hosts and those of `more` (NULL at
  * the end), signed with ca.key. Devices that know the CA notice nothing. A coordinator that serves
- * reads it at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO of the keys;
- * FED_EINVAL too many hosts.
+ * reads the new server.pem at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO
+ * of the keys; FED_EINVAL too many hosts.
  */
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
                                        int64_t now_ms, fed_error *err) FED_CHECKED;

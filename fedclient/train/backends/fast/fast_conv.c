@@ -33,7 +33,7 @@ typedef struct conv {
     float *start;                /* float32[groups, out_pad]: the bias, or zeros */
     float *bias_grad;            /* in start's memory: the backward pass needs no bias */
     float *zeros;                /* float32[in_pad] */
-    float *x, *dy;               /* one sample with its padding; NULL: it needs none */
+    float *x, *dy;               /* one sample with its padding; NULL: there is no padding */
 
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */

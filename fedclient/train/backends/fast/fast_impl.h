@@ -29,11 +29,11 @@
 typedef struct fast_value {
     fed_shape shape;
     size_t size;    /* number of values in a sample */
-    size_t readers; /* number of layers that read it */
-    bool trained;   /* it depends on parameters, so it has a gradient */
+    size_t readers; /* number of layers that read the value */
+    bool trained;   /* the value depends on parameters, so it has a gradient */
     float *data;    /* float32[max_batch, h, w, c]; NULL between merged nodes */
     float *grad;    /* like data: dloss / dvalue; NULL: not needed */
-    size_t slot;    /* number of the memory for its gradient, by fast_plan.c */
+    size_t slot;    /* which of the slots of fast_plan.c holds the gradient */
 } fast_value;
 
 typedef struct fast_op fast_op;
@@ -121,8 +121,9 @@ struct fast_op {
     /** Compute out->data from in[]->data, for pass->batch samples. */
     void (*forward)(const fast_net *f, fast_node *s, const fedtrain_pass *pass);
 
-    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL; with adds[] it is added
-     * to. Also compute the gradients of the node's parameters. Called only if out->trained. */
+    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL. Where adds[] is
+     * true, add to in[]->grad. Also compute the gradients of the node's parameters. Called only if
+     * out->trained. */
     void (*backward)(const fast_net *f, fast_node *s, const fast_flow *w);
 
     void (*keep_statistics)(const fast_net *f, const fast_node *s, float *params);

@@ -196,7 +196,8 @@ static void lstm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* On entry, dh has the gradient from the next step; that of this step's output is added to it. */
+/* On entry, dh has the gradient from the next step. The gradient dy of this step's output is added
+ * to dh. */
 static void step_backward(const fast_net *f, const lstm *n, const float *dy, size_t batch,
                           size_t t) {
     size_t size = n->size, row = n->steps * size;

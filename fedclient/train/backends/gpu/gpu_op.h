@@ -54,7 +54,7 @@ typedef struct fedtrain_gpu_kind {
     size_t (*kept_bytes)(const fed_layer *layer, size_t max_batch);
     size_t (*work_bytes)(const fed_layer *layer, size_t max_batch);
     fed_status (*keep_statistics)(const fedtrain_gpu_op *op) FED_CHECKED;
-    bool forgets; /* its kept bytes are set to 0 when LSTMs begin anew */
+    bool forgets; /* the backend's `forget` sets the kept bytes to 0 */
 } fedtrain_gpu_kind;
 
 const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);

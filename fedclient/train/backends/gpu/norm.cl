@@ -30,7 +30,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's loop over its group's values, which takes every 256th. */
+/* A work-item's walk over every 256th value of its group. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
     u32 left;          /* number of values left */

@@ -55,8 +55,9 @@ typedef struct fedtrain_dataset {
  *
  * Classes are whole numbers from 0 to 255. Where there is a file classes.txt, classes are the names
  * in that file, one a line, from class 0 on: all devices and the evaluator need the same file. Sets
- * with targets ignore the file. The first line of a table is a header if one of its fields is not a
- * number. Fields may stand in double quotes; blank lines are skipped.
+ * with targets ignore the file. The first line of a table is a header if one of its fields is
+ * neither a number nor the name of a class. Fields may stand in double quotes; blank lines are
+ * skipped.
  *
  * Where a file is missing, the same name with .gz is tried. A file that begins as gzip does is
  * unpacked into memory. Other files are mapped, so they must not shrink while the set is open.
