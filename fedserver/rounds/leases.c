@@ -197,7 +197,7 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
-/* Synchronous: has the device reported in this round? Then it gets no other slot of it. */
+/* Synchronous: has the device reported in this round? Then the device gets no other slot. */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;

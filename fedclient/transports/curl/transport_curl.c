@@ -143,7 +143,7 @@ static void read_line(exchange *x, const char *line, size_t len) {
         x->head_status = strtol(line + strcspn(line, " "), NULL, 10);
         range->begin = range->total = range->tag = 0;
     } else if (x->head_status != 200 && x->head_status != 206) {
-        return; /* an interim answer, such as 100 Continue */
+        return; /* the head of an interim answer or of a failure says nothing about the range */
     } else if ((value = header_value(line, len, "ETag")) != NULL) {
         range->tag = read_tag(value);
     } else if (x->head_status == 200 &&
@@ -375,16 +375,16 @@ static bool is_not_tls(CURLcode code, const char *problem) {
             strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
 }
 
-/** Was a connection without a client certificate closed by the peer, which may demand one?
- * Failures with other texts, such as "getpeername() failed", have local causes. */
+/** Was a connection without a client certificate closed by the peer, which may demand one? Other
+ * failures, such as "getpeername() failed", have local causes. */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
     return !line->identified && !line->options.for_caches &&
            (has_hung_up(code) || is_certificate_alert(line->problem));
 }
 
 /** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
- * certificate. So a refusal is a connection that ends at once, often without an alert. Only
- * several such connections in a row are taken for a refusal. */
+ * certificate. So a refusal is an alert, or a connection that ends at once without one. An alert
+ * is believed at once, but only several ended connections in a row are taken for a refusal. */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
         return false;

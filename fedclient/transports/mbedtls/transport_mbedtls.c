@@ -263,8 +263,8 @@ static fed_status attempt(exchange *x, fed_writer *answer) {
 }
 
 /** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
- * certificate. So a refusal is an alert, or a connection that ends at once. Only several such
- * connections in a row are taken for a refusal. */
+ * certificate. So a refusal is an alert, or a connection that ends at once. An alert is believed at
+ * once, but only several ended connections in a row are taken for a refusal. */
 static bool certificate_refused(const exchange *x) {
     mbedtls_line *line = x->line;
     if (!x->open || !x->fresh || x->heard) {
