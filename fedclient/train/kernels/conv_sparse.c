@@ -3,7 +3,7 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands.
+/* The most sums that are computed at once. AVX2's 16 registers hold 13 sums and their operands.
  * Weights' gradients need more registers for addresses, so they have fewer sums. */
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };

@@ -145,8 +145,8 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
 /** Memory of this machine in bytes; 0: the system does not say. */
 uint64_t fedserver_machine_bytes(void);
 
-/** Does the task need more than a gigabyte of disk or memory, or more than half of what the machine
- * has? Then a person should be told. */
+/** Does the task need more than a gigabyte of disk or memory, more than half of the free disk, or
+ * more than half of the machine's memory? Then a person should be told. */
 bool fedserver_needs_much(const fedserver_needs *needs);
 
 /** Write the estimate as a sentence, cut if it is longer than cap. */
