@@ -32,7 +32,7 @@ typedef struct fedtrain_pass {
     uint64_t seed; /* of dropout */
 
     /* NULL: all parameters are there. Otherwise a forward pass calls fedtrain_pass_need before it
-     * reads a layer's parameters, and ends with its status if it fails. */
+     * reads a layer's parameters. If fedtrain_pass_need fails, the pass ends with its status. */
     fedtrain_arrivals *arrivals;
 } fedtrain_pass;
 
@@ -71,10 +71,10 @@ typedef struct fedtrain_device_vtable {
     float *(*params)(void *self);
     float *(*gradient)(void *self);
 
-    /** Start a pass of training: scores, loss, gradient. It copies what the pass and the labels
-     * point to. Two passes may be open at most. sink may be NULL; otherwise its `done` gets each
-     * layer's gradient, by its device address, as soon as the layer's kernels are in the stream.
-     */
+    /** Start a pass of training: scores, loss, gradient. The function copies the arrays of the pass
+     * and of the labels. Two passes may be open at most. sink may be NULL; otherwise its `done`
+     * gets each layer's gradient, by its device address, as soon as the layer's kernels are in the
+     * stream. */
     fed_status (*start)(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                         const fedtrain_sink *sink) FED_CHECKED;
 
@@ -84,8 +84,8 @@ typedef struct fedtrain_device_vtable {
     fed_status (*wait)(void *self, double *sum) FED_CHECKED;
 
     /** After a loss that is not finite: run that pass forward once more, so that `output` gives the
-     * values of its layers. No pass is open then.   params  on the host, float32[layout.size]:
-     * becomes the parameters that the pass used */
+     * values of its layers. Passes that are still open are dropped.
+     * params  on the host, float32[layout.size]: is set to the parameters that the pass used */
     fed_status (*again)(void *self, float *params) FED_CHECKED;
 
     /** Start the optimizer step of parameters offset to offset + n - 1. With clip_norm these must
@@ -97,8 +97,9 @@ typedef struct fedtrain_device_vtable {
 
 /**
  * net.c does what all backends share: it checks arguments, words errors, and flushes denormals. A
- * backend only computes. None of its calls prints. Only open and begin allocate. No call keeps a
- * pointer that it was passed, except begin until end.
+ * backend only computes. None of its calls prints. Only open and begin allocate, and `output` on a
+ * GPU. Two calls keep pointers that they were passed: open keeps arch, and begin keeps params and
+ * state until end.
  *
  * Calls that can fail return a status: FED_ENOMEM, or FED_EIO of a device; net.c words the error.
  * A backend on the processor fails in open only.
@@ -111,9 +112,9 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*supports)(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
     /** Make a workspace for batches of up to max_batch samples of a model that the backend
-     * supports; arch outlives it. device: the name by which the caller chose the backend, such as
-     * "opencl:0"; only a GPU's backend uses it. FED_ENOMEM; or another status with a text in *err,
-     * such as for a missing device. */
+     * supports. arch must outlive the workspace. device: the name by which the caller chose the
+     * backend, such as "opencl:0"; only a GPU's backend uses the name. FED_ENOMEM; or another
+     * status with a text in *err, such as for a missing device. */
     fed_status (*open)(const fed_arch *arch, size_t max_batch, const char *device, void **self,
                        fed_error *err) FED_CHECKED;
     void (*close)(void *self);
@@ -121,13 +122,13 @@ typedef struct fedtrain_backend_vtable {
     /** Fill in the members activations, gradients and workspace of *memory. */
     void (*memory)(const void *self, struct fedtrain_memory *memory);
 
-    /** For a backend whose parameters are in a GPU's memory; otherwise both are NULL. From begin
-     * to end it works on copies of params, float32[layout.size], and of an optimizer's state,
-     * float32[states]. Passes in between get the same params pointer, whose values are stale.
-     * Counters in state are not copied back: the caller counts in its own array. end writes back
-     * params, and of state the parts that updates named as moments, even if a pass has failed. It
-     * gets NULLs where nothing was to change, as after an evaluation. Without a begin, each pass
-     * reads the params that it is given. */
+    /** begin and end are NULL unless the backend keeps parameters in a GPU's memory. From begin to
+     * end the backend works on copies of params, float32[layout.size], and of an optimizer's state,
+     * float32[states]. Passes in between get the same params pointer, whose values are stale. end
+     * writes back params, and the parts of state that updates named as moments, even if a pass has
+     * failed. Counters in state are not written back: the caller counts in its own array. end gets
+     * NULLs where nothing was to change, as after an evaluation. Without a begin, each pass reads
+     * the params that it is given. */
     fed_status (*begin)(void *self, const float *params, const float *state,
                         size_t states) FED_CHECKED;
     fed_status (*end)(void *self, float *params, float *state) FED_CHECKED;
@@ -139,8 +140,8 @@ typedef struct fedtrain_backend_vtable {
 
     /** Compute the loss of n positions: cross-entropy, or squared error. The loss of each position
      * (squared error: of each number) is added to *sum, in order. score_grad float32[n, classes]:
-     * the gradient of their mean; NULL: not wanted. In training n is all positions of the last
-     * forward pass, and the caller passes score_grad to backward without reading it. */
+     * the gradient of the mean of these losses; NULL: not wanted. In training n is all positions of
+     * the last forward pass, and the caller passes score_grad to backward without reading it. */
     fed_status (*loss)(void *self, const float *score, const fedtrain_labels *labels, size_t n,
                        float *score_grad, double *sum) FED_CHECKED;
 
@@ -194,7 +195,7 @@ static inline bool fedtrain_has_own_parameters(const fed_layer *l) {
 }
 
 /** Return the number of the layer's own parameters, and set *offset to the first. If there are
- * none, *offset stays as it is. They end where the next layer's own begin. */
+ * none, *offset stays as it is. The layer's own parameters lie side by side. */
 static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer, size_t *offset) {
     const fed_tensor *tensors = arch->layout.tensors;
     const fed_layer *end = arch->layers + arch->layer_count, *l = &arch->layers[layer], *next = l;

@@ -97,7 +97,7 @@ static void pick(fedtrain_batches *b, uint64_t step) {
     }
 }
 
-/* Every step has random numbers of its own, so none need be kept between rounds. */
+/* Every step has random numbers of its own, so no generator need be kept between rounds. */
 static void gather(const fedtrain_job *job, uint64_t step) {
     fedtrain_net *net = job->net;
     if (!is_augmented(job)) {

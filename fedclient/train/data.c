@@ -17,7 +17,8 @@ static bool names_text(const char *name) {
     return false;
 }
 
-/* Open a part of a text with the vocabulary of its part `words`, which the text then owns. */
+/* Open a part of a text with the vocabulary of another part, `words`. The text then owns the
+ * vocabulary. */
 static fed_status open_by_words(const char *name, const char *directory, const char *part,
                                 const char *words, fedtrain_text *text, fed_error *err) {
     fedtrain_text other;
@@ -73,8 +74,9 @@ fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partiti
                                uint32_t k, fedtrain_share *share, fed_error *err) {
     if (k >= partition->clients) {
         return fed_fail(err, FED_EINVAL,
-                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
-                        partition->clients);
+                        "there is no client %" PRIu32 " among %" PRIu32
+                        ": clients are numbered from 0",
+                        k, partition->clients);
     }
     *share = (fedtrain_share){.token = NULL};
     fed_status status = copy_shard(fedtrain_partition_shard(partition, k), &share->shard);

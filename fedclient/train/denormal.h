@@ -1,4 +1,4 @@
-/* Flush denormals to zero during a call: with Adam they made steps 12 times slower. */
+/* Flush denormals to zero during a call: with Adam, denormals made steps 12 times slower. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DENORMAL_H
 #define FEDTRAIN_DENORMAL_H

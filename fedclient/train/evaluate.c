@@ -134,7 +134,7 @@ fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_
     FED_TRY(fedtrain_text_check_arch(net->arch, err));
     if (count < 2) {
         return fed_fail(err, FED_EINVAL,
-                        "a text of %zu tokens has nothing to evaluate on: 2 at least", count);
+                        "a text of %zu tokens can't be evaluated: it needs at least 2", count);
     }
     FED_TRY(fedtrain_text_check_tokens(net->arch, token, count, err));
     cut c = {.token = token, .targets = count - 1, .window = net->arch->positions};

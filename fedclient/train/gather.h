@@ -7,7 +7,7 @@
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/dataset.h"
 
-/** Only tables have targets, numbers to predict, and a small build reads none. */
+/** Only tables have targets, which are numbers to predict. A small build reads no tables. */
 static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
     return !FED_SMALL && set->target != NULL;
 }

@@ -16,8 +16,8 @@
  * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. In the backward pass it may be only `rows` of its outputs; w, dy and
- * dw then point to the first of these. */
+/** A dense layer over a batch. In the backward pass it may stand for only some of the outputs:
+ * `rows` of them. w, dy and dw then point to the first of these. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
@@ -49,7 +49,8 @@ typedef struct fedtrain_sparse_conv {
 } fedtrain_sparse_conv;
 
 /** im2col by rows: copy, for each pixel, the `row` values that begin there to the beginning of
- * vectors. If `together` is not 0, those of so many rows of the picture go into one vector. */
+ * vectors. If `together` is not 0, the values of that many rows of the picture go into one vector.
+ */
 typedef struct fedtrain_im2col {
     size_t rows, columns; /* pixels */
     size_t x_row, x_step; /* floats to the pixel below, and to the one on the right */
@@ -115,14 +116,14 @@ typedef struct fedtrain_kernels {
      * bits, and x[i + apart] in its upper ones, or 0 if i + apart >= n. pairs may be x. The two
      * values of a pair must follow each other in the sum. So `apart` is a_column for the matrix a,
      * 1 for a convolution's picture, and out_pad for its weights, run by run. For conv_weight_grad
-     * it is x_step in the picture and y_step in a row of dy. The kernels read every second value's
-     * pair. gemm_pack itself makes pairs of floats. */
+     * it is x_step in the picture and y_step in a row of dy. The kernels read only the pairs of
+     * every second value. gemm_pack takes float32 values and makes their pairs itself. */
     fedtrain_pairs *pairs;
 #endif
 
-    /* Optimizer steps. And norm: the gradient's norm that clipping by norm compares with its
-     * limit.   w, m, v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to,
-     * or NULL without one */
+    /* Optimizer steps; and norm, which returns the gradient's norm, for clipping by norm.
+     * w, m, v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to, or NULL
+     * without that term */
     void (*sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
     void (*momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                      const fedtrain_step *s);
@@ -169,8 +170,9 @@ typedef struct fedtrain_kernels {
      * dense_many does the same as dense for many samples; xt is float32[in, batch] and two vectors
      * more.
      * dense_grad adds the inputs' gradient to dx, if dx is not NULL, and overwrites dw with the
-     * weights' gradient. With a rate > 0 dw must be w: it takes a step of that rate down its
-     * gradient instead, with the same result as `sgd`. A rate needs at least one vector of inputs.
+     * weights' gradient. With a rate > 0 dw must be w: then the weights take a step of that rate
+     * down their gradient, with the same result as `sgd`, and the gradient is not stored. A rate
+     * needs at least as many inputs as a vector has lanes.
      */
     void (*dense)(const fedtrain_dense *d, const float *w, const float *bias, const float *x,
                   float *y);

@@ -31,7 +31,7 @@ typedef struct onnx_graph {
 } onnx_graph;
 
 /** A node that is being written: op and name first, then inputs and attributes. onnx_node_add gives
- * it its one output and ends it. */
+ * the node its only output, and ends the node. */
 typedef struct onnx_node {
     onnx_graph *graph;
     fed_writer bytes;

@@ -9,9 +9,9 @@
 #include "fed/optimizer_spec.h"
 #include "fed/small.h"
 
-/** A step's coefficients. It first changes the gradient g, in this order: g *= share; g += mu (w -
- * w0); g is clipped to -limit .. limit; g *= scale; g += decay w. Then comes the optimizer's rule;
- * Adam's is w = keep w - rate m / (sqrt(v) scale2 + epsilon). */
+/** A step's coefficients. A step first changes the gradient g, in this order: g *= share; g += mu
+ * (w - w0); g is clipped to -limit .. limit; g *= scale; g += decay w. Then comes the optimizer's
+ * rule; Adam's is w = keep w - rate m / (sqrt(v) scale2 + epsilon). */
 typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */

@@ -247,8 +247,9 @@ fed_status fedtrain_shard_take(const fedtrain_dataset *set, fedtrain_split split
                                uint32_t k, uint64_t seed, fedtrain_shard *shard, fed_error *err) {
     if (k >= clients) {
         return fed_fail(err, FED_EINVAL,
-                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
-                        clients);
+                        "there is no client %" PRIu32 " among %" PRIu32
+                        ": clients are numbered from 0",
+                        k, clients);
     }
     fedtrain_partition all;
     FED_TRY(fedtrain_dataset_split(set, split, clients, seed, &all, err));

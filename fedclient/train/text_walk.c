@@ -48,7 +48,7 @@ static void gather(const fedtrain_job *job, const streams *s, size_t window) {
     }
 }
 
-/* Every round takes the same number of windows, so its number gives the window where it starts. */
+/* Every round takes the same number of windows, so a round's number gives its first window. */
 static size_t window_at(const fedtrain_job *job, const streams *s, size_t step) {
     return (size_t)(((uint64_t)job->round * job->steps + step) % s->windows);
 }
@@ -98,8 +98,8 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
     return fedtrain_text_check_tokens(arch, job->token, job->token_count, err);
 }
 
-/* The net may hold LSTM states of another client or of an interrupted run. So it forgets them and
- * reads the window before the run's first again: the same job gives the same bits. */
+/* The net may hold LSTM states of another client or of an interrupted run. So the net forgets
+ * them, and reads the window before the run's first one again: the same job gives the same bits. */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params, fed_error *err) {
     fedtrain_net *net = job->net;
     streams s = streams_of(job);

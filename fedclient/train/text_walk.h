@@ -15,7 +15,7 @@ fed_status fedtrain_text_check_tokens(const fed_arch *arch, const uint32_t *toke
 /** Check that the job's text can be read in windows. Errors: as fedtrain_run's. */
 fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) FED_CHECKED;
 
-/** Begin a run: set the net's LSTM state to that after the window before the run's first one. */
+/** Begin a run: set the net's LSTM state to the state at the end of the window before the run. */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params,
                                fed_error *err) FED_CHECKED;
 

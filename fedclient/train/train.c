@@ -10,7 +10,7 @@
 #include "fedtrain/batches.h"
 #include "fedtrain/optimizer.h"
 
-/* Refuse a job that needs what a small build leaves out, apart from layers. */
+/* In a small build: refuse a job with an optimizer or data that the build leaves out. */
 static fed_status check_build(const fedtrain_job *job, fed_error *err) {
     const fed_optimizer *o = &job->optimizer;
     bool varied = job->augment.padding > 0 || job->augment.flip;

@@ -29,7 +29,7 @@ enum {
 /** The learning rate of the next step, by the optimizer's schedule. */
 double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** The state's counters. A step that fails puts back their values from before it. */
+/** The state's counters. If a step fails, their values from before the step are put back. */
 typedef struct fedtrain_counters {
     float steps, rates;
 } fedtrain_counters;

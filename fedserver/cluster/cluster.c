@@ -40,7 +40,8 @@ struct cluster {
     uint64_t term;
     bool told; /* the log already says that the link to the leader works */
     int64_t again_ms, said_ms;
-    /* bytes of the largest update: as this leader announces it; as the leader announced it */
+    /* bytes of the largest update: what this process announces as the leader; what this process, as
+     * a follower, last heard from the leader */
     uint64_t says, heard;
 };
 

@@ -56,7 +56,7 @@ int64_t cluster_next_ms(const cluster *c);
 void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
 void cluster_flush(cluster *c);
 
-/** At the leader: tell followers the size of the largest update that it takes, in bytes. */
+/** At the leader: tell followers the size of the largest update that this process takes. */
 void cluster_announce(cluster *c, uint64_t limit);
 /** At a follower: the size that a leader announced last; 0: none yet. */
 uint64_t cluster_heard(const cluster *c);

@@ -73,11 +73,11 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms);
 /** At the side that connected: make a new id for that owner. FED_ENOMEM. */
 fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id,
                               fed_error *err) FED_CHECKED;
-/** At the side that accepted: store the owner of a request that came. FED_EFORMAT: the index is in
- * use, or too large; FED_ENOMEM. */
+/** At the side that accepted: store the owner of a request that came. FED_EFORMAT: the index
+ * in the id is in use, or too large; FED_ENOMEM. */
 fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner,
                             fed_error *err) FED_CHECKED;
-/** The owner of that id; NULL: nobody waits for its answer. */
+/** The owner of that id; NULL: nobody waits for an answer with that id. */
 void *cluster_link_owner(const cluster_link *link, uint64_t id);
 /** Forget the owner of that id, because nobody waits for its answer any more. */
 void cluster_link_disown(cluster_link *link, uint64_t id);

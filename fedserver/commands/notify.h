@@ -1,4 +1,4 @@
-/* Tells the service manager that started the program how it is: the protocol of sd_notify(3). */
+/* Tells the service manager that started the program its state: the protocol of sd_notify(3). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_NOTIFY_H
 #define FEDSERVER_COMMANDS_NOTIFY_H

@@ -124,7 +124,8 @@ static void tend_front(void *user) {
     notify_alive();
 }
 
-/* Stop the front. The signal is repeated, because one between the child's fork and exec is lost. */
+/* Stop the front. The signal is repeated, because a signal between the child's fork and exec is
+ * lost. */
 static void stop_front(front *f) {
     enum { PAUSE_MS = 5, TRIES = 1000 };
     for (int k = 0; f->pid > 0; k++) {

@@ -44,7 +44,7 @@ static const char *header_of(http_exchange *x, const char *name) {
 
 /* Answer 304 if the client has the body, else compress it if possible. True: it is compressed. */
 static bool suit(http_exchange *x) {
-    /* The client has the body if the list If-None-Match contains its tag, weak or strong. */
+    /* The client has the body if the list If-None-Match contains the body's tag, weak or strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
     const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
@@ -56,7 +56,7 @@ static bool suit(http_exchange *x) {
         x->response.content_type = NULL;
         x->response.status = 304;
     }
-    /* Compress the body if the client accepts that and it becomes smaller. Ranges stay plain. */
+    /* Compress the body if the client accepts gzip and that makes it smaller. Ranges stay plain. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;

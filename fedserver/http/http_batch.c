@@ -51,7 +51,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        /* The request was held until fedserver_epoch grows, which has happened since. */
+        /* The request is held until fedserver_epoch grows, and it has grown since. */
         const bool has_missed = x->response.hold && x->epoch != h->epoch;
         if (x->refused == NULL && (!x->handled || has_missed)) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;

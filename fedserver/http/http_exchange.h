@@ -180,7 +180,7 @@ fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
  * says so. If nobody waits for the response, free the exchange. */
 void http_release(http *h, http_exchange *x);
 
-/** x->response is final: charge the peer's limits for its bytes, and free the request's body. */
+/** x->response is final: charge the peer for the response's bytes, and free the request's body. */
 void http_release_settle(http_exchange *x);
 
 /** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */

@@ -14,8 +14,8 @@ enum {
 };
 
 /* May the request be sent to a leader twice? A check-in may: the second time, the leader finds the
- * lease that the first one made. An update could be, too, but its body is large, and its device
- * can send it to another coordinator. */
+ * lease that the first one made. An update could be sent twice, too, but its body is
+ * large, and its device can send the update to another coordinator. */
 static bool may_go_again(const http_exchange *x) {
     return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
 }

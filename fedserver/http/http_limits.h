@@ -53,8 +53,9 @@ http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer send one more request? 0: yes, and it is charged; else the seconds until it may
- * ask again. upload: the request is an upload, which the caller must count in peer->uploads. */
+/** May this peer send one more request? 0: yes, and the request is charged; else the seconds
+ * until the peer may ask again. upload: the request is an upload, which the caller must count in
+ * peer->uploads. */
 uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
 

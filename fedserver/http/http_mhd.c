@@ -134,7 +134,8 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
-    /* A proxy's connections share its address but belong to many clients: it may have them all. */
+    /* A proxy's connections share its address but belong to many clients: a proxy may have all of
+     * them. */
     const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(

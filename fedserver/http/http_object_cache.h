@@ -32,8 +32,8 @@ fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
                                        const fedserver_request *request,
                                        char etag[HTTP_OBJECT_CACHE_TAG]);
 
-/** Keep the answer's body if its ETag is strong, so that it stands for the very bytes. Bodies used
- * longest ago make room. */
+/** Keep the answer's body if its ETag is strong: a strong ETag stands for exactly these bytes.
+ * Bodies used longest ago make room. */
 void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
                            const fedserver_response *response);
 

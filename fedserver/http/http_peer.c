@@ -16,7 +16,8 @@ void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connec
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        /* Coordinators try to connect ten times a second, whatever the limit for devices is. */
+        /* Followers connect ten times a second, however few requests a device may send: so their
+         * handshakes have the default limit, for which the argument is 0. */
         http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
                                kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
                                &peers->handshakes_of_all[kind]);

@@ -54,7 +54,7 @@ struct http_peer {
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
-/** May the address, and all addresses together, have one more handshake? If so, it is charged. */
+/** May the address, and all addresses together, have one more handshake? If so, charge both. */
 bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from);
 
 /** Add a connection whose handshake has not begun; a request head is awaited from it. session: a
@@ -84,7 +84,7 @@ void http_peer_body_ends(http_peer *peer, uint64_t body);
 
 /** Charge the peer for an answer's bytes. trial: the request could have guessed a token or key, so
  * at the front an answer 401 or 403 counts as a failure. 0: send the answer. Else the address
- * fails too often: send only after how many seconds it may come again. */
+ * fails too often: instead of the answer, send the result, the seconds until it may come again. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

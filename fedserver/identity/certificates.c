@@ -285,7 +285,7 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
                         "drop-old-ca",
                         directory);
     }
-    /* Each CA has another name, because some software would confuse two CAs of the same name. */
+    /* Each CA gets a name of its own: some software would confuse two CAs of the same name. */
     uint8_t digest[FED_SHA256_SIZE];
     char hex[17], name[64];
     FED_TRY(fed_key_new(&key, err));

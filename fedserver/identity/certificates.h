@@ -29,7 +29,7 @@ uint64_t fedserver_ca_id(const char *pem);
 /** The id of the first CA in the directory's ca.pem. 0: the file can't be read. */
 uint64_t fedserver_ca_id_at(const char *directory);
 
-/** fedserver_ca_look for a directory, and the devices of that store. */
+/** Do what fedserver_ca_look does, for a directory and the devices in that store. */
 fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *store, void *db,
                                 int64_t now_ms, fedserver_ca_change *change,
                                 fed_error *err) FED_CHECKED;

@@ -39,7 +39,7 @@ fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t 
     return &devices->pages[k / PAGE][k % PAGE].device;
 }
 
-/* Find the slot of that fingerprint, or the empty slot where it belongs. There must be slots. */
+/* Find the slot of that fingerprint, or the empty slot where it belongs. The table has slots. */
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;
@@ -61,7 +61,8 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
     return index == 0 ? NULL : fedserver_devices_at(devices, index - 1);
 }
 
-/* Make room for one more device in a table at most half full. Drops slots of old fingerprints. */
+/* Make room for one more device, so that the table stays at most half full. A table that grows
+ * drops the slots of old fingerprints. */
 static fed_status part_grow(const fedserver_devices *devices, fedserver_devices_part *part) {
     if (2 * (part->used + 1) <= part->slot_count) {
         return FED_OK;

@@ -473,8 +473,8 @@ static void check_start(checking *c) {
     for (size_t k = 0; k < s->rounds.task_count; k++) {
         const fedserver_training *t = s->rounds.tasks[k];
         received += t->round.received + t->round.ahead;
-        /* An edge aggregator gets its slots when it starts; its task's row has those of when the
-         * task began, so they are not compared. */
+        /* An edge aggregator gets its number of slots when its process starts. The task's row has
+         * an older number, so do not compare the two. */
         if (t->round.leased > t->task.rules.cohort && t->task.rules.upstream[0] == '\0') {
             FOUND("S4: round %u of task %" PRIu64 " has %u of %u slots taken" FEDSERVER_RESTORE,
                   t->round.number, t->task.wire.id, t->round.leased, t->task.rules.cohort);

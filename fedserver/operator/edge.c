@@ -119,7 +119,8 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* Find the task here that belongs to upstream's task of that number. *found: it is not over. */
+/* Find the task here that belongs to upstream's task of that number. *found: there is one
+ * that is not over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
     const fedserver *server = edge->server;

@@ -7,8 +7,8 @@
 #include "fedserver/operator.h"
 
 /* An answer to this path proves that the rounds' process runs, and that it can read the store. A
- * process of a release before 0.2.0 does not know the path, and hangs up. Its answer to the second
- * path proves the same. */
+ * process of a release before 0.2.0 does not know the path, and hangs up. Such a process's answer
+ * to the second path proves the same. */
 static const char question[] = "/healthz", older_question[] = "/v1/status";
 
 /* Ask until there is an answer. The relay stops waiting after ten seconds. */

@@ -13,7 +13,8 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* first: the `count` first devices by enrolment. Insert one more; the last may drop out. */
+/* Insert a device into `first`, the devices that enrolled first of `count` devices so far. The last
+ * one in `first` may drop out. */
 static void keep_first(const fedserver_device *first[FEDSERVER_WAITING_NAMES], uint32_t count,
                        const fedserver_device *device) {
     uint32_t k = count < FEDSERVER_WAITING_NAMES ? count : FEDSERVER_WAITING_NAMES;

@@ -178,8 +178,8 @@ static fed_status keep(fedserver_closing *c, fed_error *err) {
     return FED_OK;
 }
 
-/* Make the snapshots that devices will ask for. One takes as long as a version. Made later, in the
- * event loop, it would keep all devices waiting. */
+/* Make the snapshots that devices will ask for. A snapshot takes as long to make as a version. In
+ * the event loop, that would keep all devices waiting. */
 static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
     for (size_t k = 0; k < 2; k++) {
         FED_TRY(go_on(c, err));
@@ -271,8 +271,8 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-/* The thread that frees the old version and its files, both of which take too long for the event
- * loop. Where deleting fails, the next closing does it. */
+/* The thread that frees the old version and deletes its files, which takes too long for the event
+ * loop. If deleting fails, the next closing deletes the files. */
 static void *tidy(void *user) {
     fedserver_closing *c = user;
     const fedserver_store *store = c->rounds.store;

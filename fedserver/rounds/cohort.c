@@ -39,7 +39,7 @@ static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_
     return found;
 }
 
-/* Find the first round such that candidates with that last round, or before, fill all slots. */
+/* Find the first round r for which the candidates whose last round is at most r fill all slots. */
 static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                              size_t count, double each, uint32_t slots) {
     uint32_t low = 0;

@@ -17,11 +17,11 @@ typedef struct fedserver_counters {
     uint64_t declines;
     uint64_t cache_downloads; /* answers to downloads that redirected to a cache */
     uint64_t cache_download_bytes;
-    uint64_t assignments[4]; /* check-ins by their answer (fed_action), counted when it is given */
+    uint64_t assignments[4]; /* check-ins by the action in the answer (fed_action) */
 } fedserver_counters;
 
 /** Upper bounds in seconds, ascending. A round in round_times[k] took at most
- * fedserver_round_bounds[k]; one in the last element took longer. */
+ * fedserver_round_bounds[k]; a round in the last element took longer than all bounds. */
 extern const double fedserver_round_bounds[FEDSERVER_ROUND_TIMES - 1];
 
 void fedserver_counters_round(fedserver_counters *counters, int64_t took_ms);

@@ -17,7 +17,7 @@ const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserv
     if (device->cloned_ms != 0 && now_ms - device->cloned_ms < FEDSERVER_CLONED_MS) {
         return "cloned";
     }
-    /* A process that does not serve closes no round, so it may be open after its deadline. */
+    /* A process that does not serve closes no round, so a round may be open after its deadline. */
     if (t != NULL && fedserver_lease_stands(t, device, now_ms) &&
         now_ms < fedserver_lease_deadline(t, device)) {
         return "training";

@@ -197,7 +197,7 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
-/* Synchronous: has the device reported in this round? Then it does not take part in it again. */
+/* Synchronous: has the device reported in this round? Then the device gets no other slot. */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
            device->counted_lease == device->lease;
@@ -502,7 +502,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
 
 /* -- a device declines -- */
 
-/* End the device's lease: lease_task 0 belongs to no task. */
+/* End the device's lease, by setting lease_task to 0, which is no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
     /* S10 in docs/durability.md: the lease holds a slot. */
@@ -561,8 +561,8 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     if (t == NULL) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
-    /* While a round closes, updates count in the next one, of which a synchronous task has given
-     * no lease. */
+    /* While a round closes, updates count in the next round. A synchronous task has not given any
+     * lease for that round yet. */
     const uint32_t counting = fedserver_round_counting(&t->round);
     if (!asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;

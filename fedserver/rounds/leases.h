@@ -47,8 +47,8 @@ bool fedserver_declined(const fedserver_training *training, const fedserver_devi
                         int64_t now_ms);
 #define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
-/** The event for fedserver_round_step that an update causes. training: the task that its head
- * names; NULL: that task is not in memory. digest: that of the whole message. */
+/** The event for fedserver_round_step that an update causes. training: the task that the
+ * update's head names; NULL: that task is not in memory. digest: of the whole message. */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
                                                     const fedserver_device *device,
                                                     const fed_update *head, uint64_t digest,
@@ -84,7 +84,7 @@ void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *training
 void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
 
 /** Raise rounds->epoch if slots became free. Returns when to call this again, in Unix
- * milliseconds; INT64_MAX: no slot is waiting for it. */
+ * milliseconds; INT64_MAX: no call is needed until a slot becomes free. */
 int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms);
 
 #endif

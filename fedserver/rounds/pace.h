@@ -10,7 +10,8 @@
 #define FEDSERVER_PACE_LATELY_MS (INT64_C(20) * 60 * 1000)
 
 /** The wait that a device is given, in milliseconds; also for the header Retry-After.
- * least_ms: about how long nothing will happen. Few devices check in again after least_ms +- 25 %.
+ * least_ms: about how long nothing will happen. If there are few devices, each waits for least_ms
+ * +- 25 %.
  * devices: the number of devices seen lately. Their waits are spread over 20 ms for each device,
  * at most 15 minutes. So up to 45,000 idle devices make at most 100 check-ins a second.
  * random: any 32 bits. */

@@ -26,8 +26,8 @@ fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_devic
 
 /** Read the devices whose identity has changed since the last call of this function or of
  * fedserver_devices_start. For a device in memory take only the members that other processes
- * change, because within a batch the others may be newer in memory. fedserver_queue_follow, which
- * is called next, forgets the declines of revoked devices. */
+ * change, because the other members may be newer in memory than in the row. fedserver_queue_follow,
+ * which is called next, forgets the declines of revoked devices. */
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Note a request's time and program in the device. device: NULL for a request that comes from no

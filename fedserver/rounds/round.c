@@ -10,8 +10,8 @@
     [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full,       \
                               FEDSERVER_DO_##closing}
 
-/* Every event has an action in every phase; it is harmless where the event can't happen. For three
- * entries decide() also looks at numbers: CLOSE at TICK, OPEN at COMMITTED, and COUNT at
+/* Every event has an action in every phase. Where the event can't happen, the action is harmless.
+ * For three actions decide() also looks at numbers: CLOSE at TICK, OPEN at COMMITTED, and COUNT at
  * UPDATE_LEASED while the round closes. */
 // clang-format off
 static const uint8_t table[FEDSERVER_ROUND_EVENTS][4] = {

@@ -23,7 +23,7 @@ fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
 /** Read the running tasks for a process that does not serve: their open rounds with leases, and
- * which devices declined them. *view only has what this needs; the models are not loaded. log may
+ * which devices declined them. Other members of *view stay 0; the models are not loaded. log may
  * be NULL. Owner: fedserver_rounds_free, also after a failure. */
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, fed_error *err) FED_CHECKED;

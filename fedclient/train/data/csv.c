@@ -62,7 +62,7 @@ static bool next_line(table *t) {
     return false;
 }
 
-/* Read the quoted field at t->at into t->field; "" in it is one quote. */
+/* Read the quoted field at t->at into t->field. Two quotes in the field stand for one. */
 static fed_status read_quoted(table *t, size_t *len) {
     t->at++;
     for (;; t->at++) {
@@ -171,7 +171,7 @@ static fed_status read_first_line(table *t, const char *label) {
         return fed_fail(t->err, FED_EFORMAT, "%s: line %zu: %s \"%.40s\": write first, last or %s",
                         t->file->path, t->line,
                         header ? "the header has no column" : "there is no header that could name",
-                        label, header ? "a name that is there" : "add one");
+                        label, header ? "a name that is there" : "add a header");
     }
     t->label = named;
     if (!header) { /* no header: read this line again, as a sample */

@@ -57,7 +57,7 @@ fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *ta
 typedef struct fedtrain_text_kind {
     bool characters;    /* else words */
     size_t vocabulary;  /* the most words to keep */
-    unsigned from, end; /* the part to read: units that begin in these tenths of the bytes */
+    unsigned from, end; /* the part to read: units that begin from / 10 to end / 10 into the file */
 } fedtrain_text_kind;
 
 fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_kind *kind,

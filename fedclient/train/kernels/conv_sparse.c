@@ -3,7 +3,7 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands.
+/* The most sums that are computed at once. AVX2's 16 registers hold 13 sums and their operands.
  * Weights' gradients need more registers for addresses, so they have fewer sums. */
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
@@ -132,7 +132,7 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    /* a share then has segments of one row only */
+    /* if runs is true, the segments of a share are all in one row */
     const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2;
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,

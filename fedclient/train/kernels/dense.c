@@ -163,7 +163,7 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
 
 enum { FEW = 4, FACTORS = WIDE ? 16 : 8 };
 
-/* Pointers to the same rows and columns of the four arrays. */
+/* Pointers to the same column in some rows of the four arrays. dx may be NULL. */
 typedef struct cursor {
     const float *w, *x;
     float *dx, *dw;

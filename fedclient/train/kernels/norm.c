@@ -2,9 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
-enum {
-    AT_ONCE = 4096
-}; /* floats that fit in the first-level cache, where they are read a second time */
+/* Floats that fit in the first-level cache, where they are read a second time. */
+enum { AT_ONCE = 4096 };
 
 enum { CHAINS = 4 }; /* independent sums, since an addition waits for the one before it */
 

@@ -29,7 +29,7 @@ KERNEL_INLINE vec vec_half(vec pairs, const size_t pass) {
     return (vec)(pass == 0 ? (ivec)pairs & (int32_t)0xffff0000 : (ivec)pairs << 16);
 }
 
-/** Copied as bits, since a pair of bfloat16 is not one number. */
+/** Fill all lanes with the operand, copied as bits: a pair of bfloat16 is not one number. */
 KERNEL_INLINE vec vec_all(const float *operand) {
     typedef int32_t word __attribute__((may_alias));
     return PAIR == 1 ? *operand - (vec){0} : (vec)(*(const word *)operand - (ivec){0});

@@ -32,8 +32,8 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 row[v] = vec_half(vec_load(b.at + v * LANES), pass);
-                row[v] = height == 2 ? vec_apart(row[v])
-                                     : row[v]; /* otherwise it is loaded for each height */
+                /* Without vec_apart the compiler would load row[v] once for each of the 2 rows. */
+                row[v] = height == 2 ? vec_apart(row[v]) : row[v];
             }
             KERNEL_UNROLL
             for (size_t h = 0; h < height; h++) {

@@ -136,8 +136,8 @@ KERNEL_INLINE float vec_sum(vec v) {
 #define KERNEL_ALL(h, up) KERNEL_FOUR(0, h, up)
 #endif
 
-/* -1 in lanes first .. LANES - 1, 0 below. The asm makes the compiler compute it at each use: kept
- * in a register through loops it would take one from their sums. */
+/* -1 in lanes first .. LANES - 1, 0 below. The asm makes the compiler compute the mask at each use.
+ * Otherwise the mask would take a register from the sums of a loop. */
 KERNEL_INLINE ivec lanes_from(size_t first) {
     static const int32_t number[LANES] = {KERNEL_ALL(0, 0)};
     const int32_t *at = number;

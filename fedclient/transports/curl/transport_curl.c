@@ -143,7 +143,7 @@ static void read_line(exchange *x, const char *line, size_t len) {
         x->head_status = strtol(line + strcspn(line, " "), NULL, 10);
         range->begin = range->total = range->tag = 0;
     } else if (x->head_status != 200 && x->head_status != 206) {
-        return; /* an interim answer, such as 100 Continue */
+        return; /* the head of an interim answer or of a failure says nothing about the range */
     } else if ((value = header_value(line, len, "ETag")) != NULL) {
         range->tag = read_tag(value);
     } else if (x->head_status == 200 &&
@@ -168,7 +168,8 @@ static size_t read_header(char *src, size_t size, size_t count, void *user) {
     return x->head_len <= HEAD_MOST ? whole : 0;
 }
 
-/** libcurl calls this about once a second and for every byte; non-zero ends the request. */
+/** libcurl calls this about once a second, and when bytes move. A result other than 0 ends the
+ * request. */
 static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_off_t all_up,
                         curl_off_t up) {
     const curl_line *line = user;
@@ -176,7 +177,7 @@ static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_o
     return line->options.stopped != NULL && line->options.stopped(line->options.user);
 }
 
-/** libcurl's own sums count a body once or twice, depending on the version. */
+/** Count sent bytes. libcurl's own sums count a body once or twice, depending on its version. */
 static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
     curl_line *line = user;
     (void)easy, (void)data;
@@ -374,16 +375,16 @@ static bool is_not_tls(CURLcode code, const char *problem) {
             strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
 }
 
-/** Was a connection without a client certificate closed by the peer, which may demand one?
- * Failures with other texts, such as "getpeername() failed", have local causes. */
+/** Was a connection without a client certificate closed by the peer, which may demand one? Other
+ * failures, such as "getpeername() failed", have local causes. */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
     return !line->identified && !line->options.for_caches &&
            (has_hung_up(code) || is_certificate_alert(line->problem));
 }
 
 /** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
- * certificate. So a refusal is a connection that ends at once, often without an alert. Only
- * several such connections in a row are taken for a refusal. */
+ * certificate. So a refusal is an alert, or a connection that ends at once without one. An alert
+ * is believed at once, but only several ended connections in a row are taken for a refusal. */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
         return false;

@@ -220,7 +220,7 @@ static void keep_ticket(fedclient_tls *tls) {
     snprintf(tls->ticket_port, sizeof tls->ticket_port, "%s", tls->port);
 }
 
-/** If code reports a session ticket, keep it. It may arrive at any time, also during a write. */
+/** If code reports a session ticket, keep it. Tickets may arrive at any time, even in a write. */
 static bool took_ticket(fedclient_tls *tls, int code) {
     if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         keep_ticket(tls);

@@ -10,7 +10,7 @@
 #include "fedclient/transports/mbedtls/url.h"
 
 enum {
-    SMALL_BODY = 65536, /* smaller bodies are read whole before, so that they can be sent again */
+    SMALL_BODY = 65536, /* smaller bodies are read whole first, so that they can be sent again */
     LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
     HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
@@ -117,7 +117,8 @@ static bool is_done(const exchange *x) {
     return x->answer.state == FEDCLIENT_HTTP1_DONE;
 }
 
-/** Is the answer's own head complete? Then sending more of the request would not change it. */
+/** Is the head of the final answer complete? Then the rest of the request would not change the
+ * answer. */
 static bool is_answered(const exchange *x) {
     return x->answer.state > FEDCLIENT_HTTP1_HEADER;
 }
@@ -262,8 +263,8 @@ static fed_status attempt(exchange *x, fed_writer *answer) {
 }
 
 /** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
- * certificate. So a refusal is an alert, or a connection that ends at once. Only several such
- * connections in a row are taken for a refusal. */
+ * certificate. So a refusal is an alert, or a connection that ends at once. An alert is believed at
+ * once, but only several ended connections in a row are taken for a refusal. */
 static bool certificate_refused(const exchange *x) {
     mbedtls_line *line = x->line;
     if (!x->open || !x->fresh || x->heard) {

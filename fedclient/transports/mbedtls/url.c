@@ -29,7 +29,7 @@ static bool take_host(const char **text, fedclient_url *url) {
     return copy(url->host, sizeof url->host, host, len) && (!bracketed || host[len] == ']');
 }
 
-/** Read the port, such as ":8443". Without one it is 443. */
+/** Read the port, such as ":8443". A text without a port means port 443. */
 static bool take_port(const char **text, fedclient_url *url) {
     if (**text != ':') {
         return copy(url->port, sizeof url->port, "443", 3);

@@ -94,9 +94,9 @@ typedef struct fedserver_setup {
 } fedserver_setup;
 
 /* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
- * others follow: their fedserver_begin asks the store ten times a second who leads, and makes this
- * one the leader if nobody leads. Until then a batch of requests does nothing, and requests get
- * 503. A leader that loses the lead fails with FED_ESTATE: close it. */
+ * others follow: their fedserver_begin asks the store ten times a second who leads. If nobody
+ * leads, fedserver_begin makes the caller the leader. A follower's batch of requests does nothing,
+ * and requests get 503. A leader that loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
@@ -145,8 +145,8 @@ typedef struct fedserver_request {
 
     /* On the listener FEDSERVER_DEVICES, from the certificate that TLS has verified: */
     const uint8_t *fingerprint; /* of the certificate's key; NULL on the other listener */
-    const uint8_t *certificate; /* its SHA-256, by which old stores know the device; NULL: none */
-    uint64_t authority;         /* first bytes of the key id of its CA; 0: not given */
+    const uint8_t *certificate; /* the certificate's SHA-256, for old stores; NULL: none */
+    uint64_t authority; /* first bytes of the key id of the certificate's CA; 0: not given */
 
     uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
     int64_t waited_ms;   /* how long this request has been held so far */

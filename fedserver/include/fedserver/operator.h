@@ -145,8 +145,8 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
 /** Memory of this machine in bytes; 0: the system does not say. */
 uint64_t fedserver_machine_bytes(void);
 
-/** Does the task need more than a gigabyte of disk or memory, or more than half of what the machine
- * has? Then a person should be told. */
+/** Does the task need more than a gigabyte of disk or memory, more than half of the free disk, or
+ * more than half of the machine's memory? Then a person should be told. */
 bool fedserver_needs_much(const fedserver_needs *needs);
 
 /** Write the estimate as a sentence, cut if it is longer than cap. */
@@ -186,7 +186,7 @@ typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_ro
                                                   fed_error *err);
 
 /** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
- * called between fedserver_begin and fedserver_commit: it shows what was done since. */
+ * called between fedserver_begin and fedserver_commit: it shows what the batch has changed. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -335,8 +335,8 @@ typedef enum fedserver_pass_kind {
 enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
 
 /** Make a pass of the kind FEDSERVER_PASS_LINK (its page is /login#TOKEN) or
- * FEDSERVER_PASS_READER. The database keeps only its SHA-256, and forgets passes that have
- * expired. */
+ * FEDSERVER_PASS_READER. The database keeps only the SHA-256 of the token, and forgets passes that
+ * have expired. */
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN],
                                 fed_error *err) FED_CHECKED;
@@ -362,10 +362,10 @@ fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_a
 /* -- Backup and check -- */
 
 /**
- * Copy a coordinator as of one instant into a new directory; another process may serve it
- * meanwhile. After a crash the copy is complete and on the disk, or not there. It holds the CA's
- * key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST directory holds a
- * coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
+ * Copy a coordinator as of one instant into a new directory; another process may serve the
+ * coordinator meanwhile. After a crash the copy is complete and on the disk, or not there. The copy
+ * holds the CA's key: keep it safe. Errors: FED_EINVAL the store makes no copies; FED_EEXIST
+ * directory holds a coordinator already; FED_EFORMAT an update is damaged; FED_ENOSPC, FED_EIO.
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
 
@@ -409,8 +409,8 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
 /**
  * Issue server.pem again for ten years: the same key, the same hosts and those of `more` (NULL at
  * the end), signed with ca.key. Devices that know the CA notice nothing. A coordinator that serves
- * reads it at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO of the keys;
- * FED_EINVAL too many hosts.
+ * reads the new server.pem at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO
+ * of the keys; FED_EINVAL too many hosts.
  */
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
                                        int64_t now_ms, fed_error *err) FED_CHECKED;

@@ -8,9 +8,9 @@
 
 FED_API_BEGIN
 
-/* These are: which devices came lately, which of them may have a free slot of the round, and the
- * downloads that were made. No device depends on them, so they are not stored. After a restart,
- * the coordinator serves the first devices that come, and learns them again. */
+/* The coordinator remembers which devices came lately, which of them may have a free slot of the
+ * round, and the downloads that were made. No device depends on these facts, so they are not
+ * stored. After a restart, the coordinator serves the first devices that come, and learns anew. */
 
 /** Append what the coordinator remembers to w. Call it after the last fedserver_commit. */
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) FED_CHECKED;

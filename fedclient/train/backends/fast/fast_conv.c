@@ -11,12 +11,12 @@
 typedef struct phase {
     fedtrain_conv sizes;
     size_t ky, kx; /* the first row and column of the filters that this phase uses */
-    size_t dy, dx; /* the first patch in the output's gradient; the first input */
+    size_t dy, dx; /* where the first patch begins in dy, and the first input in dx */
     size_t packed; /* where the phase's weights begin in packed_backward */
 } phase;
 
 typedef struct padded {
-    size_t top, left, h, w; /* h, w: with the zeros */
+    size_t top, left, h, w; /* zeros above and on the left; height and width with all zeros */
 } padded;
 
 typedef struct conv {
@@ -33,7 +33,7 @@ typedef struct conv {
     float *start;                /* float32[groups, out_pad]: the bias, or zeros */
     float *bias_grad;            /* in start's memory: the backward pass needs no bias */
     float *zeros;                /* float32[in_pad] */
-    float *x, *dy;               /* one sample with its padding; NULL: it needs none */
+    float *x, *dy;               /* one sample with its padding; NULL: there is no padding */
 
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
@@ -112,8 +112,8 @@ static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t
                   .patch = (ptrdiff_t)skipped - (ptrdiff_t)taps + 1};
 }
 
-/* Find how far the patches of all phases go before the first and behind the last of `out` outputs.
- */
+/* Find which outputs, and zeros around them, the patches of all phases read. *before: the number
+ * of zeros before the first output. *whole: the number of outputs and zeros. */
 static void reach(size_t in, size_t out, size_t k, size_t stride, size_t pad, size_t *before,
                   size_t *whole) {
     ptrdiff_t low = 0, high = (ptrdiff_t)out;

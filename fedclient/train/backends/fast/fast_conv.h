@@ -37,7 +37,8 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t pac
                                fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
-/** As fast_op's backward, except that the bias's gradient is only added to bias, float32[out]. */
+/** As fast_op's backward, except that the bias's gradient is added to bias, float32[out], and not
+ * given to the sink. */
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w);
 

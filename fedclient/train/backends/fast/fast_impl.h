@@ -29,11 +29,11 @@
 typedef struct fast_value {
     fed_shape shape;
     size_t size;    /* number of values in a sample */
-    size_t readers; /* number of layers that read it */
-    bool trained;   /* it depends on parameters, so it has a gradient */
+    size_t readers; /* number of layers that read the value */
+    bool trained;   /* the value depends on parameters, so it has a gradient */
     float *data;    /* float32[max_batch, h, w, c]; NULL between merged nodes */
     float *grad;    /* like data: dloss / dvalue; NULL: not needed */
-    size_t slot;    /* number of the memory for its gradient, by fast_plan.c */
+    size_t slot;    /* which of the slots of fast_plan.c holds the gradient */
 } fast_value;
 
 typedef struct fast_op fast_op;
@@ -86,8 +86,8 @@ enum { FAST_LINE = 16 };
  * 0 at first. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Decide which node reads which value, which nodes are merged, and who shares memory; then
- * allocate it. Errors: FED_ENOMEM */
+/** Decide which node reads which value, which nodes are merged, and which values share memory;
+ * then allocate the memory. Errors: FED_ENOMEM */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 
 /** A backward pass, and where the gradient goes. */
@@ -95,7 +95,7 @@ typedef struct fast_flow {
     const fedtrain_pass *pass;
     float *grad;        /* float32[trained]; with an update, only room for a part of it */
     fedtrain_sink sink; /* done NULL: no sink */
-    const fedtrain_update *update; /* NULL: the sink gets whole layers; else any parts of these */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers; else parts of layers */
 } fast_flow;
 
 /** The functions of a kind of layer. All but forward and backward may be NULL. */
@@ -105,7 +105,7 @@ struct fast_op {
     bool grad_in_place; /* an input's gradient may be written over the output's */
     bool keeps_output;  /* the backward pass reads the output */
     bool keeps_merged;  /* backward reads the output if a node is merged into this one */
-    bool is_exact;      /* forward writes no slack; backward only reads the output's gradient */
+    bool is_exact;      /* forward writes only the output; backward only reads its gradient */
 
     /** Can this node do the work of the next node too? Asked only if no other node reads its
      * output. */
@@ -121,8 +121,9 @@ struct fast_op {
     /** Compute out->data from in[]->data, for pass->batch samples. */
     void (*forward)(const fast_net *f, fast_node *s, const fedtrain_pass *pass);
 
-    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL; with adds[] it is added
-     * to. Also compute the gradients of the node's parameters. Called only if out->trained. */
+    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL. Where adds[] is
+     * true, add to in[]->grad. Also compute the gradients of the node's parameters. Called only if
+     * out->trained. */
     void (*backward)(const fast_net *f, fast_node *s, const fast_flow *w);
 
     void (*keep_statistics)(const fast_net *f, const fast_node *s, float *params);

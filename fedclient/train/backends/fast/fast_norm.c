@@ -10,8 +10,8 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* of the last training pass; variance: first sums of squares */
-    size_t seen;                 /* number of values in each channel then */
+    float *seen_mean, *variance; /* of the batch in the last pass of training */
+    size_t seen;                 /* number of values of a channel in that batch */
     float *mean, *scale, *bias;  /* the members of fedtrain_norm */
     float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
     float *sum, *along;          /* sums by channel, of the kernel normalize_sums */

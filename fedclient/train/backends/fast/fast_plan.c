@@ -119,7 +119,8 @@ static size_t slot_take(slot_set *s, size_t size) {
     return best;
 }
 
-/* Take slots for the gradients that a node writes, and free that of the gradient that it reads. */
+/* Take slots for the gradients that a node writes, and free the slot of the gradient that the node
+ * reads, unless an input's gradient takes that slot over. */
 static void slots_pass(slot_set *slots, fast_node *s) {
     bool handed_on = false;
     if (s->out->slot == NO_SLOT) {

@@ -34,8 +34,8 @@ static void add_rows(const fast_node *s, size_t n, float *grad) {
     }
 }
 
-/* Update only the rows of the batch's words. It is for updates that leave parameters without a
- * gradient as they are. */
+/* Update only the rows of the batch's words, for an update that does not change parameters whose
+ * gradient is 0. */
 static void update_rows(const fast_node *s, size_t n, size_t offset, const fast_flow *w) {
     const embedding *own = s->own;
     const float *word = s->in[0]->data;
@@ -99,11 +99,12 @@ typedef struct lstm {
 
 enum { GATES = 4 };
 
-/* The product with weight_ih, and below that with weight_hh, over all steps. */
+/* The product of the inputs of all steps with weight_ih. */
 static fast_matrix input_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->in, GATES * n->size};
 }
 
+/* The product of the outputs before all steps with weight_hh. */
 static fast_matrix recurrent_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->size, GATES * n->size};
 }
@@ -195,7 +196,8 @@ static void lstm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* On entry, dh has the gradient from the next step; that of this step's output is added to it. */
+/* On entry, dh has the gradient from the next step. The gradient dy of this step's output is added
+ * to dh. */
 static void step_backward(const fast_net *f, const lstm *n, const float *dy, size_t batch,
                           size_t t) {
     size_t size = n->size, row = n->steps * size;

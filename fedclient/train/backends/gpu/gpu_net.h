@@ -18,7 +18,7 @@ typedef struct fedtrain_gpu_result {
 typedef struct fedtrain_gpu_slot {
     uint8_t *batch; /* seed, samples, labels or targets, as on the device */
     fedtrain_gpu_result *result;
-    fed_gpu_stream *reader; /* copies the result: to wait for it is not to wait for the next pass */
+    fed_gpu_stream *reader; /* copies the result; waiting for it does not wait for the next pass */
     uint32_t size;          /* samples */
 } fedtrain_gpu_slot;
 
@@ -56,7 +56,7 @@ typedef struct fedtrain_gpu_net {
     /* Used from begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t moments; /* moments that updates have changed, 0 to 2; first in state */
+    size_t moments; /* moments that updates have changed: the first 0 to 2 parts of state */
 
     fedtrain_gpu_record whole, statistics; /* of a pass of training; of an update of statistics */
 
@@ -72,8 +72,10 @@ typedef struct fedtrain_gpu_net {
 /** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
-/** Where labels or targets begin in a batch's bytes, and the number of these bytes. */
+/** Where the labels or targets begin in the bytes of a batch of this size. */
 size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
+
+/** The number of bytes of a batch of this size: seed, samples, labels or targets. */
 size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,

@@ -41,8 +41,8 @@ typedef struct fedtrain_gpu_op {
     float *grad;                 /* float32[trained] */
     bool adds_weight;            /* several layers share the weight: add to its gradient */
 
-    const uint32_t
-        *failed; /* not 0: the loss was not finite, and keep_statistics changes nothing */
+    /* *failed is not 0 if the loss was not finite: then keep_statistics changes nothing. */
+    const uint32_t *failed;
 } fedtrain_gpu_op;
 
 typedef struct fedtrain_gpu_kind {
@@ -54,7 +54,7 @@ typedef struct fedtrain_gpu_kind {
     size_t (*kept_bytes)(const fed_layer *layer, size_t max_batch);
     size_t (*work_bytes)(const fed_layer *layer, size_t max_batch);
     fed_status (*keep_statistics)(const fedtrain_gpu_op *op) FED_CHECKED;
-    bool forgets; /* its kept bytes are set to 0 when LSTMs begin anew */
+    bool forgets; /* the backend's `forget` sets the kept bytes to 0 */
 } fedtrain_gpu_kind;
 
 const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);
@@ -64,11 +64,12 @@ extern const char fedtrain_gpu_trainer_text[], fedtrain_gpu_step_text[], fedtrai
     fedtrain_gpu_elementwise_text[], fedtrain_gpu_pool_text[], fedtrain_gpu_norm_text[],
     fedtrain_gpu_join_text[], fedtrain_gpu_embedding_text[], fedtrain_gpu_lstm_text[];
 
-/** A tensor's values, and below its gradient. */
+/** A tensor's values. */
 static inline float *fedtrain_gpu_tensor(const fedtrain_gpu_op *op, size_t tensor) {
     return op->params + op->arch->layout.tensors[tensor].offset;
 }
 
+/** A tensor's gradient. */
 static inline float *fedtrain_gpu_grad(const fedtrain_gpu_op *op, size_t tensor) {
     return op->grad + op->arch->layout.tensors[tensor].offset;
 }

@@ -145,7 +145,7 @@ static bool shares_weight(const fed_arch *arch, size_t layer) {
     return false;
 }
 
-/* Does a later layer read the value? Then it has written a gradient for it already. */
+/* Does a later layer read the value? Then the value already has a gradient from that layer. */
 static bool is_read_after(const fed_arch *arch, size_t layer, uint32_t value) {
     for (size_t k = layer + 1; k < arch->layer_count; k++) {
         for (size_t i = 0; i < arch->layers[k].inputs; i++) {

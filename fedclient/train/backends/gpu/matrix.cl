@@ -1,6 +1,6 @@
-/* Dense layers and convolutions: a product of two matrices, whose elements are gathered while it
- * is computed. A work-group computes a tile of 64 x 64 sums, a work-item 4 x 4 of these. It loads
- * slabs of 16 terms of the sums at a time. */
+/* Dense layers and convolutions: a product of two matrices, whose elements are gathered during the
+ * product. A work-group computes a tile of 64 x 64 sums, and a work-item 4 x 4 of these. The
+ * work-group loads 16 terms of its sums at a time: a slab of each matrix. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define TILE    64U
@@ -15,7 +15,9 @@ typedef struct window {
     u32 kh, kw, stride, pad;
 } window;
 
-/* One of two parts of an element's address, which are added: an offset, a row and a column. */
+/* An element of x or dy lies at the sum of two places: one of a window, one of a tap. Each place is
+ * an offset, a row and a column. `place` has the places of a slab's terms, `places` those of a
+ * tile's columns. */
 typedef struct place {
     u32 at[SLAB];
     i32 y[SLAB], x[SLAB];
@@ -44,8 +46,8 @@ FUNC tile tile_of(u32 rows, u32 columns, u32 groups) {
     return t;
 }
 
-/* Which of the 1,024 values of a matrix's slab a work-item loads as its i-th. They are counted
- * along columns or along products, whichever lie side by side in memory. */
+/* The column and the term of the i-th of the 4 values that a work-item loads of a slab's 64 x 16.
+ * by_product: the terms lie side by side in memory; otherwise the columns do. */
 FUNC u32 load_column(u32 i, u32 by_product) {
     u32 at = LANE + GROUP_SIZE * i;
     return by_product != 0 ? at / SLAB : at % TILE;
@@ -81,7 +83,7 @@ FUNC sums multiply(LOCALP const f32x4 *a, LOCALP const f32x4 *b, sums s) {
     return s;
 }
 
-/* The e-th of a work-item's 16 sums; and, below, its row and its column in the tile. */
+/* The e-th of a work-item's 16 sums. row_of and column_of give its place in the tile. */
 FUNC float sum_of(sums s, u32 e) {
     f32x4 v = s.row[e / 4];
     return e % 4 == 0 ? v.x : e % 4 == 1 ? v.y : e % 4 == 2 ? v.z : v.w;

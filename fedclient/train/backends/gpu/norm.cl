@@ -1,9 +1,9 @@
 /* Normalizations: over the batch, and over neighbouring channels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Values are [batch, channels, area]. `parts` work-groups share a channel, each with the same
- * number of samples. Sums are double: first a work-item's values in order, then the group's sums, then the
- * parts. */
+/* Values are [batch, channels, area]. `parts` work-groups share a channel. Each takes
+ * the same number of samples, except that the last ones may take fewer. Sums are double: first a
+ * work-item's values in order, then the group's sums, then the parts. */
 typedef struct bn_sizes {
     u32 batch, channels, area, parts;
 } bn_sizes;
@@ -30,7 +30,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's loop over its group's values, which takes every 256th. */
+/* A work-item's walk over every 256th value of its group. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
     u32 left;          /* number of values left */

@@ -40,12 +40,13 @@ extern const fedtrain_reference_kind fedtrain_reference_dense, fedtrain_referenc
     fedtrain_reference_lstm, fedtrain_reference_widen, fedtrain_reference_add,
     fedtrain_reference_concat;
 
-/** A tensor's values, and below its gradient. */
+/** A tensor's values. */
 static inline const float *fedtrain_reference_tensor(const fedtrain_reference_op *op,
                                                      size_t tensor) {
     return op->pass->params + op->arch->layout.tensors[tensor].offset;
 }
 
+/** A tensor's gradient. */
 static inline double *fedtrain_reference_grad(const fedtrain_reference_op *op, size_t tensor) {
     return op->grad + op->arch->layout.tensors[tensor].offset;
 }
@@ -54,7 +55,7 @@ static inline fed_shape fedtrain_reference_shape(const fed_arch *arch, size_t va
     return value == 0 ? arch->input : arch->layers[value - 1].out;
 }
 
-/** An element of an array float32[batch, c, h, w]; s below is a sample's shape. */
+/** An element of an array float32[batch, c, h, w]. In the functions below, s is {c, h, w}. */
 typedef struct fedtrain_reference_place {
     size_t b, c, y, x;
 } fedtrain_reference_place;

@@ -7,7 +7,8 @@
 
 /*
  * At step t, where x is the input and h the output of the step before:
- *   i, f, o = sigmoid(W_ih x + b_ih + W_hh h + b_hh), each its rows of the weights; g = tanh(...)
+ *   z = W_ih x + b_ih + W_hh h + b_hh, where each of i, f, g and o has its own rows of the weights
+ *   i, f, o = sigmoid(z);   g = tanh(z)
  *   cell[t] = f cell[t - 1] + i g;   h[t] = o tanh(cell[t])
  * A lane is one sample of the batch. The next batch begins with the state that the lane ended
  * with.

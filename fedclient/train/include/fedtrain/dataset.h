@@ -53,13 +53,14 @@ typedef struct fedtrain_dataset {
  *   csv:target=COLUMN      the same files for regression: COLUMN holds the number to predict, of a
  *                          model that ends in "dense 1 | mse". Targets are never normalised
  *
- * Classes are whole numbers from 0 to 255. Where there is a file classes.txt, they are its names,
- * one a line, the first being class 0: all devices and the evaluator need the same file. Targets
- * ignore it. The first line of a table is a header if one of its fields is not a number. Fields may
- * stand in double quotes; blank lines are skipped.
+ * Classes are whole numbers from 0 to 255. Where there is a file classes.txt, classes are the names
+ * in that file, one a line, from class 0 on: all devices and the evaluator need the same file. Sets
+ * with targets ignore the file. The first line of a table is a header if one of its fields is
+ * neither a number nor the name of a class. Fields may stand in double quotes; blank lines are
+ * skipped.
  *
  * Where a file is missing, the same name with .gz is tried. A file that begins as gzip does is
- * unpacked into memory. Others are mapped, so they must not shrink while the set is open.
+ * unpacked into memory. Other files are mapped, so they must not shrink while the set is open.
  *
  * Errors  name the file, and the byte offset in it (of a packed one: in what it unpacks to), or
  *         line and column. FED_EINVAL an unknown name or split; FED_ENOTFOUND, FED_EIO, FED_ENOMEM;

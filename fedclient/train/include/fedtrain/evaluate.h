@@ -21,7 +21,8 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
 
 /**
  * Measure params on a text. A sample is a word to predict, from the second one on, so the
- * perplexity is e^loss. The text is read in `batch` streams of equal length.
+ * perplexity is e^loss. The text is read in `batch` streams of equal
+ * length, except that the last ones may be shorter.
  * token uint32[count]    Errors: as fedtrain_run's; FED_EINVAL also a text of less than 2 tokens
  */
 fed_status fedtrain_evaluate_text(fedtrain_net *net, size_t batch, const uint32_t *token,

@@ -25,13 +25,14 @@ typedef struct fedtrain_job {
     size_t done;              /* steps of the round that an earlier run has taken */
 
     /* NULL, or called after each step, with the step's number in the round, from 0, and its loss.
-     * If it returns false, the run ends here, which is no error. It must not use the net, nor read
-     * params or state: they may be stale in this memory until the run returns. */
+     * If after_step returns false, the run ends here, which is no error. after_step must not use
+     * the net, nor read params or state, which may be stale in this memory until the run returns.
+     */
     bool (*after_step)(void *user, size_t step, float loss);
     void *user;
 } fedtrain_job;
 
-/** A number above any task's number of rounds. A device that trains for the k-th time in an
+/** The most rounds that a task can have. A device that trains for the k-th time in an
  * asynchronous round r, k from 0, sets job->round to r + k * FEDTRAIN_AGAIN, and so takes other
  * samples each time. */
 enum { FEDTRAIN_AGAIN = 1000000 };

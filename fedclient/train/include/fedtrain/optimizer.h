@@ -19,7 +19,7 @@ FED_API_BEGIN
  *   steps     1 value, the steps taken; for adam, adamw, warmup, step and cosine. It stops at
  *             2^24, when bias corrections have long been 1 and schedules have ended.
  *   stall     5 values, for the schedule of this name: sum and number of the window's losses, the
- *             best window's mean, the windows since, and how often the rate was cut
+ *             best window's mean, 1 + the windows since, and how often the rate was cut
  *   prox      n, the round's first weights
  *   scaffold  2 n + 1, the round's first weights, c_i, and the sum of its learning rates
  */

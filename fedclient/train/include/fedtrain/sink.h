@@ -46,7 +46,7 @@ FED_API_BEGIN
 typedef struct fedtrain_sink {
     /* The gradient of parameters offset .. offset + n - 1 is summed.   grad float32[n] */
     void (*done)(void *user, size_t offset, const float *grad, size_t n);
-    /* The forward pass reads parameters offset .. offset + n - 1 as soon as this returns. */
+    /* The forward pass reads parameters offset .. offset + n - 1 as soon as `need` returns. */
     fed_status (*need)(void *user, size_t offset, size_t n, fed_error *err);
     void *user;
 } fedtrain_sink;
