@@ -31,8 +31,8 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
                                    const float *values, bool last, int64_t now_ms,
                                    fed_error *err) FED_CHECKED;
 
-/** Call it after a commit: starts the thread of a round that closes, and the thread that frees an
- * old version. */
+/** Start the thread of a round that closes, and the thread that frees an old version. Call this
+ * function after each commit. */
 void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
 /** Store an open update, and add it to the round's sum. The caller has called

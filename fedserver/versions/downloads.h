@@ -25,8 +25,8 @@
  * answer that exists already. Memory is bounded too:
  *
  * - There are at most FEDSERVER_SNAPSHOTS snapshots, including the newest version's. If all are in
- * use and a device asks for another version, the one of the newest version among them is freed. So
- * the devices that began first can finish.
+ * use and a device asks for another version, the youngest of these snapshots is freed: that of the
+ * newest version among them. So the devices that began first can finish.
  *
  * - The patches have up to two snapshots' bytes. A patch to the newest version that a device asked
  * for within FEDSERVER_PATCH_MS is not freed to make room for another patch.

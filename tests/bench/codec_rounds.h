@@ -42,7 +42,8 @@ void bench_draw(bench *b, bool dense);
 
 const float *bench_gradient(const bench *b, size_t round);
 
-/** A codec's messages: of one tensor alone, or an envelope of several tensors or with a pass. */
+/** A codec's messages: of one tensor alone, or an envelope of several tensors or with a second
+ * stage (a lossless pass after the codec). */
 typedef struct message {
     fedcodec codec;
     const fed_layout *layout;

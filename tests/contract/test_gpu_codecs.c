@@ -249,8 +249,8 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* The message has narrow values, or positions in another code than Golomb's: only the processor
- * reads it. */
+/* Has the message narrow values (bfloat16 or int8), or positions in another code than Golomb's?
+ * Then only the processor can read the message. */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -441,8 +441,8 @@ static void each_codec_gives_the_processors_bits(void **state) {
     on_each_codec(same_bits);
 }
 
-/* Test constant values: tiles have more candidates than room, and all codes have the same length,
- * so no chunk can guess where one begins. */
+/* Test constant values. Tiles have more candidates than room. All positions have codes of the same
+ * length, so a kernel that reads a chunk of the message can't guess where a code begins. */
 static void same_constant(place *p) {
     size_t len = 0;
     memset(p->host.residual, 0, p->n * sizeof(float));
