@@ -21,7 +21,7 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** Numbers of devices in memory: by state, and behind these by what they compute on.
+/** Numbers of devices in memory: first the numbers by state, then those by what devices compute on.
  * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {

@@ -35,8 +35,9 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
  * function after each commit. */
 void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
-/** Store an open update, and add it to the round's sum. The caller has called
- * fedserver_round_step, which returned COUNT. digest: of the update's body */
+/** Store an update that `open` of rounds/intake.h has checked, and add the update to the round's
+ * sum. The caller has called fedserver_round_step, which returned COUNT. digest: of the update's
+ * body */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;

@@ -12,8 +12,8 @@
  * snapshot. Devices that can't read patches get the chain or the plain values.
  *
  * Devices that can't read second stages (lossless passes after a codec), as those of release
- * 0.1.0, get the chain unpacked. It is made and kept as a patch is. While it can't be made, or if
- * it is longer than a snapshot's values, they get an answer that is no chain.
+ * 0.1.0, get the chain unpacked. The unpacked chain is made and kept as a patch is. While it can't
+ * be made, or if it is longer than a snapshot's values, these devices get a patch or a snapshot.
  *
  * Patches and snapshots are made when a device first asks for them. They are made from the values
  * of the newest version, or from older values that fedserver_old_versions computes. Then they are

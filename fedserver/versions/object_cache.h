@@ -23,7 +23,7 @@
  *
  * Disk is bounded: each task has FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a snapshot's bytes. Files
  * that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted. Where there is no room,
- * those are deleted that were asked for longest ago.
+ * the files that were asked for longest ago are deleted.
  */
 enum {
     FEDSERVER_OBJECT_CACHE = 128, /* the most files, of all tasks together */

@@ -18,7 +18,8 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** This clock's seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's clock leaves out other programs. */
+/** The time of this clock in seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's CPU clock leaves out
+ * the time of other programs. */
 double bench_clock_s(clockid_t clock);
 
 /** The median of the times, which are then sorted; 0 if there are none. */

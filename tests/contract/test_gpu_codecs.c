@@ -418,8 +418,8 @@ static void same_bits(place *p) {
     }
 }
 
-/* Test so many tiles that each work-item of the only group that scans them has several. For codecs
- * that keep data of each tile. */
+/* Test codecs that keep data of each tile. One group scans all tiles: there are so many that each
+ * of its work-items has several. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =
@@ -458,7 +458,8 @@ static void same_constant(place *p) {
     }
 }
 
-/* The device must refuse narrow values, also where float32 would be as long. */
+/* The device must refuse narrow values (bfloat16 or int8), also in a message that is as long as one
+ * with float32. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};

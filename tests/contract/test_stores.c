@@ -41,7 +41,7 @@ static void commit(const fixture *f, void *db) {
     assert_fed_ok_err(f->store->commit(db, &err));
 }
 
-/* copy, where and the members for a lead are optional; every other member must be set. */
+/* alias, where, copy and the functions for a lead are optional. Every other member must be set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;

@@ -53,7 +53,7 @@ typedef struct cell {
 enum { VERSIONS = 4096 };
 
 typedef struct tally {
-    unsigned version_ms[VERSIONS], versions; /* times from kill_world, the first VERSIONS of them */
+    unsigned version_ms[VERSIONS], versions; /* the first VERSIONS times of kill_world */
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
