@@ -36,8 +36,8 @@ static void say(const char *what, const nic_tally *t) {
 }
 
 /* Most floats must have been rounded. A segment's border splits at most one float. A segment that
- * is sent again may have another border, which splits a second float. Split floats stay as they
- * are. */
+ * is sent again may have another border, which splits a second float. Split floats are not, or
+ * only partly, rounded. */
 static void assert_compressed(const char *what, const nic_tally *t) {
     say(what, t);
     assert_true(t->raw + t->mixed < all_of(t) / 50);
