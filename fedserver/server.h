@@ -55,7 +55,7 @@ struct fedserver {
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */
-    /* another coordinator leads, or none does: this one has no rounds, and answers no request */
+    /* another coordinator leads, or none does: this one has no rounds, and handles no request */
     bool following;
     bool parted;          /* this process has given up the lead, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */
