@@ -113,7 +113,8 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* Set a weak entity tag without the time and the traffic, which change with each answer. */
+/* Set a weak entity tag of the status. It ignores the time and the traffic, which change with each
+ * answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);

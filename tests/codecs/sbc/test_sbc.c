@@ -91,7 +91,7 @@ FED_TEST(size_is_near_the_papers_formula) {
         x[i] = fed_rng_float(&rng) + fed_rng_float(&rng) - fed_rng_float(&rng) * 2.0f;
     }
     double bits = 8.0 * (double)codec_case_encode("sbc:p=0.01", x, N, dst, N);
-    double formula = 6.0 + 1.0 / (1.0 - pow(0.99, 64.0)); /* equation 8 with b* = 6 */
+    double formula = 6.0 + 1.0 / (1.0 - pow(0.99, 64.0)); /* the paper's equation 8, b* = 6 */
     assert_true(bits < 1.01 * formula * 4311.0 + 64.0);
     free(x);
     free(dst);
