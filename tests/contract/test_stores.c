@@ -293,7 +293,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
-/* Change a byte in the middle of every run of at least `run` such bytes in a file. Returns the
+/* Change one byte in every stretch of at least `run` bytes of this value in a file. Returns the
  * number of changes. */
 static int damage_file(const char *path, uint8_t byte, size_t run) {
     int file = open(path, O_RDWR | O_CLOEXEC);
