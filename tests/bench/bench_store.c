@@ -135,7 +135,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* A database of layout 3, an earlier one that keeps every body in its row. */
+/* Make tables like those of layout 3, an earlier one, which keeps an update's body in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,

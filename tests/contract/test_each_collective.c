@@ -107,7 +107,8 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
     exchange_group_clear(&run, other);
 }
 
-/* Ranks put in the next steps' gradients ahead, and tensors in any order. */
+/* In the rough run, ranks put in the next step's gradient before they take a step's sums. Tensors
+ * come in random order. */
 FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;

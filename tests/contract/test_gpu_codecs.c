@@ -587,7 +587,8 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* The codec with this spec, which is opened once; NULL: it does not run on the device. */
+/* Return the opened codec with the spec of `codec`; NULL: FED_TEST_CODEC leaves it out, or it does
+ * not run on the device. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);

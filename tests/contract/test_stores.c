@@ -380,7 +380,8 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* Version, device and update must exist together. Returns the version. */
+/* Check that the store has as many devices and updates as the number of the model's version: each
+ * commit adds one of each. Returns the version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;

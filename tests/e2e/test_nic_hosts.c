@@ -336,7 +336,7 @@ static void a_vlan_keeps_its_tag(void **state) {
     close(to);
 }
 
-/* The new NIC has not seen the connection's SYN, so it does not compress it. */
+/* The new NIC has not seen the connection's SYN, so it sends the data uncompressed. */
 static void a_nic_is_killed_and_started_again(void **state) {
     (void)state;
     const int families[] = {AF_INET, AF_INET6};

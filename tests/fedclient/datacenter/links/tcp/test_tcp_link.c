@@ -228,7 +228,8 @@ FED_TEST(another_size_does_not_meet) {
     assert_refused(&group, "another size");
 }
 
-/* Open a rank whose own address is in use. On a busy machine try again with more time. */
+/* Open a second process of a rank. If no other rank answers it in time, as on a busy machine, try
+ * again with more time. */
 static void come_again(opener *again, feddc_place place) {
     for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
         place.listener = dial(place.address[0]);
