@@ -21,7 +21,7 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** Numbers of devices in memory: by state, and behind these by what they compute on.
+/** Numbers of devices in memory: first the numbers by state, then those by what devices compute on.
  * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
@@ -55,7 +55,7 @@ struct fedserver {
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */
-    /* another coordinator leads, or none does: this one has no rounds, and answers no request */
+    /* another coordinator leads, or none does: this one has no rounds, and handles no request */
     bool following;
     bool parted;          /* this process has given up the lead, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */

@@ -10,7 +10,7 @@
 #include "fedserver/identity/device_table.h"
 
 /** Limits, so that a status stays small: of worker groups, and of workers in all of them together.
- * A worker group beyond a limit is not shown, and its device is not told so. */
+ * A report beyond a limit is ignored, and its device is not told so. */
 enum { FEDSERVER_WORKER_GROUPS = 64, FEDSERVER_WORKER_GROUP_WORKERS = 1024 };
 
 /** A worker group is forgotten when its device has not reported it for this time. */

@@ -31,12 +31,13 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
                                    const float *values, bool last, int64_t now_ms,
                                    fed_error *err) FED_CHECKED;
 
-/** Call it after a commit: starts the thread of a round that closes, and the thread that frees an
- * old version. */
+/** Start the thread of a round that closes, and the thread that frees an old version. Call this
+ * function after each commit. */
 void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
-/** Store an open update, and add it to the round's sum. The caller has called
- * fedserver_round_step, which returned COUNT. digest: of the update's body */
+/** Store an update that `open` of rounds/intake.h has checked, and add the update to the round's
+ * sum. The caller has called fedserver_round_step, which returned COUNT. digest: of the update's
+ * body */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;

@@ -7,8 +7,8 @@
 
 /** Set rounds->update_limit. Reads each task once, so call it at the start of a process. A device
  * may send an update of a task that is paused or over, because the first answer was lost. If the
- * coordinator refused it as too large, the device would take a counted update for one that was not
- * counted (D2 in docs/durability.md). */
+ * coordinator refused this repeated update as too large, the device would believe that the update
+ * was not counted, though it was (D2 in docs/durability.md). */
 fed_status fedserver_update_limit_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 #endif

@@ -13,8 +13,8 @@
  * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
  * 1. All claims of one device together are lowered to `most` of the round's weight.
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
- * the round's reach, the values of the device's updates are added fewer times, which shortens
- * them.
+ * the round's reach, the values of the device's updates are added fewer times, as if the updates
+ * were shorter.
  *
  * 3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
  *

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef enum fedserver_range_kind {
-    FEDSERVER_RANGE_WHOLE = 0, /* none, or not understood: answer 200 with all bytes */
+    FEDSERVER_RANGE_WHOLE = 0, /* no header, or not understood: answer 200 with all bytes */
     FEDSERVER_RANGE_PART = 1,  /* answer 206 with a part */
     FEDSERVER_RANGE_NONE = 2   /* answer 416: the range begins after the end */
 } fedserver_range_kind;

@@ -47,7 +47,7 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-/* For each device of an answer that declined the task, notes that in the training. */
+/* What mark_declined needs. It notes in the training which devices have declined the task. */
 typedef struct marking {
     fedserver_training *training;
     int64_t now_ms;
@@ -62,7 +62,7 @@ static fed_status mark_declined(void *user, const fedserver_device *d, fed_error
     return FED_OK;
 }
 
-/* Read the devices from the store, which the front can do without the rounds' process, too. */
+/* Read the devices from the store. So the front, too, can list them without the rounds' process. */
 static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
                                uint64_t *total, fed_error *err) {
     FED_TRY(fedserver_rounds_outline(server->store, server->db, NULL, &s->rounds, err));

@@ -1,4 +1,4 @@
-/* GET /v1/model?task=T&have=V&want=W&can=C: the parts from one version to another, or a range. */
+/* GET /v1/model?task=T&have=V&want=W&can=C: the parts between two versions, or a byte range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -11,8 +11,9 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* ROUNDS_SHOWN: how many rounds are listed of the main task, and of all running tasks together; of
- * each of these at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are over are listed. */
+/* ROUNDS_SHOWN: how many rounds of the main task are listed at most. The other running tasks share
+ * the same number of rounds, but each may list ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are
+ * over are listed at most. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
 /* Add all keys of the task, with the values that hold in the phase of the open round. */
@@ -112,7 +113,8 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* Set a weak entity tag without the time and the traffic, which change with each answer. */
+/* Set a weak entity tag of the status. It ignores the time and the traffic, which change with each
+ * answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);
@@ -144,7 +146,7 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* Add the keys task and round to `made`; most > 0: and rounds. t NULL: there is no task. */
+/* Add the keys "task" and "round" to `made`, and "rounds" if most > 0. t NULL: there is no task. */
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
@@ -158,8 +160,8 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     return status;
 }
 
-/* Add every running task, with its open round and its newest rounds. Those of the main task are in
- * the root already. */
+/* Add every running task, with its open round and its newest rounds. The main task's rounds are
+ * in the root already. */
 static fed_status add_running(fedserver *server, const fedserver_training *main_task,
                               int64_t now_ms, json_t *running, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;

@@ -1,4 +1,4 @@
-/* Writes metrics in the text format of Prometheus, and those that every process has. */
+/* Writes metrics in the text format of Prometheus, also the metrics that every process has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/metrics.h"
 

@@ -1,4 +1,4 @@
-/* Writes metrics in the text format of Prometheus, and those that every process has. */
+/* Writes metrics in the text format of Prometheus, also the metrics that every process has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_METRICS_H
 #define FEDSERVER_METRICS_H
@@ -10,8 +10,8 @@ void fedserver_metric_head(fed_writer *w, const char *name, const char *type, co
 void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
 void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);
 
-/** Count a device or worker by the kind that its text begins with; "": a processor. Unknown kinds
- * count as "other", because each new kind would be a new series of the metric. */
+/** Count a device or worker by the word before the colon in computes_on; "": a processor. Unknown
+ * words count as "other", because each new word would be a new series of the metric. */
 enum { FEDSERVER_COMPUTERS = 4 };
 void fedserver_metric_computer(uint64_t counts[FEDSERVER_COMPUTERS], const char *computes_on);
 /** Write the gauge of these counts, with the label on="processor", "opencl", "cuda" or "other". */

@@ -65,7 +65,8 @@ static fed_status are_over(const fedserver *server, const fed_checkin *checkin, 
     return FED_OK;
 }
 
-/* Find the device's finished task whose last model it lacks. NULL: none is in memory. */
+/* Find a finished task of the device whose last model the device lacks. NULL: no such task is in
+ * memory. */
 static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
         const fed_held *held = &checkin->held[k];
@@ -95,14 +96,15 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
         found = !fedserver_task_kept(&server->rounds, *replaced, call->device, call->now_ms);
     }
     if (!found) {
-        /* the device has a lease for `task` from a time when it had room for it: drop the oldest */
+        /* the device got its lease for `task` when it had a free slot: drop the oldest task */
         *replaced = checkin->held[count - 1].task;
     }
     return FED_OK;
 }
 
-/* No task runs, or none for this device. If the device took part in tasks that are finished, it
- * gets the last model of each, once. Otherwise it is told to wait, or that all tasks are over. */
+/* No task runs, or none for this device. If the device has declined all tasks, it is told so. If it
+ * took part in tasks that are finished, it gets the last model of each, once. Otherwise it is told
+ * to wait, or that all tasks are over. */
 static fed_status without_a_task(fedserver *server, const fedserver_call *call,
                                  const fed_checkin *checkin, fed_assignment *answer,
                                  fed_error *err) {
@@ -154,9 +156,9 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
     }
 }
 
-/* Find a task whose newest version the device has not measured. Of several, it is the next one by
- * number after the task that the device measured last, so that each task has its turn. NULL: there
- * is none. *any: a task runs that the device can measure. */
+/* Find a task whose newest version the device has not measured. Of several, take the one
+ * with the next number after the task that the device measured last, so that each task has its
+ * turn. NULL: there is none. *any: a task runs that the device can measure. */
 static const fedserver_training *find_to_measure(const fedserver *server,
                                                  const fedserver_call *call, bool *any) {
     const fedserver_rounds *rounds = &server->rounds;
@@ -179,7 +181,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
 }
 
 /* Answer a device that evaluates. Each such device measures each version once, also a task's last
- * one, because their test data differ. */
+ * version, because the devices' test data differ. */
 static fed_status evaluate(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer, fed_error *err) {
     bool any = false;

@@ -14,14 +14,14 @@
 
 #define FEDSERVER_BODY_UPDATE UINT64_MAX
 
-/* Bits of a route's ways. */
+/* Bits of route.ways: how the route's requests are handled. */
 enum {
     PLAIN = 0,
     RELAYED = 1, /* the rounds' process answers, even if the front is another process */
     IN_PARTS = 2 /* a body whose connection breaks is handled as far as it came */
 };
 
-/* Bits of a route's roles. */
+/* Bits of route.roles: who may ask. */
 enum {
     DEVICE = 1 << FEDSERVER_ROLE_DEVICE,
     EVALUATOR = 1 << FEDSERVER_ROLE_EVALUATOR,

@@ -1,4 +1,4 @@
-/* Finds out which visitor asks at the front, by the pass that the request shows. */
+/* Finds out which visitor asks at the front: by a cookie or token in the request, or by --page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_VISITORS_H
 #define FEDSERVER_VISITORS_H

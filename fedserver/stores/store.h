@@ -277,8 +277,8 @@ typedef struct fedserver_store {
      * first write. FED_EFORMAT: something that was acknowledged is missing. */
     fed_status (*recover)(void *db, fed_error *err) FED_CHECKED;
     /** FED_OK: everything since the last commit is durable. On failure nothing of it is, and the
-     * transaction has ended. Exception: FED_EIO of PostgreSQL may mean that nobody knows which of
-     * the two it is. */
+     * transaction has ended. Exception: after FED_EIO of PostgreSQL nobody may know whether
+     * the transaction is durable. */
     fed_status (*commit)(void *db, fed_error *err) FED_CHECKED;
     void (*rollback)(void *db);
     /** Has this handle written anything since its last commit, or tried to? */

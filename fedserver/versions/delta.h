@@ -95,9 +95,9 @@ size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, 
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** The bytes of the parts from version `have` to `want` without second stages, or up to 4 bytes a
- * part less. It is more than fedserver_versions_chain_len where a second stage packs one of the
- * parts. */
+/** The number of bytes that the parts from version `have` to `want` have without second stages. The
+ * result may be too small, by up to 4 bytes for each part. The result is larger than
+ * fedserver_versions_chain_len where a second stage packs one of the parts. */
 size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Append to `parts` the chain's parts from version `have` to `want`, without second stages. The

@@ -78,8 +78,8 @@ static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* Find a free slot, after freeing patches until all have at most a snapshot's bytes. NULL: too
- * many patches are in use. */
+/* Find a free slot, after freeing patches until all patches together have at most a snapshot's
+ * bytes. NULL: too many patches are in use. */
 static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
                                       int64_t now_ms) {
     for (;;) {
@@ -227,7 +227,8 @@ void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
 }
 
 /* Get the shorter of two patches: from the version that the device has, and from zeros. The patch
- * from zeros is made only if it costs little to make, or if there is no other patch. */
+ * from zeros is considered only if the wanted version is the newest, if that patch is made already,
+ * or if there is no other patch. */
 static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
                             const fedserver_old_versions *old,
                             const fedserver_download_request *request, int64_t now_ms,

@@ -12,8 +12,8 @@
  * snapshot. Devices that can't read patches get the chain or the plain values.
  *
  * Devices that can't read second stages (lossless passes after a codec), as those of release
- * 0.1.0, get the chain unpacked. It is made and kept as a patch is. While it can't be made, or if
- * it is longer than a snapshot's values, they get an answer that is no chain.
+ * 0.1.0, get the chain unpacked. The unpacked chain is made and kept as a patch is. While it can't
+ * be made, or if it is longer than a snapshot's values, these devices get a patch or a snapshot.
  *
  * Patches and snapshots are made when a device first asks for them. They are made from the values
  * of the newest version, or from older values that fedserver_old_versions computes. Then they are
@@ -25,8 +25,8 @@
  * answer that exists already. Memory is bounded too:
  *
  * - There are at most FEDSERVER_SNAPSHOTS snapshots, including the newest version's. If all are in
- * use and a device asks for another version, the one of the newest version among them is freed. So
- * the devices that began first can finish.
+ * use and a device asks for another version, the youngest of these snapshots is freed: that of the
+ * newest version among them. So the devices that began first can finish.
  *
  * - The patches have up to two snapshots' bytes. A patch to the newest version that a device asked
  * for within FEDSERVER_PATCH_MS is not freed to make room for another patch.

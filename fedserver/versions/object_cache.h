@@ -23,7 +23,7 @@
  *
  * Disk is bounded: each task has FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a snapshot's bytes. Files
  * that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted. Where there is no room,
- * those are deleted that were asked for longest ago.
+ * the files that were asked for longest ago are deleted.
  */
 enum {
     FEDSERVER_OBJECT_CACHE = 128, /* the most files, of all tasks together */
@@ -43,7 +43,7 @@ typedef struct fedserver_object_cache_item {
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A run of a task to be sealed. */
+/** A request to seal a run of a task's download. */
 typedef struct fedserver_object_request {
     uint64_t task;
     uint64_t limit; /* bytes that the task's files may have together */

@@ -17,8 +17,8 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
     return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Find out whether a keyframe is due. *last: the newest keyframe; where there is none, its version
- * is v's. */
+/* Find out whether a keyframe is due. *last: the newest keyframe. Where there is none,
+ * last->version is v's version. */
 static fed_status look(const fedserver_archive *archive, const fedserver_versions *v,
                        fedserver_keyframe *last, bool *due, fed_error *err) {
     uint32_t count = 0;

@@ -12,10 +12,11 @@
 
 /*
  * A version is stored whole, as a keyframe, when the deltas since the last keyframe have as many
- * bytes as a snapshot. The last two keyframes stay, and the deltas since the older one. So in the
- * long run a commit writes no more bytes for keyframes than for deltas. The versions of the last
- * one to two snapshots' worth of deltas can be computed again. To compute one, at most one
- * snapshot's worth of deltas is read and applied.
+ * bytes as a snapshot, or when there are FEDSERVER_CHAIN_PARTS deltas. The last two keyframes stay,
+ * and the deltas since the older one. So in the long run a commit writes at most as many bytes for
+ * keyframes as for deltas, or a snapshot's bytes / FEDSERVER_CHAIN_PARTS. All versions since the
+ * older keyframe can be computed again. To compute one, the coordinator reads and applies deltas of
+ * at most about one snapshot's bytes.
  */
 
 /** Where the versions of one task are stored. */

@@ -18,7 +18,8 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** This clock's seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's clock leaves out other programs. */
+/** The time of this clock in seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's CPU clock leaves out
+ * the time of other programs. */
 double bench_clock_s(clockid_t clock);
 
 /** The median of the times, which are then sorted; 0 if there are none. */
@@ -34,8 +35,8 @@ double bench_median(const double *values, size_t count);
         (times)->s[(times)->count++] = bench_now_s() - start_;                                     \
     } while (0)
 
-/** Zeroed memory at a cache line's bound. All pages have been written, so none is new. The caller
- * frees it. */
+/** Zeroed memory that begins at a cache line. All its pages have been written, so no page fault
+ * falls into a measurement. The caller frees the memory. */
 void *bench_alloc(size_t bytes);
 
 /** Unless status is FED_OK, stop the program with a message that names `what`. */

@@ -5,8 +5,8 @@
  *
  *     bench_bursts [ROUNDS [E]]
  *
- * Small packets fill a frame of 1500 bytes. Large ones have the size that a kernel hands to a NIC
- * at once.
+ * E, 1 to 15: values below 2^-E become 0. Small packets fill a frame of 1500 bytes. Large ones have
+ * the size that a kernel hands to a NIC at once.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

@@ -10,9 +10,10 @@
  *
  * A setting is a codec's spec. With " dense" after the spec, gradients come from a bell curve, of
  * which 3lc sends more. FILE is safetensors or raw float32. A further --tensors adds another
- * gradient of the same shape; rounds alternate between the gradients. --unit NAME, as the first
- * option, measures only the code for one vector unit: plain, avx2, avx512. Several tensors, or a
- * pass, make an envelope. The fastest unit reads all envelopes, so other units are left out.
+ * gradient of the same shape; rounds alternate between the gradients. --unit NAME
+ * measures only the code for one vector unit: plain, avx2, avx512. With --threads N, N threads
+ * encode. Several tensors, or a second stage (a lossless pass after the codec), make an envelope.
+ * The fastest unit reads every envelope, so envelopes are measured with that unit only.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

@@ -16,11 +16,12 @@
 /*
  *     bench_download DIRECTORY [BEHIND ...]
  *
- * DIRECTORY belongs to a coordinator that does not run now (fedsim --dir makes one). BEHIND: by
- * how many versions the device's model is older than the newest; "all": the device has no model.
- * The sizes of the chain of deltas and of the patch are fractions of a snapshot of plain values.
- * The times are those to bring the device's version back, to write the patch and to apply it. They
- * are medians of a few runs, in ms of CPU time per million values.
+ * DIRECTORY belongs to a coordinator that does not run now (fedsim run with transport=https makes
+ * one in its output directory). BEHIND: by how many versions the device's model is older than the
+ * newest; "all": the device has no model. The sizes of the chain of deltas and of the patch are
+ * fractions of a snapshot of plain values. The times are those to compute the device's old version
+ * ("to bring back"), to write the patch and to apply it. They are medians of a few runs, in ms of
+ * CPU time per million values.
  */
 
 enum { TRIES = 9 };
@@ -37,7 +38,7 @@ typedef struct costs {
     size_t bytes;
 } costs;
 
-/* Measure the patch to the newest version, from the one that `past` gives or from nothing. */
+/* Measure the patch to the newest version, from version *have or, if have is NULL, from zeros. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
     const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     const fedserver_versions *v = &t->versions;

@@ -18,10 +18,10 @@
  * It measures codecs with 2^16, 2^20, 2^24, 2^26 and 2^28 values, up to 2^MOST (26) and as the
  * device's memory allows; 3lc with 2^20 values as a graph; and training steps of nets with batches
  * of BATCH (128). After SECONDS (240) the rest is left out, and "cut_short" is true. Each time is
- * a median over rounds of calls, with one wait at the end of a round. "ratio": bytes per second
- * that the codec moves, by tests/support/gpu_traffic.def, divided by those that a copy on the
- * device reads and writes in this run. "of_plain_c": the speed divided by that of our plain C code
- * on one core.
+ * a median over rounds of calls, with one wait at the end of a round. "encode_ratio" and
+ * "add_ratio": bytes per second that the codec moves, by tests/support/gpu_traffic.def, divided by
+ * those that a copy on the device reads and writes in this run. "encode_of_plain_c", with 2^20
+ * values: the speed of encoding divided by that of our plain C code on one core.
  */
 enum { ROUNDS = 5, MOST_CALLS = 200, PATTERN = 1 << 20, STEPS = 5 };
 

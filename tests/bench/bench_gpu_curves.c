@@ -11,7 +11,7 @@
 #include "fedtrain/train.h"
 
 /*
- *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND BACKEND...
+ *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND...
  *
  * A backend is fast, reference, or a device such as opencl:0. A row has the mean loss of the steps
  * since the row before. The last row has the test accuracy of each backend's final weights, over

@@ -16,11 +16,11 @@
  *
  * The table has Gbit/s of float32 through fednic_nic_take in one thread, as medians, and their
  * ratio to memcpy of the same frames in the same rounds. Frames have 1,514 bytes, or are
- * super-segments of 45 times that payload. Both leave their checksum to the device, as Linux does.
- * Values are Laplace-distributed with scales 10^-3, 0.03 and 1,000, or are a gradient from FILE
- * (safetensors or raw float32). Each value that comes back is compared with fedcodec_bursts_round.
- * Frames that would not become shorter are only rounded, and the other NIC forwards them
- * unchanged.
+ * super-segments of 45 times that payload. Frames of both kinds leave their checksum to the device,
+ * as in Linux. Values are Laplace-distributed with scales 10^-3, 0.03 and 1,000, or are a gradient
+ * from FILE (safetensors or raw float32). Each value that comes back is compared with
+ * fedcodec_bursts_round. Frames that would not become shorter are only rounded, and the other NIC
+ * forwards them unchanged.
  */
 
 enum {

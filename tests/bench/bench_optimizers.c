@@ -14,8 +14,9 @@
 /*
  *     bench_optimizers [PARAMETERS]
  *
- * A step reads and writes the weights and its own state, and reads the gradient. The yardstick only
- * reads and writes as many arrays of this size, one after the other, with the widest vectors.
+ * A step reads and writes the weights and the optimizer's state, and reads the gradient. The
+ * yardstick only reads and writes as many arrays of as many values, one after the other, with the
+ * widest vectors.
  */
 
 enum { PARAMETERS = 431080, ROUNDS = 301 }; /* the number of parameters of lenet5-caffe */

@@ -15,10 +15,11 @@
 /*
  *     bench_poll [MODEL [CODEC [CLIENTS [STORE]]]]
  *
- * CLIENTS (16) train MODEL (lenet5-caffe) one after the other, each with a fake coordinator of its
- * own. So the caches hold another client's memory when a client begins. The CPU time of
+ * CLIENTS (16) with MODEL (lenet5-caffe) take their steps in turn, each with a fake coordinator of
+ * its own. So the caches hold another client's memory when a step begins. The CPU time of
  * fedclient_step is counted, without the callback and the transport, in all steps of a client but
- * the first. STORE: measure only this store.
+ * the first. With "stores" as STORE only deploy/sim/stores/client_stores.h is measured, and not
+ * clients with memory of their own.
  */
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
@@ -45,7 +46,7 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     return FED_OK;
 }
 
-/** A fake training: it reduces each value by a tenth, and adds a small random number. */
+/** A fake training: it adds a small random number to each value. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;

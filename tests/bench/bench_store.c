@@ -18,9 +18,10 @@
  * bench_store --postgres [DIRECTORY]
  * bench_store --lead [DIRECTORY]
  *
- * In DIRECTORY (default: the working directory), which should be on the disk in question: batches
- * of updates, each with its device's row, committed; the same with every body in its row; and bare
- * appends with one fdatasync a batch. The three ways alternate, so their ratios come from one run.
+ * DIRECTORY (default: the working directory) should be on the disk to measure. There batches of
+ * updates, each with its device's row, are committed. The second way stores every body in its row.
+ * The third way only appends to a file, with one fdatasync a batch. The three ways alternate, so
+ * their ratios come from one run.
  *
  * With --postgres: the same batches go alternately into the default store and into one on
  * PostgreSQL. The server is made in DIRECTORY and ends with the program. With --lead: they go
@@ -134,7 +135,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* A database of layout 3, an earlier one that keeps every body in its row. */
+/* Make tables like those of layout 3, an earlier one, which keeps an update's body in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,

@@ -128,8 +128,9 @@ static const char *yardstick_of(const message *m) {
 }
 
 /* The bound of a guarded encode, which leaves its residual unchanged when it refuses. It must read
- * all gradients before it adds the first; where it seeks the largest sum, the residual too. It
- * reads from the end to the front, so that adding finds the last values read in the cache. */
+ * all gradients before it adds the first one. If it seeks the largest sum, it must also read the
+ * residual before. This function reads from the end to the front. So the values that it adds first
+ * were read last, and are still in the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);

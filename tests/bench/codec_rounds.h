@@ -25,12 +25,12 @@ typedef struct bench {
     gradients gradients;
     bool files, dense; /* the kind of gradients */
     size_t n, rounds;
-    float *e, *unguarded; /* residuals of the same kind */
+    float *e, *unguarded; /* residuals of the guarded and of the other encodes */
     float *before, *y;    /* a copy of a residual; decoded values */
     float *spare;         /* memory that the yardsticks write to */
     int64_t *acc;
     uint32_t *at;     /* positions of a message's values that are not zero */
-    bench_times copy; /* medians of each measurement */
+    bench_times copy; /* the median time of memcpy in each measurement */
 } bench;
 
 /** Start a benchmark. Either b->files and their gradients are set, or neither is. */
@@ -42,7 +42,8 @@ void bench_draw(bench *b, bool dense);
 
 const float *bench_gradient(const bench *b, size_t round);
 
-/** A codec's messages: of one tensor alone, or an envelope of several tensors or with a pass. */
+/** A codec's messages: of one tensor alone, or an envelope of several tensors or with a second
+ * stage (a lossless pass after the codec). */
 typedef struct message {
     fedcodec codec;
     const fed_layout *layout;

@@ -52,7 +52,8 @@ struct crowd {
 };
 
 static void stand(crowd *c, uint32_t k, uint32_t due_s) {
-    /* a device that acts later stands here first, and is moved on when this second comes */
+    /* A device that acts after the ring's last second waits in that second's list, and is put into
+     * another list when that second comes. */
     const uint32_t last = c->second + RING - 1;
     uint32_t *list = &c->ring[(due_s < last ? due_s : last) % RING];
     c->devices[k].due_s = due_s;

@@ -362,7 +362,8 @@ def part_exchange(options):
 
 
 def exchange_row(options, workers, rate, path, floats, nics, measured):
-    """Make a table row. An aggregator's NIC gets the speed measured with two hosts: all floats pass it, and the other NICs share the other core."""
+    """Make a table row. The machine has two cores. All floats pass an aggregator's NIC, so the model gives this NIC a core of its own: the speed
+    measured with two hosts."""
     alpha, message, mbit = measured
     row, ratios = f"| {workers} |", []
     for collective, way, gbit in (("star", "central", nics[2]), ("ring", "ring", nics[workers])):

@@ -5,7 +5,8 @@
 
 Prints a table in Markdown. For the HX8K, which has too few pins, each engine stands between a shift register and a registered
 exclusive or of all outputs, whose cells are counted with it. --quick, which the test rtl.synthesis runs: each engine for 7
-series, and the smallest for the HX8K. Exit status 1: an engine has no clock there, or a latch; 77: a tool is missing.
+series, and the smallest for the HX8K. Exit status 1: nextpnr finds no clock rate for an engine, or an engine has a latch; 77: a
+tool is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse

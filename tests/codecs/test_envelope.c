@@ -154,7 +154,8 @@ FED_TEST(an_unguarded_residual_changes_nothing_but_itself) {
     }
 }
 
-/* Without a residual, as if the caller kept it elsewhere unchanged, the message is the same. */
+/* A caller may pass NULL as residual, and the values with the residual already added to them.
+ * Unless the codec needs a residual, the message is the same. */
 FED_TEST(without_a_residual_the_message_is_the_same) {
     static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {

@@ -243,7 +243,7 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
 
 static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75+zstd"};
 
-/* The number of passes in this build, which may lack zstd. */
+/* The number of second stages in this build, which may lack zstd. */
 static size_t staged_count(void) {
     fedcodec codec;
     return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK ? 3 : 2;

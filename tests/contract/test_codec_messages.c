@@ -108,8 +108,8 @@ static void a_message_is_for_its_number_of_values_only(void) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         contract_message m = contract_encode(&codec, x, 100);
         fed_status status = fedcodec_decode(codec.vtable, m.data, m.len, y, 1);
-        /* sbc only tells the least n. A randk message with one value, or a threshold message with
-         * none, fits any n. */
+        /* An sbc message tells only the least n that it fits. A randk message with one value, or a
+         * threshold message with none, fits any n. */
         assert_true(status == FED_EFORMAT ||
                     (codec.vtable->id == FEDCODEC_ID_randk && m.len == 9) ||
                     (codec.vtable->id == FEDCODEC_ID_threshold && m.len == 1));

@@ -107,7 +107,8 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
     exchange_group_clear(&run, other);
 }
 
-/* Steps are put in ahead, and tensors in any order. */
+/* In the rough run, ranks put in the next step's gradient before they take a step's sums. Tensors
+ * come in random order. */
 FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;
@@ -142,7 +143,8 @@ FED_TEST(the_order_of_events_does_not_matter) {
 enum { BOUND = 8 };
 
 /* With NICs that round on the way, sums have the same bits as in a worker group that rounds itself,
- * on each link. All ranks also agree where no NIC is on the way. Plain steps are exact. */
+ * on each link. All ranks also agree where no NIC is on the way. Plain (not compressed) steps are
+ * exact. */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),

@@ -67,7 +67,8 @@ typedef struct chatter {
     bool told; /* an event has reported that rank 1 is gone */
 } chatter;
 
-/* Send to the next rank at each event, until this link fails or a rank leaves. */
+/* Send to the next rank, once more each time a message was sent, until this link fails or a rank
+ * leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
     const feddc_link_vtable *link = c->entry.link;

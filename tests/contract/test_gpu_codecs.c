@@ -249,8 +249,8 @@ static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, si
     return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
 }
 
-/* The message has narrow values, or positions in another code than Golomb's: only the processor
- * reads it. */
+/* Has the message narrow values (bfloat16 or int8), or positions in another code than Golomb's?
+ * Then only the processor can read the message. */
 static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { RANS = 32, RANGE = 64 };
     const uint8_t said = said_by(codec, src, len, n);
@@ -418,8 +418,8 @@ static void same_bits(place *p) {
     }
 }
 
-/* Test so many tiles that each work-item of the only group that scans them has several. For codecs
- * that keep data of each tile. */
+/* Test codecs that keep data of each tile. One group scans all tiles: there are so many that each
+ * of its work-items has several. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =
@@ -441,8 +441,8 @@ static void each_codec_gives_the_processors_bits(void **state) {
     on_each_codec(same_bits);
 }
 
-/* Test constant values: tiles have more candidates than room, and all codes have the same length,
- * so no chunk can guess where one begins. */
+/* Test constant values. Tiles have more candidates than room. All positions have codes of the same
+ * length, so a kernel that reads a chunk of the message can't guess where a code begins. */
 static void same_constant(place *p) {
     size_t len = 0;
     memset(p->host.residual, 0, p->n * sizeof(float));
@@ -458,7 +458,8 @@ static void same_constant(place *p) {
     }
 }
 
-/* The device must refuse narrow values, also where float32 would be as long. */
+/* The device must refuse narrow values (bfloat16 or int8), also in a message that is as long as one
+ * with float32. */
 static void left_to_the_processor(const char *plain, const char *narrow) {
     static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
     place p = {0};
@@ -586,7 +587,8 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* The codec with this spec, which is opened once; NULL: it does not run on the device. */
+/* Return the opened codec with the spec of `codec`; NULL: FED_TEST_CODEC leaves it out, or it does
+ * not run on the device. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);

@@ -172,7 +172,7 @@ FED_TEST(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits) {
         }
         assert_true(exchange_error(&entry[0], 0) > 1e-4);
         assert_true(exchange_error(&entry[0], 0) < 1.0 / 64);
-        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* step 2 is plain */
+        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* not compressed */
         exchange_group_clear(&run, entry);
     }
 }

@@ -17,8 +17,10 @@ typedef struct kind {
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
-    size_t large;  /* bytes of a value that is large for this platform */
-    uint64_t step; /* of a sweep over put's failures: a flash syncs hundreds of times for a value */
+    size_t large; /* bytes of a value that is large for this platform */
+    /* a sweep lets each step-th call within put fail: a flash syncs hundreds of times for a
+     * value */
+    uint64_t step;
 } kind;
 
 enum { LARGE = 5000001 };

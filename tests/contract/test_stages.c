@@ -1,4 +1,5 @@
-/* Contract of every pass of stages.def, on messages of every codec. */
+/* Contract of every second stage (lossless pass after a codec) of stages.def, on messages of every
+ * codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -51,8 +52,9 @@ static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* entropy can pack a message, and the same with one more likely byte, to the same bytes, which only
- * the frame's plain_len tells apart. */
+/* Does a packed message tell its length? entropy's may not: a message, and the same message with
+ * one more probable byte at its end, can have the same packed bytes. A frame's plain_len tells
+ * which. */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }

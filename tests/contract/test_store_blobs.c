@@ -217,7 +217,8 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
 }
 
-/* Many tasks are cancelled at once while another task's round closes. */
+/* A closing round has stored a blob, `next`, that no row names yet. Clearing other, cancelled tasks
+ * must not delete it. */
 static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     fixture *f = *state;
     enum { TASKS = 40 };

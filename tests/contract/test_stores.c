@@ -41,7 +41,7 @@ static void commit(const fixture *f, void *db) {
     assert_fed_ok_err(f->store->commit(db, &err));
 }
 
-/* copy, where and the members for a lead are optional; every other member must be set. */
+/* alias, where, copy and the functions for a lead are optional. Every other member must be set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -293,7 +293,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
-/* Change a byte in the middle of every run of at least `run` such bytes in a file. Returns the
+/* Change one byte in every stretch of at least `run` bytes of this value in a file. Returns the
  * number of changes. */
 static int damage_file(const char *path, uint8_t byte, size_t run) {
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -380,7 +380,8 @@ static fed_status write_together(const fixture *f, void *db, uint32_t version, f
     return f->store->commit(db, err);
 }
 
-/* Version, device and update must exist together. Returns the version. */
+/* Check that the store has as many devices and updates as the number of the model's version: each
+ * commit adds one of each. Returns the version. */
 static uint32_t read_together(const fixture *f, void *db) {
     fed_error err = {0};
     fedserver_model_row model;

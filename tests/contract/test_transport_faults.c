@@ -542,8 +542,9 @@ static void silence_in_the_handshake_is_not_waited_out(void **state) {
     assert_fails(w, get(w), FED_ETIMEOUT, "no byte moved");
 }
 
-/* The server does not read the body. libcurl 8.14 would write a few KB a second into the system's
- * buffer for minutes, so the server ends the transfer. */
+/* The server does not read the body. libcurl 8.14 may go on writing a few KB a second into the
+ * socket's buffer for minutes, so the time limit for silence might not strike. Therefore the server
+ * closes the connection after 10 s. */
 static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     world *w = *state;
     open_transport(w, PATIENCE_MS);

@@ -200,7 +200,7 @@ static void only_https_is_spoken(void **state) {
         FED_EINVAL);
 }
 
-/* A cache may use plain HTTP. A CA for caches is the only one trusted for them. */
+/* A cache may use plain HTTP. Over TLS, a client that has a CA for caches trusts only that CA. */
 static void lines_to_caches_trust_other_cas(void **state) {
     world *w = *state;
     fed_coordinator_open(&w->other, w->directory, "other");

@@ -125,7 +125,7 @@ static void read_digest(char digest[17]) {
     digest[16] = '\0';
 }
 
-/* A device and people must be served, and the model and the status must be as before. */
+/* An honest device and /v1/status must be answered, with the model's digest as before. */
 static int still_well(void **state) {
     (void)state;
     char digest[17];

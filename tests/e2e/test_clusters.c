@@ -141,7 +141,7 @@ static const json_t *worker_group_over(const json_t *root, const char *link) {
     return NULL;
 }
 
-/* Ask for the status until "says" returns true, and return it. The caller owns it. */
+/* Ask for the status until says() returns true for it. The caller owns the returned status. */
 static json_t *await(world *w, bool (*says)(const json_t *root), const char *what) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     while (fed_clock_monotonic_ms() < limit_ms) {

@@ -1,6 +1,7 @@
-/* An edge aggregator dies at each call that changes a file, its own or one of its device upstream.
- * It is killed, or loses power. It is started again and goes on to the end of upstream's task.
- * Each update that it acknowledged must have been sent upstream once. */
+/* An edge aggregator, which is a device of the coordinator upstream, dies at each call that changes
+ * a file: one of its own, or one of that device. It is killed, or loses power. It is started again
+ * and goes on to the end of upstream's task. Each update that the edge aggregator acknowledged must
+ * have been sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

@@ -38,7 +38,7 @@ typedef struct world {
     fed_postgres *database; /* NULL: the store is SQLite */
     chaos_child device[DEVICES], coordinator;
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned fills, fills_most; /* fills_most: fewer if the task ends */
+    unsigned fills, fills_most; /* fills_most: how often the disk is filled at most */
     bool full;
     unsigned ends;         /* how often the coordinator ended since the disk was filled */
     bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */

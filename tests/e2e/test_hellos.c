@@ -214,7 +214,8 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Send a hello, and wait for an answer or the end: then the server has done its computation. */
+/* Send a ClientHello, and wait until the server answers or ends the connection: then it has done
+ * its computation. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;

@@ -53,7 +53,7 @@ typedef struct cell {
 enum { VERSIONS = 4096 };
 
 typedef struct tally {
-    unsigned version_ms[VERSIONS], versions; /* times from kill_world, the first VERSIONS of them */
+    unsigned version_ms[VERSIONS], versions; /* the first VERSIONS times of kill_world */
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
@@ -99,7 +99,8 @@ static kill_strike strike_of(const options *o, const cell *c, unsigned number) {
     return s;
 }
 
-/* The load balancer of a world: HAProxy and nginx in turn, as far as they are installed. */
+/* Return the load balancer of the cell's world `number`: HAProxy and nginx in turn, as far as they
+ * are installed. A cell whose strikes can't hit a balancer has none. */
 static kill_balancer balancer_of(const cell *c, unsigned number) {
     const kill_balancer first = number % 2 == 0 ? KILL_HAPROXY : KILL_NGINX;
     const kill_balancer second = first == KILL_NGINX ? KILL_HAPROXY : KILL_NGINX;
@@ -290,7 +291,7 @@ static bool counts_wrongly(const tally *t) {
     return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
 }
 
-/* With the planted bug the strikes must break a rule. */
+/* With the planted bug something must be counted wrongly. */
 static void it_is_found_out(void **state) {
     const plant *p = *state;
     const options o = {.seed = 1,

@@ -295,7 +295,8 @@ static int tap_socket(void) {
     return fd;
 }
 
-/* Send frames of a private protocol in VLAN 100 until one arrives with this tag (0: none). */
+/* Wait until a frame of the test's own protocol (EtherType 0x88b5) arrives. The frame must have
+ * this VLAN tag. */
 static void await_tag(int fd, uint16_t wanted_tag) {
     for (int k = 0; k < 1000; k++) {
         uint8_t frame[100];
@@ -335,7 +336,7 @@ static void a_vlan_keeps_its_tag(void **state) {
     close(to);
 }
 
-/* The new NIC has not seen the connection's SYN, so it does not compress it. */
+/* The new NIC has not seen the connection's SYN, so it sends the data uncompressed. */
 static void a_nic_is_killed_and_started_again(void **state) {
     (void)state;
     const int families[] = {AF_INET, AF_INET6};

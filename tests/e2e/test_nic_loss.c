@@ -35,8 +35,9 @@ static void say(const char *what, const nic_tally *t) {
                   (unsigned long long)t->raw, (unsigned long long)t->mixed);
 }
 
-/* Most floats must have been rounded. A segment's border splits at most one float, and that of a
- * segment that is sent again a second one; these are not compressed. */
+/* Most floats must have been rounded. A segment's border splits at most one float. A segment that
+ * is sent again may have another border, which splits a second float. Split floats are not, or
+ * only partly, rounded. */
 static void assert_compressed(const char *what, const nic_tally *t) {
     say(what, t);
     assert_true(t->raw + t->mixed < all_of(t) / 50);

@@ -202,7 +202,8 @@ static void turn_round(bad_frame *f, const bad_parts *p) {
     }
 }
 
-/* Read the next frame that a host sends, unless it is longer than a packet. */
+/* Read the next frame that a host sends. Of a long frame only COPY bytes are kept, as a valid frame
+ * of that length. Returns false if no frame has arrived. */
 static bool hear(stranger *s, int end, bad_frame *f) {
     f->data = s->room;
     if (!bad_line_read(s->ends[end], f) || f->len <= 14) {

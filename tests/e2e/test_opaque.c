@@ -112,7 +112,7 @@ static void write_first(const world *w) {
     fed_arch_free(&arch);
 }
 
-/* Add a task. settings: its keys other than model and initial. */
+/* Add a task. settings: the task's keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
     char path[320], json[600];

@@ -19,9 +19,9 @@ static const char task_json[] = "{\"model\": \"input 784 | dense 32 | dense 10\"
 
 typedef struct device {
     fedclient_platform platform;
-    fedclient_transport line, transport; /* transport: the line, unless it breaks */
+    fedclient_transport line, transport; /* transport: sends over line, or breaks uploads */
     fedclient *client;
-    bool breaks; /* uploads fail */
+    bool breaks; /* transport breaks uploads */
     float step;
 } device;
 

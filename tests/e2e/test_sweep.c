@@ -234,7 +234,7 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
 /* Part of the setup of several sweeps: three enrolled devices and this task. */
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
-/* Each entry is a test, or, without a name, a part of the entry's test before it. */
+/* Each entry is a test, or, if `test` is NULL, a further part of the test of the entry before. */
 static const struct sweep_case {
     const char *test; /* name of the test; NULL: as the entry before */
     const char *name;

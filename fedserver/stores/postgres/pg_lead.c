@@ -131,7 +131,7 @@ static void stop_pulse(fedserver_pg *db) {
 
 /* -- taking the lead -- */
 
-/* End the connections of older leads, and wait: until then they might hold locks on rows. */
+/* End the connections of older leads, and wait until they are gone: they may hold locks on rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
     int64_t left;

@@ -181,7 +181,7 @@ const fedserver_store fedserver_store_postgres = {
     .name = "postgres",
     .alias = "postgresql",
     .where = "a connection string, as postgres://USER@HOST/DATABASE",
-    /* a protocol message has at most 2^30 bytes; the rest is room for the short columns */
+    /* a message of PostgreSQL's protocol has at most 2^30 bytes, and short columns need room */
     .row_limit = UINT64_C(1000000000),
     .exists = store_exists,
     .create = store_create,

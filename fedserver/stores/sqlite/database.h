@@ -31,7 +31,7 @@ typedef struct fedserver_database {
     int64_t data_version;      /* value of PRAGMA data_version when it was read last */
     fedserver_segment segment; /* the file to which updates are appended, or that was read last */
     bool cleared; /* this transaction deletes updates, so segment files may become useless */
-    uint64_t blobless[16]; /* tasks whose rows it deletes: delete their blobs after the commit */
+    uint64_t blobless[16]; /* tasks whose rows are deleted: delete their blobs after the commit */
     size_t blobless_count;
     int lock; /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];

@@ -42,7 +42,7 @@ final class Check {
     }
 
     /** Run the codes side by side, and wait. If some fail, throws an Exception whose cause is the
-     * first one's. */
+     * first failure. */
     static void sideBySide(Code... codes) throws Exception {
         List<Thread> threads = new ArrayList<>();
         List<Throwable> thrown = new ArrayList<>();

@@ -160,8 +160,8 @@ final class ClientTest {
         }
     }
 
-    /** A model, round or buffer that is kept after its callback throws, or has old values. It
-     * crashes nothing, and changes no later round. */
+    /** A trainer may keep a model, round or buffer after its callback has returned. The model and
+     * the round then throw. Writing to the buffer crashes nothing, and changes no later round. */
     public void nothing_of_a_callback_is_of_use_after_it() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 5, \"cohort\": 1");

@@ -20,7 +20,7 @@ final class KilledTest {
         }
     }
 
-    /** Run a device in a process of its own, and kill it when it has printed the line "where". */
+    /** Run a device in a process of its own, and kill it when it has printed the line `where`. */
     private static void play(Coordinator home, String where) throws Exception {
         String java = new File(System.getProperty("java.home"), "bin/java").getPath();
         Process device = new ProcessBuilder(java, "-Xcheck:jni", "-Djava.library.path=" + System.getProperty("java.library.path"), "-cp",
@@ -49,8 +49,8 @@ final class KilledTest {
         say("end", arguments[4]);
     }
 
-    /** Print the place that this device has come to. At the place where it is to be killed, wait
-     * for that. */
+    /** Print the place that this device has come to. If the device is to be killed at this place,
+     * wait for the kill. */
     private static void say(String place, String where) {
         System.out.println(place);
         System.out.flush();

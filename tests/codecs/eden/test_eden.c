@@ -27,7 +27,8 @@ FED_TEST(a_rotation_is_its_own_inverse) {
     }
 }
 
-/* Half of the signs are minus. Signs made from a later place on are those of the same values. */
+/* About half of the signs are minus. A value's sign depends on its place in the whole array, also
+ * if the array is made from a later place on. */
 FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;

@@ -1,4 +1,4 @@
-/* Codes of positions: they come back, malformed messages are refused, auto chooses no bad one. */
+/* Codes of positions: they come back, malformed messages are refused, auto chooses no bad code. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -28,7 +28,8 @@ FED_TEST(bytes_are_count_b_mean_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = 2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("sbc:p=0.1", x, 20, dst, sizeof dst), 8);
-    /* k = 2, b = 3, mu = 3; gaps 2: 0 010, and 14: 10 110; ones to the byte's end */
+    /* 2 positions; Golomb's b, 3; the mean 3; the gaps 2, as bits 0 010, and 14, as bits 10 110;
+     * ones to the byte's end */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x40\x40\x2b\x7f", 7);
     assert_int_equal(dst[7], 0x7f);
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == -1.0f);
@@ -90,7 +91,7 @@ FED_TEST(size_is_near_the_papers_formula) {
         x[i] = fed_rng_float(&rng) + fed_rng_float(&rng) - fed_rng_float(&rng) * 2.0f;
     }
     double bits = 8.0 * (double)codec_case_encode("sbc:p=0.01", x, N, dst, N);
-    double formula = 6.0 + 1.0 / (1.0 - pow(0.99, 64.0)); /* equation 8 with b* = 6 */
+    double formula = 6.0 + 1.0 / (1.0 - pow(0.99, 64.0)); /* the paper's equation 8, b* = 6 */
     assert_true(bits < 1.01 * formula * 4311.0 + 64.0);
     free(x);
     free(dst);

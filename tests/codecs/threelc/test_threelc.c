@@ -126,7 +126,8 @@ FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     }
 }
 
-/* With s = 1, an accepted message's values encode to it again, with or without shortened runs. */
+/* With s = 1, the values of an accepted message encode to the same message, with or without
+ * shortened runs. */
 FED_TEST(an_accepted_message_is_the_one_of_its_values) {
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);

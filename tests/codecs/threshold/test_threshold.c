@@ -9,7 +9,8 @@ FED_TEST(values_of_at_least_t_are_sent) {
     const float x[6] = {0.5f, -0.49999997f, 0.25f, -4.0f, 0.0f, 0.5f};
     const float y[6] = {0.5f, [3] = -4.0f, [5] = 0.5f};
     const float left[6] = {[1] = -0.49999997f, [2] = 0.25f};
-    /* three of six values, so b = 0; gaps 0, 2 and 1 are 0, 110 and 10; ones to the byte's end */
+    /* 3 of 6 values, so Golomb's b is 0; the gaps 0, 2 and 1 are the bits 0, 110 and 10; ones to
+     * the byte's end */
     assert_codec_message("threshold:t=0.5", x, y, 6,
                          "\x03\x00\x00\x00\x00\x3f\x00\x00\x80\xc0\x00\x00\x00\x3f\x6b", 15);
     assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
@@ -23,7 +24,8 @@ FED_TEST(nothing_large_is_one_byte) {
 FED_TEST(levels_of_0_are_not_sent) {
     const float x[4] = {127.0f, 0.25f, -1.0f, 0.75f}, y[4] = {127.0f, 0.0f, -1.0f, 1.0f};
     const float left[4] = {[1] = 0.25f, [3] = -0.25f};
-    /* three of four values, so b = 0; scale 1; levels 127, -1 and 1; gaps 0, 1 and 0 are 0 10 0 */
+    /* 3 of 4 values, so Golomb's b is 0; the scale 1; the levels 127, -1 and 1; the gaps 0, 1 and 0
+     * are the bits 0, 10 and 0 */
     assert_codec_message("threshold:t=0.125,values=int8", x, y, 4,
                          "\x03\x62\x00\x00\x00\x80\x3f\x7f\xff\x01\x4f", 11);
     codec_case c = codec_case_of("threshold:t=0.125,values=int8", x, 4);

@@ -91,7 +91,8 @@ FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     assert_memory_equal(&back, &sample, sizeof back);
 }
 
-/* The layout has another number if a worker names what it computes on: older readers refuse it. */
+/* A message in which a worker names what it computes on has another layout, with another number.
+ * Older readers refuse such a message. */
 FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_worker_group named = sample, back;
@@ -113,7 +114,7 @@ FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
         assert_fed_status(fed_worker_group_read(&r, &back), len < w.len ? FED_EFORMAT : FED_OK);
     }
     assert_memory_equal(&back, &named, sizeof back);
-    bytes[GOLDEN + 1] = 0; /* a list of empty names: not the only form of the message */
+    bytes[GOLDEN + 1] = 0; /* without any name, the message must have the other layout */
     fed_reader_init(&r, bytes, w.len - 11);
     assert_fed_status(fed_worker_group_read(&r, &back), FED_EFORMAT);
 }

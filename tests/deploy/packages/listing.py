@@ -44,7 +44,7 @@ def check_version(root, debian):
 
 
 def installed(build, below):
-    """Yield the installed paths as Debian names them. MACHINE stands for the libraries' folder of an architecture; zsh has a folder of Debian's."""
+    """Yield the installed paths as Debian names them. MACHINE stands for an architecture's folder of libraries. Debian has a folder for zsh's completions."""
     say("cmake", "--install", build, "--prefix", "/usr", env={**os.environ, "DESTDIR": below})
     for at, _, names in os.walk(below):
         for name in names:

@@ -1,4 +1,4 @@
-/* The pass entropy: few bytes if some bytes are frequent, and never many more than before. */
+/* The second stage "entropy": few bytes if some bytes are frequent, never many more than before. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -27,7 +27,8 @@ static size_t pack(const uint8_t *plain, size_t len) {
     return made;
 }
 
-/* Encode x by 3lc and a pass. Returns the bytes after the pass; *plain_len: those before. */
+/* Encode x by 3lc and a second stage. Returns the number of bytes after that stage; *plain_len: the
+ * number before. */
 static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     static float residual[N];
     static uint8_t message[CAP];

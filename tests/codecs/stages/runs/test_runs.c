@@ -1,4 +1,5 @@
-/* The pass runs: exact, one form for each message, short if 3lc sends long runs of zeros. */
+/* The second stage "runs": exact, one form for each message, short if 3lc sends long runs of
+ * zeros. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,4 +1,4 @@
-/* The pass zstd: bytes come back exactly, and a frame must say its size. */
+/* The second stage "zstd": bytes come back exactly, and a frame must say its size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

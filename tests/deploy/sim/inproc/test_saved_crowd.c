@@ -1,5 +1,5 @@
-/* Runs that share a crowd have the bits of other runs and survive damage and crashes. No real
- * coordinator accepts the crowd's clients. */
+/* Runs that share a crowd (enrolled clients in a file) have the same bits as runs that enrol, and
+ * survive damage and crashes. No real coordinator accepts the crowd's clients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memmem */
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* A failure detector and members over real sockets, which are killed or stopped, give up or
+/* A failure detector and its members over real sockets. Members are killed or stopped, give up or
  * finish. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>

@@ -55,7 +55,7 @@ FED_TEST(what_is_written_is_read) {
     assert_true(heartbeat.heartbeat.step_s == 0.5F);
 }
 
-/* Members that compute on their processor, or are of an earlier build, leave this field out. */
+/* Members that compute on their CPU, or are of an earlier build, leave out computes_on. */
 FED_TEST(what_a_member_computes_on_may_be_missing) {
     static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
                                        .join = {.host = "b", .computes_on = "cuda:0 H100"}};

@@ -54,7 +54,7 @@ static void assert_opened(opener *o) {
     }
 }
 
-/* Open both ranks. Rank 0 is waiting already when rank 1 comes. */
+/* Start rank 1, and wait until both ranks have opened. The caller has started rank 0. */
 static void meet(const link_group *group, opener *zero, opener *one) {
     start(one, &group->place[1]);
     assert_opened(zero);
@@ -228,7 +228,8 @@ FED_TEST(another_size_does_not_meet) {
     assert_refused(&group, "another size");
 }
 
-/* Open a rank whose own address is in use. On a busy machine try again with more time. */
+/* Open a second process of a rank. If no other rank answers it in time, as on a busy machine, try
+ * again with more time. */
 static void come_again(opener *again, feddc_place place) {
     for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
         place.listener = dial(place.address[0]);
@@ -246,8 +247,8 @@ FED_TEST(a_second_process_of_one_rank_stays_outside) {
     link_group_open(&group, tcp, 3);
     start(&rank[0], &group.place[0]);
     start(&rank[1], &group.place[1]);
-    while (link_group_connections(group.address[0]) <
-           2) { /* the rank connects to the second one from its place */
+    /* until both connections of the first process of rank 1 have reached rank 0 */
+    while (link_group_connections(group.address[0]) < 2) {
         fed_sleep_ms(1);
     }
     come_again(&again, group.place[1]);
