@@ -265,7 +265,8 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));
-    /* n beta = 13.776 ms: star takes 3 n beta, ring and owners 1. 3lc has no number for a ring. */
+    /* n beta is 13.776 ms. A star takes 3 n beta, ring and owners take n beta. The table has no
+     * number for 3lc in a ring. */
     assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
     assert_non_null(strstr(table, " 0.55         - "));
     assert_non_null(strstr(table, "\n      2     53.78 ")); /* the time by equation 2 */
