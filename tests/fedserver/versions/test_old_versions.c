@@ -235,7 +235,7 @@ FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     const fedserver_keyframe damaged = {
         .version = oldest, .digest = 1, .values = wrong, .size = PARAMETERS};
     assert_fed_ok_err(s->store->keyframe_add(s->db, 1, &damaged, &err));
-    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* a snapshot */
+    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* from no version */
     assert_int_equal(bring(w, -1, w->version - 1, "&can=2"), -404);
     assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* several deltas */
 }
