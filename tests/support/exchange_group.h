@@ -12,8 +12,9 @@ typedef struct exchange_run {
     const char *collective, *codec, *pull, *nic;
     uint32_t size, steps;
     uint32_t plain_every; /* one of so many steps is uncompressed; 0: none */
-    bool rough;    /* tensors are put in and taken in random order, and a step is put in before the
-                   previous one is taken */
+    /* Tensors are put in and taken in random order. A step is put in before the previous step is
+     * taken. */
+    bool rough;
     bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
     fed_gpu *gpu;  /* the GPU that holds gradients and sums; NULL: they are on the host */
     bool mixed;    /* odd ranks use the host even if there is a GPU */

@@ -129,8 +129,7 @@ typedef struct federation {
     uint64_t task;                  /* the number of the task to check; 0: there is only one */
     federation_training *trainings; /* trainings of devices with slots, in order */
     size_t training_count;
-    uint64_t
-        tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before the job; 0: none yet */
+    uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */
 } federation;
 
 void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);

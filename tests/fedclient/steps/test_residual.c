@@ -14,7 +14,7 @@ enum { N = 27, ROUNDS = 12 };
 typedef struct curious {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
-    unsigned told; /* number of answers in the last training */
+    unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
     uint64_t number; /* number of the last training */
     bool owes;       /* whether the device owed something in the last training */
@@ -196,7 +196,7 @@ FED_TEST(a_change_is_not_rounded_by_the_model) {
     fed_device_close(&device);
 }
 
-/** A device whose training only measures a running statistic, with this value. */
+/** A device whose training only measures running statistics, which get the value `measures`. */
 typedef struct meter {
     fed_device device; /* first, because the callback gets a pointer to it */
     float measures;

@@ -260,13 +260,13 @@ static void an_update_counts_in_one_change_whenever_the_edge_dies(void **state) 
                 crash(w);
             }
         }
-        if (round % 2 == 0) { /* before the device stores the change */
+        if (round % 2 == 0) { /* die before the edge aggregator's own client stores the change */
             crash(w);
             assign(w, round - 1, 0);
             assert_true(turn(w));
         }
         up += w->values[0];
-        w->offer.number++; /* the device has stored the change */
+        w->offer.number++; /* the edge aggregator's own client has stored the change */
         crash(w);
         assign(w, round, 0);
     }
@@ -281,7 +281,7 @@ static void a_change_that_upstream_refused_is_not_trained_again(void **state) {
     w->offer.owes = true;
     assign(w, 0, 100);
     assert_true(turn(w));
-    assert_values(w->values, 0, 0); /* the change is already in the device's residual */
+    assert_values(w->values, 0, 0); /* the client's residual has the change already */
     assert_int_equal(w->change.samples, 40);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
 }
