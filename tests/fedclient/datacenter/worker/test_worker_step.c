@@ -275,7 +275,7 @@ static void iterate(algorithm *a, size_t t) {
         fedtrain_batches_next(a->batches, t * ALGORITHM_WORKERS + (size_t)g, &batch);
         assert_fed_ok_err(
             fedtrain_net_gradient(a->net, warm ? a->global : a->local[g], &batch, x, &loss, &err));
-        for (size_t i = 0; i < n; i++) { /* lines 6 and 22; in the steps before, lines 12 and 32 */
+        for (size_t i = 0; i < n; i++) { /* W_{i+1}^loc: lines 6 and 22 */
             a->next[g][i] = a->global[i] - LOCAL_RATE * x[i];
         }
         if (compressed) {
