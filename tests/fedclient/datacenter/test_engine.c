@@ -19,8 +19,9 @@ typedef struct member {
     uint32_t rank, size;
     struct feddc_hub *hub;
     float *grad, *sum;
-    atomic_bool
-        *looked;       /* look() has run at rank 0; before, the others do not begin. May be NULL */
+    /* Set when look() has run at rank 0. Until then the other ranks do not begin. NULL: they begin
+     * at once. */
+    atomic_bool *looked;
     uint64_t messages; /* number of messages that rank 0 had sent when look() ended */
     fed_error err;
     fed_status status;

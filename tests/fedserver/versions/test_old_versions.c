@@ -141,8 +141,9 @@ static answer ask(world *w, const char *have, uint32_t want, const char *more) {
     return coordinator_ask(&w->home, &w->device, "GET", "/v1/model", query, NULL, 0);
 }
 
-/* Bring a device from version `have` to `want`. Returns the part's kind if the download has
- * only one part, otherwise 0. */
+/* Bring a device from version `have` (< 0: it has none) to `want`. Returns the part's kind if the
+ * download has only one part, and 0 if it has several. Without a download, returns the HTTP status
+ * times -1. */
 static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     float values[PARAMETERS];
     char held[16] = "none";
