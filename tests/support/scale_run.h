@@ -28,8 +28,8 @@ typedef struct scale_times {
 typedef struct scale_figures {
     size_t connected, failures;
     double connect_s;
-    size_t leases, waiting; /* number of devices with a lease; number of devices that wait */
-    size_t woken;           /* number of waiting devices that got an answer when a round began */
+    /* Numbers of devices: with a lease; waiting; waiting and answered when the next round began. */
+    size_t leases, waiting, woken;
     size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
     /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
     size_t pss_idle, pss_connected, pss_waiting;
