@@ -16,7 +16,7 @@ typedef struct world {
     fed_coordinator home;
     fedclient_app *app;
     unsigned trained, asked, progress, rooms;
-    float room[64 + VALUES]; /* with room for the head of a record */
+    float room[64 + VALUES]; /* memory for a record: its head, then VALUES values */
     atomic_bool in_step;
 } world;
 

@@ -496,7 +496,9 @@ static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void *
     assert_int_equal(device->fake.plan.times, 0);
 }
 
-/** Run 3 rounds in which power fails in put number `at`. Returns whether there were `at` puts. */
+/** Run 3 rounds in which power fails in put number `at`, counted from 0. writing: that put has
+ * written its value. old: the certificate is due for renewal. Returns true if fewer puts were
+ * made, so that power did not fail. */
 static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
     open_device(&device, codec);
@@ -545,8 +547,9 @@ static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void) {
     }
 }
 
-/** The link fails at request number `at`, then power in put number `put`. Returns whether there
- * were `at` requests. */
+/** The link fails at request number `at`, counted from 0, and power in put number `put`. answering:
+ * that request is still done. old: the certificate is due for renewal. Returns true if neither
+ * happened. */
 static bool survives_dead_line(const char *codec, uint64_t at, bool answering, uint64_t put,
                                bool old) {
     fed_device device;

@@ -88,7 +88,8 @@ FED_TEST(an_older_coordinator_gets_the_update_whole) {
     open_in_pieces(&device, "float32");
     device.fake.whole_only = true;
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
-    device.fake.whole_only = false; /* pieces are announced, but an older release answers */
+    /* The coordinator that answers the check-in takes pieces. Then an older release replaces it. */
+    device.fake.whole_only = false;
     fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
     device.fake.whole_only = true;

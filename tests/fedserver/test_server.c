@@ -242,7 +242,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* above the largest update */
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* then the update exceeds the size limit */
         fed_write_u8(&w, 0);
     }
     upload_expect(c, &d, &w, 413, "too_large");

@@ -199,7 +199,7 @@ static void any(fednic_nic *nic, input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static receiver r;
     fednic_nic_options options = {.e = E, .flows = ENOUGH};
-    fednic_nic *near = NULL, *strangers = NULL; /* strangers: opened when needed */
+    fednic_nic *near = NULL, *strangers = NULL; /* strangers: a third NIC, made when needed */
     MUST(fednic_nic_new(&options, &near, NULL) == FED_OK);
     MUST(fednic_nic_new(&options, &r.far, NULL) == FED_OK);
     options.flows = FLOWS;

@@ -101,7 +101,7 @@ class Body:
             self.statement(True, depth + 1)
 
     def loop(self, branch, depth):
-        """Read a loop. If it has a barrier, read it twice, as in the next turn a return before the barrier comes after one."""
+        """Read a loop. If it has a barrier, read it twice: in the loop's next turn, the whole body comes after a barrier."""
         begin, before, found = self.at, self.after, list(self.found)
         self.statement(branch, depth + 1)
         if self.after and not before:

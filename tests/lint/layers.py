@@ -170,7 +170,7 @@ class Tree:
                        for p in headers if "/include/" in p and not p.startswith("tests/")}
         self.findings = []
 
-        # x.c and x.h of one room are one module, named by the .c: names are unique in the tree
+        # x.c and x.h of one room are one module, named by the path of x.c. A room has at most one x.c.
         self.module = {(room_of(p), os.path.basename(p)[:-2]): p[:-2] for p in self.files if p.endswith(".c")}
 
     def module_of(self, path):

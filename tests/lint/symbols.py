@@ -1,4 +1,5 @@
-"""Check who calls whom, by the symbols of compiled objects: a lower room can use an upper room's function or variable without an include.
+"""Check who calls whom, by the symbols of compiled objects. A source that declares a function itself can call an upper room's
+function without an include, so layers.py alone does not find all such uses.
 
     symbols.py ROOT BUILD      prints path:line: what is wrong and what to do; exit status 1 if anything is
 

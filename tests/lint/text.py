@@ -24,7 +24,7 @@ PROGRAMS = ("codecs/gpu/examples/", "codecs/tool/", "fedclient/apps/", "fedclien
 MAY_SPEAK = ("common/system/log.c", "common/system/progress.c")
 
 
-# The lines before and after the declarations of a public header, once each: common/include/fed/api.h.
+# The macros of common/include/fed/api.h that stand before and after a public header's declarations, once each.
 BRACKETS = ["FED_API_BEGIN", "FED_API_END"]
 NOT_DECLARED = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 

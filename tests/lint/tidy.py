@@ -1,15 +1,15 @@
 """Run clang-tidy over the build's sources, several at a time. What it checks is in .clang-tidy.
 
-    tidy.py ROOT BUILD [PATTERN]    only sources whose path contains PATTERN, without one all but the tests, which take as
-                                    long again ("tests/" looks at them); exit status 1 on findings, 77 (skip) where
-                                    clang-tidy 14 is missing
+    tidy.py ROOT BUILD [PATTERN]    looks at the sources whose path contains PATTERN; without PATTERN, at all sources but
+                                    the tests, which take as long again (PATTERN "tests/" looks at them); exit status 1
+                                    on findings, 77 (skip) where clang-tidy 14 is missing
 
-Of a source that is compiled several times, as codecs are for each vector unit, the first compilation gets all checks; the
-others all but clang's analyzer, which takes nearly all of the time, and follows the same paths again.
+Some sources are compiled several times, such as a codec for each vector unit. The first compilation gets all checks. The
+others do not get clang's analyzer: it takes nearly all of the time, and would follow the same paths again.
 
-A source without findings is remembered, and not looked at again as long as it is the same, is compiled alike, and no file that
-it may include, check or clang-tidy has changed (includes.py). The memory is ${XDG_CACHE_HOME:-~/.cache}/fed/tidy, which other
-clones share; FED_FRESH=1 looks at all.
+A source without findings is remembered. It is looked at again when the source, the way it is compiled, a file that it may include
+(includes.py), the checks or clang-tidy has changed. The memory is ${XDG_CACHE_HOME:-~/.cache}/fed/tidy, which other clones share;
+FED_FRESH=1 looks at all sources.
 """
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""The files that the lint looks at: everything in the tree but what was built, and hidden folders other than .ci."""
+"""The files that the lint looks at: all files of the tree, except those in build/, __pycache__/ and hidden folders other than .ci."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re

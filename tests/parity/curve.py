@@ -4,13 +4,14 @@
     curve.py FEDTRAIN --model MODEL --data DIR [--dataset NAME] [--epochs N] [--every STEPS] [--batch N] [--seed N]
              [--optimizer SPEC] [--augment SPEC] [--normalise] [--train-part PART] [--test-part PART]
 
-The options are fedtrain's, and mean what they mean there; of optimizers momentum, sgd, adam and adamw with "+cosine" and
-"+clip:norm". The first weights are PyTorch's. Pictures come in another order and are varied by other random numbers, and
-other values are dropped out, so curves are alike within noise only. A text is read in the same order.
+The options are fedtrain's, and mean what they mean there. The optimizers are momentum, sgd, adam and adamw, each also with
+"+cosine" and "+clip:norm". The first weights are PyTorch's. For the two engines, pictures come in different orders and are
+varied by different random numbers, and different values are dropped out. So the curves are alike within noise only. A text
+is read in the same order by both.
 
-Prints a table in Markdown: the step, and for both the loss in training since the row before, the test loss, and the
-accuracy or perplexity; a row for each epoch and, of pictures, with --every within it too. Exit status 77 where PyTorch
-is missing.
+Prints a table in Markdown with a row for each epoch. With --every and pictures, there are rows within an epoch, too. A row
+has the step, and for both engines the mean training loss since the previous row, the test loss, and the accuracy or
+perplexity. Exit status 77 where PyTorch is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse

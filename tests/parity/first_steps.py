@@ -2,9 +2,10 @@
 """Show how fast rounding errors grow: the loss of the first steps on a text, with our engine and with PyTorch in float32
 and in float64.
 
-    first_steps.py FEDTRAIN STEPS OPTION ...    curve.py's options; of a model without dropout, as in FOR_CURVES
+    first_steps.py FEDTRAIN STEPS OPTION ...    the options are curve.py's; the model must have no dropout, as in
+                                                FOR_CURVES of torch_models.py
 
-Prints a table in Markdown: the mean loss of so many steps. Each column begins with the same weights and reads the same.
+Prints a table in Markdown: the mean loss of the first steps. All columns begin with the same weights and read the same text.
 """
 # SPDX-License-Identifier: Apache-2.0
 import copy

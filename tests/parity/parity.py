@@ -4,17 +4,17 @@
 
 For each model of models.def: the loss and the gradient of a batch; then, after some steps with each of three
 optimizers, how weights and running statistics have changed, the losses on the way, and the scores at the end. All names
-and shapes must be those of PyTorch's own state_dict. Without a MODEL the small ones; all of them if FED_PARITY is
-"all".
+and shapes must be those of PyTorch's own state_dict. Without MODEL the small models are compared; if FED_PARITY is
+"all", all models are.
 
-PyTorch computes in float64, to be right. But a gradient jumps where a ReLU's input is 0, and where two values of a
-max-pool's window are equal: among millions of units a few are always so near to that that rounding chooses. Hence
-PyTorch's ReLUs and max-pools are made to choose as ours did, and two things are held to a bound: that this gives the
-same gradient, and how near to the jump each unit is that PyTorch would have chosen otherwise for. What the gradients
-differ by if each engine chooses for itself is the column without a bound.
+PyTorch computes in float64, as the more exact reference. But a gradient jumps where a ReLU's input is 0, and where two
+values of a max-pool's window are equal. Among millions of units a few are always so near to such a jump that rounding
+decides. Hence PyTorch's ReLUs and max-pools are made to choose as ours did. Two things must stay below a bound: the
+difference of the gradients, and the distance from the jump of each unit for which PyTorch would have chosen otherwise.
+A column without a bound has the difference of the gradients if each engine chooses for itself.
 
-Prints a table in Markdown, of norms of differences over norms. Exit status 1 if one is above its bound, 77 (skip) where
-PyTorch is missing.
+Prints a table in Markdown: the norm of each difference, divided by the norm of the values. Exit status 1 if a number is
+above its bound, 77 (skip) where PyTorch is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import collections

@@ -23,7 +23,7 @@
  *   loss, gradient      of the first batch
  *   K.losses            with the K-th optimizer: the loss at each step,
  *   K.end               the model after the last one,
- *   K.scores            and its scores of the first batch, as in use
+ *   K.scores            and its scores of the first batch, without training
  *
  * Also writes the choices of the layers, as plain bytes, for the first gradient to
  * gradient.choices and for each step to K.choices, layer after layer. A ReLU's choices are

@@ -74,7 +74,7 @@ static void drop(encoded *e) {
     free(e->residual);
 }
 
-/* --- The golden messages; tests/codecs/test_codec_vectors.c describes their files --- */
+/* --- The golden messages; tests/vectors/test_codec_vectors.c describes their files --- */
 
 typedef struct list {
     uint32_t word[WORDS];

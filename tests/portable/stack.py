@@ -20,18 +20,20 @@ SOURCES = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs
 NOT_ON_DEVICES = ("codecs/gpu/", "codecs/tool/")
 # Functions that may take more, listed for engineers who choose a stack size: (file, function): most bytes.
 KNOWN = {
-    # buffers for paths of 4 KB; used only on devices with files
+    # one or two paths of 4 KB; used only on devices with files
     ("common/system/file.c", "fed_file_replace"): 8448,
     ("common/system/file.c", "fed_file_move"): 8448,
     ("common/system/file.c", "fed_dir_make"): 4352,
     ("common/system/file.c", "open_parent"): 4352,
+    # the bytes of a block of 4096 floats
     ("common/system/file.c", "fed_file_put_floats"): 16640,
+    # two paths of 4 KB
     ("common/arch/checkpoint.c", "fed_checkpoint_save"): 8576,
     # used by the coordinator only
     ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 6784,
-    # a block of decoded values, which are then added
+    # a block of values, or of random numbers
     ("codecs/prim/sparse.c", "fedcodec_sparse_axpy"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_check"): 5760,
     ("codecs/patch.c", "apply_numbers"): 5760,

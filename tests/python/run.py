@@ -2,7 +2,7 @@
 
 tests   the test_*.py of this folder, on the package in the tree and LIBRARY, a build tree's libfedpy.so
 wheel   some of them and the notebook, on the wheel in an empty virtual environment, without a network. Where auditwheel is
-        installed it is the wheel of deploy/wheel.sh, which needs no library of this machine but those of glibc
+        installed, the wheel is that of deploy/wheel.sh, which needs no library of this machine but those of glibc
 types   mypy on the package
 
 BIN is the folder of the programs. Uses build/python-venv (deploy/setup.sh --python makes it), else a Python that has NumPy.

@@ -27,8 +27,8 @@ typedef enum chaos_end {
     CHAOS_ENDED_BROKEN /* ended in any other way */
 } chaos_end;
 
-/** Note that the child ended with waitpid's status `how`. Unless the device has finished, it may
- * start again: at once, or after a random while. */
+/** Note that the child ended with waitpid's status `how`. Unless it has finished, it may
+ * be started again after a random while, or at once if dice is NULL. */
 chaos_end chaos_child_note(chaos_child *one, int how, fed_rng *dice);
 
 /** Start those of the run's devices first to first + count - 1 that are due. Returns how many

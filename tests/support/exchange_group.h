@@ -12,10 +12,12 @@ typedef struct exchange_run {
     const char *collective, *codec, *pull, *nic;
     uint32_t size, steps;
     uint32_t plain_every; /* one of so many steps is uncompressed; 0: none */
-    bool rough;           /* tensors come in random order, and before the last step is taken */
-    bool poisoned;        /* rank 1's gradient of step 1 holds a NaN */
-    fed_gpu *gpu;         /* the GPU that holds gradients and sums; NULL: they are on the host */
-    bool mixed;           /* odd ranks use the host even if there is a GPU */
+    /* Tensors are put in and taken in random order. A step is put in before the previous step is
+     * taken. */
+    bool rough;
+    bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
+    fed_gpu *gpu;  /* the GPU that holds gradients and sums; NULL: they are on the host */
+    bool mixed;    /* odd ranks use the host even if there is a GPU */
 } exchange_run;
 
 /** One rank's part in the run, and its results. */
@@ -45,8 +47,8 @@ void exchange_play(void *entry);
 void exchange_group_play(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 void exchange_group_clear(const exchange_run *run, exchange_entry entry[LINK_GROUP_RANKS]);
 
-/** Return the largest error of the workers' sum at a step, relative to the sum of magnitudes,
- * against the exact sum in double. */
+/** Compare the workers' sum of a step with the exact sum in double. Returns the largest error,
+ * relative to the sum of the magnitudes. */
 double exchange_error(const exchange_entry *entry, uint32_t step);
 
 #endif

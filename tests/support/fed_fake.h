@@ -68,7 +68,7 @@ typedef struct fed_fake {
     bool no_declines; /* the fake knows no declines */
     uint64_t declines;
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
-    fed_decline declined;  /* the last decline; after one with a reason, the device waits */
+    fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */
     bool no_worker_groups; /* the fake refuses worker groups */
     bool no_named;         /* refuses worker groups that name devices */
     uint64_t groups;

@@ -51,8 +51,9 @@ void fed_postgres_sql(const char *where, const char *sql, char *first, size_t ca
 /** Return the connection string of the server that all tests of this program share; "": none. */
 const char *fed_postgres_shared(void);
 
-/** Return an empty store for `fedserver init --store`. "postgres": it is on the shared server, and
- * the test is skipped if there is none. Any other name, also NULL, is returned as it is. */
+/** Return an empty store for `fedserver init --store`. "postgres": the store is on the shared
+ * server; if there is none, the program ends as skipped. Any other name, also NULL, is returned as
+ * it is. */
 const char *fed_postgres_store(const char *name);
 
 enum { FED_POSTGRES_STORES = 16 };

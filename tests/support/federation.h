@@ -27,7 +27,8 @@ enum {
 /** What the operator does in the middle of the task, in a separate process. */
 typedef enum federation_job {
     FEDERATION_NO_JOB = 0,
-    FEDERATION_BACKUP,  /* a backup while the coordinator serves; every other one replaces it */
+    FEDERATION_BACKUP,  /* a backup while the coordinator serves, which replaces the coordinator if
+                           the number of the fault's call is even */
     FEDERATION_RESTORE, /* the coordinator is lost, and a restored backup replaces it */
     FEDERATION_MIGRATE, /* the coordinator opens the database of an earlier release */
     FEDERATION_QUEUE    /* while serving: pause and resume a task, move and cancel a queued one */
@@ -128,7 +129,7 @@ typedef struct federation {
     uint64_t task;                  /* the number of the task to check; 0: there is only one */
     federation_training *trainings; /* trainings of devices with slots, in order */
     size_t training_count;
-    uint64_t tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before; 0: none yet */
+    uint64_t tasks; /* digest of the tasks' texts before FEDERATION_MIGRATE; 0: none yet */
 } federation;
 
 void federation_break(federation *f, const char *format, ...) FED_PRINTF(2, 3);

@@ -385,7 +385,9 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
     for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
-        /* With different weights of updates, the sums in float32 are rounded. */
+        /* Asynchronous rounds give late updates a lower weight, so the model's values are no
+         * multiples of 2^-10. Adding a training to them in float32 rounds. A lossy codec_down has
+         * the same effect. In all other tasks the bits must be equal. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }
     fed_model_free(&last);

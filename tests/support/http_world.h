@@ -517,7 +517,7 @@ static inline int listening(uint16_t *port) {
     return fd;
 }
 
-/* Record the first bytes of a TLS client that libcurl sends. */
+/* Record the bytes that libcurl sends first as a TLS client, its ClientHello. */
 static inline size_t client_hello(const world *w, uint8_t *dst, size_t cap) {
     uint16_t port = 0;
     const int fd = listening(&port);

@@ -12,8 +12,8 @@ typedef struct kill_store {
     fed_postgres server[KILL_SERVERS];
     unsigned primary;
     char directory[300]; /* the folder of the lines' sockets */
-    /* The lines (cut_lines.h) between the servers: lines[k] leads to server k, for the other
-     * one. */
+    /* The lines (cut_lines.h) between the two servers. By lines[k] the other server reaches
+     * server k. */
     cut_lines *lines[KILL_SERVERS];
     pid_t forwarder[KILL_SERVERS];
 } kill_store;
@@ -27,7 +27,8 @@ cut_line *kill_store_line(kill_store *store); /* the standby's line to the prima
 
 void kill_store_await_standby(kill_store *store);
 
-/** Promote the standby of a killed primary, which kill_store_repair makes the new standby. */
+/** Promote the standby after its primary was killed. Then kill_store_repair makes the old primary
+ * the new standby. */
 void kill_store_promote(kill_store *store);
 void kill_store_repair(kill_store *store);
 

@@ -112,7 +112,7 @@ static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
 }
 
 static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
-    while (w->coordinator[k].pid == 0) { /* the previous fault may have ended it */
+    while (w->coordinator[k].pid == 0) { /* the previous fault may have ended the coordinator */
         (void)kill_world_tend(w);
     }
     if (s->fault == KILL_CUT_OFF) {

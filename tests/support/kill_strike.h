@@ -34,8 +34,8 @@ typedef struct kill_strike {
     kill_victim victim;
     kill_fault fault;
     kill_phase phase;
-    /* A coordinator's fault happens at the step-th statement to the store from the phase on. With
-     * `late` that statement still passes, but not its answer. */
+    /* A coordinator's fault happens at the step-th statement to the store from the phase on; 0: at
+     * once. With `late` that statement still passes, but not its answer. */
     unsigned step;
     bool late;
 } kill_strike;

@@ -52,8 +52,8 @@ typedef struct kill_world {
     unsigned struck; /* the newest round in which a fault was caused */
     unsigned ended;  /* number of coordinators that ended by themselves */
     unsigned failovers;
-    /* Time and round of a coordinator's death or stop that no device has seen a later round since.
-     * 0: none. */
+    /* When a coordinator died or was stopped, and in which round. 0: none, or a device has seen a
+     * later round since. */
     int64_t fault_ms;
     unsigned fault_round;
     /* For each such fault: how long it took until a device saw the next version. */

@@ -64,8 +64,8 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
     return true;
 }
 
-/* Wait once. A message that its sender has finished the case is counted in entry->met, and the
- * event becomes FEDDC_NOTHING. */
+/* Wait once. If a message says that its sender has finished the case, count it in entry->met, and
+ * make the event FEDDC_NOTHING. */
 static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
     if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {

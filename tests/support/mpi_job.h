@@ -9,7 +9,7 @@
 bool mpi_job_possible(void);
 
 /** Run `mpirun -n ranks program args` (args as a shell reads them). A job that hangs is ended after
- * a minute or two. Returns mpirun's exit status, 0 if all ranks ended with 0. out: what was printed
+ * 20 minutes. Returns mpirun's exit status, 0 if all ranks ended with 0. out: what was printed
  * to stdout and stderr, as far as it fits. */
 int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out, size_t cap);
 

@@ -13,8 +13,9 @@ Kinds of faults:
 Nothing is planted in declarations without a value, in asserts, in what is logged, or in the texts of errors. A fault that does not
 compile, or that leaves the machine code as it was, is drawn again, and so is one that tests/mutants.txt explains.
 
-The tests of a file run in this order, until one fails: its mirror, and what tests/lint/untested.txt names for it; the contract of
-its kind of plugin; others of that folder, the quickest first; and, if all pass, short runs end to end of its side.
+The tests of a file run in this order, until one fails: its own test (tests/lint/mirror.py), and those that tests/lint/untested.txt
+names for it; the contract test of its kind of plugin; other tests of that folder, the quickest first; and, if all pass, short
+end-to-end runs, which SIDES names for the file's part of the tree.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse

@@ -70,7 +70,7 @@ static fed_status nor_erase(void *user, uint32_t address) {
         set_byte(nor, address + k, 0xFF);
     }
     nor->erased[address / bytes]++;
-    /* Half-erased units can't be used. */
+    /* If power failed, the block may be half erased: its units must not be programmed. */
     memset(nor->programmed + address / unit, nor->dead, bytes / unit);
     return nor->dead ? FED_EIO : FED_OK;
 }

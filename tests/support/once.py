@@ -4,7 +4,7 @@
 
 A check that passed is not run again as long as NAME, COMMAND, the contents of all PATHs (files, and folders with all that is below
 them), the PROGRAMs, this machine's architecture and the variables FED_* are the same. Then one line says so, and the exit status is 0.
-Otherwise COMMAND runs, and its exit status is this one's. Only status 0 is remembered; a check that was skipped is not.
+Otherwise COMMAND runs, and its exit status becomes that of once.py. Only status 0 is remembered; a check that was skipped is not.
 
 Passed checks are remembered in ${XDG_CACHE_HOME:-~/.cache}/fed, also for other clones. With FED_FRESH=1 COMMAND runs in any case.
 

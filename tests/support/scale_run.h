@@ -11,15 +11,15 @@ typedef struct scale_plan {
     size_t devices;
     size_t updates;  /* number of devices that send an update; fewer than all devices */
     size_t active;   /* connections that send requests at the same time while times are measured */
-    size_t checkins; /* number of check-ins that are measured in a round */
-    size_t models;   /* number of model downloads that are measured in a round */
-    size_t rounds;   /* measurements of each server in turn, at most SCALE_ROUNDS */
+    size_t checkins; /* number of check-ins in each measurement */
+    size_t models;   /* number of model downloads in each measurement */
+    size_t rounds;   /* number of measurements of each server, at most SCALE_ROUNDS */
     int nginx;       /* nonzero: compare with nginx, if it is installed */
 } scale_plan;
 
 enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at the same time */ };
 
-/** Response times of one kind of request at one server, for each round. */
+/** Response times of one kind of request at one server, for each measurement. */
 typedef struct scale_times {
     fed_load_result round[SCALE_ROUNDS];
     double cpu_us[SCALE_ROUNDS]; /* the server's CPU time for one request */
@@ -28,7 +28,8 @@ typedef struct scale_times {
 typedef struct scale_figures {
     size_t connected, failures;
     double connect_s;
-    size_t leases, waiting, woken; /* devices with a lease; waiting; woken with a slot at once */
+    /* Numbers of devices: with a lease; waiting; waiting and answered when the next round began. */
+    size_t leases, waiting, woken;
     size_t checkin_bytes, model_bytes, update_bytes; /* bytes of the bodies */
     /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
     size_t pss_idle, pss_connected, pss_waiting;

@@ -1,4 +1,5 @@
-/* A store in a temporary directory: the default, or each that a contract test goes through. */
+/* A store in a temporary directory: of the default kind, or in a contract test of each kind in
+ * turn. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -30,8 +31,8 @@ typedef struct fixture {
         }                                                                                          \
     } while (0)
 
-/* Return where to make the store, if its kind needs a place: the database for tests in an
- * environment variable, whose contents are deleted, or a PostgreSQL server of the tests. */
+/* Return where to make the store, if its kind needs a place: the database that FED_TEST_STORE_WHERE
+ * names, whose contents are deleted, or a PostgreSQL server of the tests. */
 static inline const char *fixture_where(const fedserver_store *store) {
     if (store->where == NULL) {
         return "";

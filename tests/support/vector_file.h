@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file has comments (lines that begin with #) and names of fields, each followed by its numbers:
- * hexadecimal digits, with "COUNT*" before them for a repetition; or by one word, its text. They
- * are separated by spaces and ends of lines. */
+/* A file has comments (lines that begin with #) and fields. A field is its name, followed by its
+ * numbers or by one word, its text. Numbers are hexadecimal; "COUNT*" before a number repeats it.
+ * Names, numbers and texts are separated by spaces and ends of lines. */
 
 enum { VECTOR_WORDS = 1 << 20, VECTOR_NAME = 300 };
 

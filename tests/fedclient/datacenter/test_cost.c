@@ -26,7 +26,8 @@ static double exchange(feddc_cost_way way, uint32_t p, double n, const feddc_cos
 
 FED_TEST(star_and_ring_are_the_papers_formulas) {
     const feddc_cost_line line = {.alpha = 0.5, .beta = 3, .gamma = 7};
-    /* p = 4, n = 10: (1 + 2) a + (4 + 2) n b + 3 n g;  6 a + 1.5 n b + 0.75 n g */
+    /* With p = 4 and n = 10, a star takes (1 + 2) alpha + (4 + 2) n beta + 3 n gamma, and a ring
+     * takes 6 alpha + 1.5 n beta + 0.75 n gamma. */
     const feddc_cost star = feddc_cost_exchange(FEDDC_COST_STAR, 4, 10, &line, NULL);
     assert_near(star.latency, 1.5);
     assert_near(star.wire, 180);
@@ -79,7 +80,8 @@ FED_TEST(owners_send_what_a_ring_sends_in_two_hops) {
     assert_near(owners.sum, ring.sum);
     assert_near(owners.latency, 2);
     assert_near(ring.latency, 14);
-    /* All to one machine, both directions at once: p n beta. All to all: (p - 1) n beta. */
+    /* If all send to one machine, and receive at the same time: p n beta. If each sends to all
+     * others: (p - 1) n beta. */
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 8, 100, &line, NULL).wire, 1600);
     assert_near(feddc_cost_exchange(FEDDC_COST_GATHER, 8, 100, &line, NULL).wire, 1400);
 }
@@ -265,7 +267,8 @@ FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
     }
     assert_null(strstr(table, "\n      6 "));
     assert_null(strstr(table, "\n   2048 "));
-    /* n beta = 13.776 ms: star takes 3 n beta, ring and owners 1. 3lc has no number for a ring. */
+    /* n beta is 13.776 ms. A star takes 3 n beta, ring and owners take n beta. The table has no
+     * number for 3lc in a ring. */
     assert_non_null(strstr(table, "\n      2     41.33     13.78     13.78 "));
     assert_non_null(strstr(table, " 0.55         - "));
     assert_non_null(strstr(table, "\n      2     53.78 ")); /* the time by equation 2 */

@@ -11,7 +11,7 @@
 #include "fedclient/datacenter/engine.h"
 #include "feddc/exchange.h"
 
-/* A part of the gradient is about one bucket. BEGUN: number of buckets that may be under way. */
+/* A part of the gradient is about one bucket. BEGUN: the most buckets that may be under way. */
 enum { RANKS = 3, PART = 1 << 18, PARTS = 14, SIZE = PART * PARTS, BEGUN = 8 };
 
 typedef struct member {
@@ -19,8 +19,10 @@ typedef struct member {
     uint32_t rank, size;
     struct feddc_hub *hub;
     float *grad, *sum;
-    atomic_bool *looked; /* the first rank has looked; the others begin only then */
-    uint64_t messages;   /* number of messages that the first rank had sent before */
+    /* Set when look() has run at rank 0. Until then the other ranks do not begin. NULL: they begin
+     * at once. */
+    atomic_bool *looked;
+    uint64_t messages; /* number of messages that rank 0 had sent when look() ended */
     fed_error err;
     fed_status status;
 } member;

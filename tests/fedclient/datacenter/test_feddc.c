@@ -209,7 +209,7 @@ FED_TEST(aggregators_sum_for_the_workers) {
     }
 }
 
-/* When few ranks sum for all, buckets are small, except with a lossy codec. */
+/* When aggregators sum for the workers, buckets are small, except with a lossy codec. */
 FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
     static const char *const codecs[] = {NULL, "float32", "float16"};
     uint64_t messages[3];
@@ -362,7 +362,7 @@ static void call_both(const char *nic, caller c[2]) {
     feddc_hub_free(hub);
 }
 
-/* With the bound 1/2, the value 1/8 becomes 0 on its way, and in the sum on its way back. */
+/* With e=1, NICs change values below 1/2 to 0. Both ranks give 1/8, so the compressed sum is 0. */
 FED_TEST(an_allreduce_is_exact_or_goes_through_nics) {
     caller c[2];
     call_both("inline:e=1", c);

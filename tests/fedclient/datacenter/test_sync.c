@@ -11,7 +11,8 @@ static feddc_act act_at(const char *spec, uint32_t t) {
     return feddc_sync_act(&sync, t);
 }
 
-/* Check the steps of a rule: '.' no exchange, 'f' float32, 'c' codec; capital: local weights. */
+/* Check a rule step by step. '.': no exchange; 'f': exchange in float32; 'c': exchange by the
+ * codec. 'F', 'C': the same, but the step computes with local weights. */
 static void check(const char *spec, const char *wanted) {
     char got[32] = {0};
     for (uint32_t t = 0; wanted[t] != '\0'; t++) {
@@ -31,7 +32,7 @@ FED_TEST(each_rule_exchanges_at_its_steps) {
     check("odsgd", "FFFF");
 }
 
-/* The first step after the warm-up is full: `count` begins at 0 in CD-SGD's Algorithm 1. */
+/* The first step after the warm-up is in float32: `count` begins at 0 in CD-SGD's Algorithm 1. */
 FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=3,k=2", "fffFCFCFC");
     check("cdsgd:n=3,k=4", "fffFCCCFCCC");
@@ -41,8 +42,8 @@ FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=2,k=0", "ffCCCC");
 }
 
-/* The last step of the warm-up updates the local weights, so the next one does not wait for its sum
- * (line 6 of CD-SGD's Algorithm 1). */
+/* The last step of the warm-up updates the local weights (line 6 of CD-SGD's Algorithm 1). So the
+ * next step does not wait for the sum of that step. */
 FED_TEST(a_delayed_rule_waits_for_the_sum_before) {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1};
     for (uint32_t t = 0; t < 5; t++) {

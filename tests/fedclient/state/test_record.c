@@ -7,7 +7,7 @@ static int setup(void **state) {
     fedclient_platform *store = calloc(1, sizeof *store);
     assert_non_null(store);
     assert_fed_ok(fedclient_platform_memory_open(store, NULL));
-    store->memory = NULL; /* without lending, so that the test can damage what is stored */
+    store->memory = NULL; /* the store must not lend its values: the test damages them */
     *state = store;
     return 0;
 }

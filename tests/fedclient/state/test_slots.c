@@ -317,7 +317,7 @@ static void hide_slot(device *d, hidden kept[3]) {
         assert_fed_ok(store->drop(store->user, keys[k], NULL));
     }
     restart(d, 1);
-    d->durable = 1; /* as an older release numbers: without the second slot */
+    d->durable = 1; /* an older release counts only the trainings of the first slot */
 }
 
 static void show_slot(device *d, hidden kept[3]) {
@@ -339,10 +339,10 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9, \"priority\": 9"));
     train_rounds(&d, second - 1);
-    d.line.breaks_at = d.line.requests + 2; /* the third request is the update */
+    d.line.breaks_at = d.line.requests + 2; /* the third request from here is the update */
     d.line.breaks_answering = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(d.updates, 1 + second); /* counted, but the device does not know it */
+    assert_int_equal(d.updates, 1 + second); /* counted, but the device got no answer */
     const uint64_t other = task_in(&d, 1);
     hidden kept[3];
     hide_slot(&d, kept);
@@ -360,7 +360,7 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     d.acknowledged[other] = (fed_ledger){0};
     train_rounds(&d, 4);
     assert_true(d.acknowledged[other].count > 0);
-    check_task(&d, other, 0); /* the new update has nothing of the message */
+    check_task(&d, other, 0); /* no value of the lost message is in the new updates */
     fed_ledger_free(&d.acknowledged[other]);
     d.acknowledged[other] = old;
     close_device(&d);
@@ -395,8 +395,8 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     close_device(&d);
 }
 
-/* The coordinator knows only the device's last task. The one that it gives after that task must not
- * replace what the device owes to others. */
+/* The coordinator knows only the device's last task. A new task must take the slot of that task,
+ * and must not replace what the device owes to another task. */
 FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));

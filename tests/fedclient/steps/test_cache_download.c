@@ -46,7 +46,7 @@ typedef struct world {
     kept_piece kept[KEPT];
     size_t count;
     cache_trouble trouble;
-    unsigned times; /* how many of the next answers are affected */
+    unsigned times; /* `trouble` happens to so many of the cache's next answers */
     uint64_t asked, sent_bytes, named;
     uint64_t stops_at; /* number of the request at which the program ends; 0: none */
     address_trouble addresses;

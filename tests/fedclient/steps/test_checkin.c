@@ -11,8 +11,9 @@ FED_TEST(a_coordinator_of_the_protocol_before_gets_the_whole_task_done) {
     device.fake.protocol = FED_PROTOCOL - 1;
     fed_device_finish(&device, 20);
     assert_int_equal(device.fake.updates, 5);
-    assert_int_equal(device.fake.checkins, 6); /* five rounds and the end, without refused ones */
-    assert_int_equal(device.fake.refused, 1);  /* the device remembers a refusal */
+    /* A check-in for each of five rounds, and one at the end; refused ones are not counted. */
+    assert_int_equal(device.fake.checkins, 6);
+    assert_int_equal(device.fake.refused, 1); /* the device remembers a refusal */
     fed_device_check(&device, 1e-6f);
     fed_device_close(&device);
 }
@@ -44,7 +45,8 @@ FED_TEST(a_coordinator_that_knows_no_slots_gets_the_whole_task_done) {
     fed_device_close(&device);
 }
 
-/* An older coordinator also has a smaller limit for the body of a check-in. */
+/* An older coordinator may also find a check-in with the list of tasks too long (413). The device
+ * then sends it without the list. */
 FED_TEST(so_does_one_for_which_the_list_is_too_long) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);

@@ -14,7 +14,7 @@ enum { N = 27, ROUNDS = 12 };
 typedef struct curious {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
-    unsigned told; /* number of answers in the last training */
+    unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
     uint64_t number; /* number of the last training */
     bool owes;       /* whether the device owed something in the last training */
@@ -81,7 +81,7 @@ FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(c->told, 1); /* the previous round */
+    assert_int_equal(c->told, 1); /* before the refusal, about the previous round */
     count_round(c, sent);
     assert_int_equal(c->told, 0);
     count_round(c, sent);
@@ -164,7 +164,7 @@ FED_TEST_WITH(what_was_refused_is_owed, curious *c) {
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_false(c->owes); /* the rest that the codec left out does not count */
+    assert_false(c->owes); /* what the codec left out of a counted update is not owed */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->owes);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
@@ -196,7 +196,7 @@ FED_TEST(a_change_is_not_rounded_by_the_model) {
     fed_device_close(&device);
 }
 
-/** A device whose training only measures a running statistic, with this value. */
+/** A device whose training only measures running statistics, which get the value `measures`. */
 typedef struct meter {
     fed_device device; /* first, because the callback gets a pointer to it */
     float measures;
@@ -316,7 +316,9 @@ static void pupil_open(pupil *p, const char *optimizer) {
     *p = (pupil){0};
     assert_fed_ok_err(fed_optimizer_parse(optimizer, RATE, &p->optimizer, &err));
     fed_device_open(&p->device, "dgc:p=0.1", ROUNDS);
-    p->device.fake.task.small_tensor = 1024; /* all values form one group, as in the paper */
+    /* All tensors are small, so they form one group: its largest values are sent, as in the
+     * paper. */
+    p->device.fake.task.small_tensor = 1024;
     p->device.options.train = one_step;
     fed_device_restart(&p->device);
 }

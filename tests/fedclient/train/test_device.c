@@ -100,7 +100,8 @@ static bool go_on(void *user, size_t step, float loss) {
     return step < 2 * STEPS; /* true for every step */
 }
 
-/* Train two rounds on both. Adam divides by the root of a small number, so rounding errors grow. */
+/* Train two rounds on the processor and on the device, and compare. Adam divides by the root of a
+ * small number, so rounding errors grow. */
 static void check_rule(const char *text, const char *rule) {
     world here, there;
     fed_error err = {0};

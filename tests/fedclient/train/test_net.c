@@ -96,8 +96,8 @@ FED_TEST(test_the_scores_are_the_same_in_any_batch) {
     net_case_each(check_batches);
 }
 
-/* Compute the gradient of a batch of two after a batch of another size, with or without a backward
- * pass. */
+/* Compute the gradient of a batch of two after a batch of `before` samples. backward: that earlier
+ * batch has a backward pass, too. */
 static void gradient_behind(const net_case *c, const net_engine *e, size_t before, bool backward,
                             float *grad) {
     float *score = net_case_floats(net_case_scores(c, NET_CASE_BATCH));

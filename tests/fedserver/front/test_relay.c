@@ -424,7 +424,7 @@ static void a_front_that_reads_no_answers_loses_its_place(void **state) {
         fedserver_relay_send(w->rounds);
         asked++;
     }
-    assert_in_range(asked, 1, 99999); /* it stopped when its socket was full */
+    assert_in_range(asked, 1, 99999); /* the front lost its place when its socket was full */
     assert_int_equal(lines, 1);
     close(fd);
 }
@@ -441,7 +441,7 @@ static void a_place_that_a_front_left_is_free_again(void **state) {
         for (int k = 0; k <= FRONTS; k++) { /* the last connection is one too many */
             assert_int_equal(is_closed(fd[k]), k == FRONTS);
         }
-        assert_false(readable(w->rounds, 0)); /* the refused one wakes nobody */
+        assert_false(readable(w->rounds, 0)); /* the refused connection wakes nobody */
         for (int k = 0; k <= FRONTS; k++) {
             close(fd[k]);
         }

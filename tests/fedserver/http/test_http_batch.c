@@ -53,7 +53,7 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
     assert_not_answered(curl, NOT_YET_MS);
     stop_in_the_tick(w, false);
     assert_answered(curl, "/promise?");
-    ask(curl, "/echo"); /* so that the next batch has written nothing at first */
+    ask(curl, "/echo"); /* /promise wrote to the store; the next batch must begin without a write */
     assert_answered(curl, "/echo?");
     curl_easy_cleanup(curl);
 }

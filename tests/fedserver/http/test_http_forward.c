@@ -286,7 +286,8 @@ static void a_get_does_not_wait_for_a_leader_for_ever(void **state) {
     p->follower->options.leader_wait_ms = 300;
     start_follower(p, "");
     CURL *curl = device(p, "/echo");
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 8000L); /* shorter than the usual wait */
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,
+                     8000L); /* shorter than the default of leader_wait_ms */
     fed_curl_expect(curl, 503, "no coordinator leads");
     curl_easy_cleanup(curl);
 }

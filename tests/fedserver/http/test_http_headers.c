@@ -77,8 +77,8 @@ static void test_only_what_never_changes_may_be_kept(void **state) {
     }
 }
 
-/* A redirect from the page is no failed trial, so an enrolment from the same address is still
- * allowed. */
+/* A GET that is answered 401 is no failed trial, as a POST is. So an enrolment from the same
+ * address is still allowed. */
 static void test_looking_at_the_page_costs_no_trials(void **state) {
     world *w = *state;
     for (int k = 0; k < 30; k++) {

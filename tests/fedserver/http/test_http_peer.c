@@ -239,7 +239,7 @@ static void each_kind_of_handshake_has_a_budget_for_an_address_and_for_all(void 
     clock_ms += 1000;
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 1), 200);
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 2), 200);
-    /* The budget of all addresses is 500. */
+    /* In a second the budget of all addresses together grows by 500. */
     assert_int_equal(admitted(w, HTTP_HANDSHAKE_FULL, 3), 100);
     for (size_t kind = 0; kind < HTTP_HANDSHAKES; kind++) {
         assert_int_equal(w->peers.handshakes_of_all[kind].count, 0);

@@ -136,7 +136,7 @@ static void what_is_held_travels_with_the_next(void **state) {
     assert_int_equal(push(e, "body", 4), 4);
     assert_peer_hears(e, "head body");
     assert_null(e->wire.pending.data);
-    assert_int_equal(push(e, "next", 4), 4); /* written although one is held back */
+    assert_int_equal(push(e, "next", 4), 4); /* http_wire_hold held only the first write back */
     assert_peer_hears(e, "next");
 }
 

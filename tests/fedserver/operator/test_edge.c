@@ -237,7 +237,8 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        assign(w, k > 1 ? 1 : 0, 50); /* even without this aggregator */
+        /* At last the upstream coordinator has version 1, made without this edge aggregator. */
+        assign(w, k > 1 ? 1 : 0, 50);
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
         assert_int_equal(w->change.samples, 40);
@@ -259,13 +260,13 @@ static void an_update_counts_in_one_change_whenever_the_edge_dies(void **state) 
                 crash(w);
             }
         }
-        if (round % 2 == 0) { /* before the device stores the change */
+        if (round % 2 == 0) { /* die before the edge aggregator's own client stores the change */
             crash(w);
             assign(w, round - 1, 0);
             assert_true(turn(w));
         }
         up += w->values[0];
-        w->offer.number++; /* the device has stored the change */
+        w->offer.number++; /* the edge aggregator's own client has stored the change */
         crash(w);
         assign(w, round, 0);
     }
@@ -280,7 +281,7 @@ static void a_change_that_upstream_refused_is_not_trained_again(void **state) {
     w->offer.owes = true;
     assign(w, 0, 100);
     assert_true(turn(w));
-    assert_values(w->values, 0, 0); /* the change is already in the device's residual */
+    assert_values(w->values, 0, 0); /* the client's residual has the change already */
     assert_int_equal(w->change.samples, 40);
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
 }

@@ -72,7 +72,8 @@ FED_TEST(test_what_the_disk_cannot_hold_is_refused) {
     assert_fed_says(err, "can't be stored");
 }
 
-/* The task's first commit would fail, so it is refused before its model is made. */
+/* The model is too large for a row of the store, so the task's first commit would fail. The task is
+ * refused before its model is made. */
 FED_TEST(test_so_it_is_when_it_is_queued) {
     coordinator c;
     fed_error err = {0};

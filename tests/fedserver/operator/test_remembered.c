@@ -6,7 +6,8 @@
 
 enum { CROWD = 300, SLOTS = 3 };
 
-/* Let the devices check in, the last one first. So the last ones get the leases. */
+/* Let the devices check in, the one that was enrolled last first. So the last SLOTS devices get the
+ * leases. */
 static void gather(coordinator *c, test_device d[CROWD]) {
     coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                         " \"cohort\": 3, \"rounds\": 9, \"deadline_s\": 3600}");
@@ -18,7 +19,8 @@ static void gather(coordinator *c, test_device d[CROWD]) {
         assert_int_equal(work.action, k + SLOTS >= CROWD ? FED_ACTION_TRAIN : FED_ACTION_WAIT);
         coordinator_wait(c, 1);
     }
-    /* Half of the waiting devices ask again, so that the order of asking is not that of slots. */
+    /* Every other waiting device asks again. So the order of check-ins is not the reverse of the
+     * order of enrolment. */
     for (size_t k = 0; k < CROWD - SLOTS; k += 2) {
         assert_int_equal(device_ask_work(c, &d[k]).reason, FED_WAIT_FULL);
         coordinator_wait(c, 1);

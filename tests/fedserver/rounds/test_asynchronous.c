@@ -145,7 +145,7 @@ static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     fed_assignment fresh = device_ask_work(c, &d[0]);
     assert_true(fresh.lease != old.lease);
     assert_int_equal(fresh.version, 3);
-    fresh.round = 0; /* rounds that no device was told of */
+    fresh.round = 0; /* no device was told of round 0, nor of round 5 */
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
     assert_string_equal(word, "lease_unknown");
     fresh.round = 5;
@@ -217,7 +217,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(again.version, 2);
     assert_int_equal(again.round, 3);
     assert_int_equal(again.deadline_ms, 6000);
-    for (int k = 0; k < 4; k++) { /* without the check-in: too stale */
+    for (int k = 0; k < 4; k++) { /* by the end, an update for d[0]'s first model is too stale */
         fed_assignment work = device_ask_work(c, &d[1]);
         assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
     }

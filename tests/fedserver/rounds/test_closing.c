@@ -24,7 +24,7 @@ static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
 
 static fedserver_store_choice real; /* the store that the coordinator's directory names */
-static fedserver_store gated;       /* the same store, with this gate before its blobs */
+static fedserver_store gated; /* the same store; while `shut`, a blob's write waits at `gate` */
 static sem_t gate;
 static atomic_bool shut, fails;
 static atomic_int kept;
@@ -376,8 +376,8 @@ static void a_thread_makes_the_version_that_the_caller_would_make(void **state) 
     }
 }
 
-/* Old values, residuals and states are deleted. What is kept of older versions stays, without a
- * second copy. */
+/* Files with old values, residuals and states are deleted. An older version that is kept has one
+ * file. */
 static void files_do_not_pile_up(void **state) {
     coordinator *c = *state;
     train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
@@ -496,7 +496,7 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
         work[k] = device_ask_work(c, &d[k]);
     }
     atomic_store(&shut, true);
-    for (int k = 0; k < 3; k++) { /* round 1 needs one, and round 2 one of two */
+    for (int k = 0; k < 3; k++) { /* the first update closes round 1; the others are for round 2 */
         assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
         coordinator_commit(c);
     }
@@ -586,7 +586,7 @@ static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
     const uint64_t id = training_of(c)->task.wire.id;
-    open_gate(); /* the thread continues, or is told to end */
+    open_gate(); /* the thread may finish, or the pause may end it before */
     change_task(c, id, FEDSERVER_PAUSE);
     assert_null(training_of(c));
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);

@@ -174,8 +174,9 @@ FED_TEST(round_robin_prefers_who_has_waited_longest) {
 
 FED_TEST(who_took_part_after_the_drawing_comes_last) {
     crowd c = crowd_of();
-    for (uint32_t round = 1; round < 3; round++) { /* in round 1 some devices were last in round
-                                                      0; in round 2 all were in the last round */
+    /* At first SLOTS devices have never taken part, and the others in round 1. Then all devices
+     * have taken part in round 2. */
+    for (uint32_t round = 1; round < 3; round++) {
         for (uint32_t k = 0; k < DEVICES; k++) {
             c.devices[k].last_round = round == 1 && k < SLOTS ? 0 : round;
         }

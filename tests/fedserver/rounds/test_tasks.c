@@ -90,7 +90,7 @@ static void assert_list(coordinator *c, const char *wanted) {
     assert_string_equal(list(c, 0).text, wanted);
 }
 
-/* Check that the stored state keeps the rules. The coordinator is closed for that and opened
+/* Close the coordinator, check its directory by `fedserver check`, and open the coordinator
  * again. */
 static void check(coordinator *c) {
     coordinator_commit(c);

@@ -348,7 +348,7 @@ static void metrics_count_devices_that_have_not_come_as_away(void **state) {
     (void)device_ask_work(c, &d[0]);
     (void)device_ask_work(c, &d[2]);
     expect_crowd(c, 2, 1);
-    expect_crowd(c, 2, 1); /* each count begins anew */
+    expect_crowd(c, 2, 1); /* a second request counts the devices again from 0 */
     coordinator_restart(c);
     expect_crowd(c, 0, 3);
     (void)device_ask_work(c, &d[1]);
@@ -362,7 +362,7 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     for (size_t k = 0; k < 3; k++) {
         (void)device_ask_work(c, &d[k]);
     }
-    census->next = 2; /* as if two were counted and none waited */
+    census->next = 2; /* as if a count had stopped after two devices, and neither waited */
     expect_crowd(c, 1, 2);
     expect_crowd(c, 3, 0);
 }

@@ -81,7 +81,7 @@ static int teardown(void **state) {
     fixture *f = *state;
     fedserver_downloads_free(&f->downloads);
     for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
-        /* Forget the patches that the test has made so far. */
+        /* fedserver_downloads_free must have freed all patches. */
         assert_null(f->downloads.patches[k].blob);
     }
     fedserver_versions_free(&f->versions);

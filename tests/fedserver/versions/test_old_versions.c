@@ -141,8 +141,9 @@ static answer ask(world *w, const char *have, uint32_t want, const char *more) {
     return coordinator_ask(&w->home, &w->device, "GET", "/v1/model", query, NULL, 0);
 }
 
-/* Bring a device from version `have` to `want`. Returns the part's kind if the download has
- * only one part, otherwise 0. */
+/* Bring a device from version `have` (< 0: it has none) to `want`. Returns the part's kind if the
+ * download has only one part, and 0 if it has several. Without a download, returns the HTTP status
+ * times -1. */
 static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     float values[PARAMETERS];
     char held[16] = "none";
@@ -235,7 +236,7 @@ FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     const fedserver_keyframe damaged = {
         .version = oldest, .digest = 1, .values = wrong, .size = PARAMETERS};
     assert_fed_ok_err(s->store->keyframe_add(s->db, 1, &damaged, &err));
-    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* a snapshot */
+    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* from no version */
     assert_int_equal(bring(w, -1, w->version - 1, "&can=2"), -404);
     assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* several deltas */
 }

@@ -27,7 +27,7 @@ typedef enum fault_kind {
     FAULT_POWER,      /* the machine stops: only synced bytes and synced names are left */
     FAULT_POWER_TORN, /* as FAULT_POWER, but each sector that was not synced may be old or new */
     FAULT_IO,         /* the call fails with EIO, once */
-    FAULT_FULL,       /* the calls that need room fail with ENOSPC, FAULT_FULL_CALLS calls long */
+    FAULT_FULL,       /* of FAULT_FULL_CALLS calls, those that need room fail with ENOSPC */
     FAULT_KINDS
 } fault_kind;
 

@@ -67,7 +67,8 @@ FED_TEST(each_rule_ends_with_equal_replicas) {
     }
     for (size_t k = 0; k < 3; k++) {
         worker_case c = case_of(coded[k], "twobit:t=0.02");
-        near_the_host(&c, 0.1); /* a value near the threshold may be sent a step apart */
+        /* The GPU may send a value near the threshold one step earlier or later than the host. */
+        near_the_host(&c, 0.1);
     }
     const worker_case c = case_of("bitsgd", "bfloat16");
     near_the_host(&c, 1e-3);

@@ -56,7 +56,7 @@ FED_TEST(a_worker_group_without_nics_trains_and_says_so) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         (void)digest_of(collectives[k], "packet", NULL, "compresses what rank 0 sends");
     }
-    /* Here all ranks round what they send, so the values do not depend on the NICs. */
+    /* With gather, all ranks round what they send, so the values do not depend on the NICs. */
     const uint64_t gather = digest_of("gather", "packet", NULL, "");
     assert_true(gather == digest_of("gather", "inline", NULL, ""));
 }

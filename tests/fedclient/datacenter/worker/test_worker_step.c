@@ -64,7 +64,7 @@ FED_TEST(a_worker_group_ends_where_one_process_ends) {
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
     static const char *const optimizers[] = {"momentum:lr=0.05"};
     for (size_t k = 0; strcmp(feddc_collective_name(k), "nccl") != 0; k++) {
-        /* The rows from nccl on need a GPU. */
+        /* The collectives from nccl on need a GPU. */
         const worker_case c = {.data = &data,
                                .model = dense,
                                .collective = feddc_collective_name(k),
@@ -153,7 +153,8 @@ FED_TEST(backup_workers_are_not_waited_for) {
     }
 }
 
-/* A pause takes all sums early. */
+/* A rule may let a step begin before it has the last sum. At a pause between two runs, workers take
+ * all sums first. */
 FED_TEST(pauses_change_no_bit) {
     size_t trained;
     (void)size_of(dense, &trained);
@@ -274,7 +275,7 @@ static void iterate(algorithm *a, size_t t) {
         fedtrain_batches_next(a->batches, t * ALGORITHM_WORKERS + (size_t)g, &batch);
         assert_fed_ok_err(
             fedtrain_net_gradient(a->net, warm ? a->global : a->local[g], &batch, x, &loss, &err));
-        for (size_t i = 0; i < n; i++) { /* lines 6 and 22; in the steps before, lines 12 and 32 */
+        for (size_t i = 0; i < n; i++) { /* W_{i+1}^loc: lines 6 and 22 */
             a->next[g][i] = a->global[i] - LOCAL_RATE * x[i];
         }
         if (compressed) {

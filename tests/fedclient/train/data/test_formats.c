@@ -16,8 +16,8 @@ static void put_mnist(const char *part, uint8_t label) {
     fed_test_put(fed_test_dir, name, labels, sizeof labels);
 }
 
-/* Write two CIFAR records of `label_bytes` labels each. The last label, l or l + 1, is also the
- * value of the pixels. */
+/* Write two CIFAR records of `label_bytes` labels each. The last label is l in the first record and
+ * l + 1 in the second. All other bytes are l. */
 static void put_cifar(const char *name, size_t label_bytes, uint8_t l) {
     static uint8_t bytes[2 * (2 + PIXELS)];
     size_t record = label_bytes + PIXELS;

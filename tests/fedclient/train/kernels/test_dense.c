@@ -16,7 +16,7 @@ static const size_t batches[] = {1, 2, 3, 4, 5, 8, 11, 18};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* ABOVE: rows of outputs whose gradient is not asked for. */
+/* ABOVE: number of further outputs, after those in `rows`; no gradient is computed for them. */
 enum { IN = 100, OUT = 72, BATCH = 18, ABOVE = 2 };
 
 typedef struct layer {

@@ -515,7 +515,7 @@ static void a_lead_without_connections_is_not_told(void **state) {
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
-    /* the shorter time limit applied to that question only */
+    /* only the question for the leader had a shorter time limit */
     assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
     f->store->close(follower);
     f->store->close(alone);

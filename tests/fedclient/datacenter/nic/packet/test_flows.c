@@ -41,7 +41,7 @@ FED_TEST(each_flow_is_found_until_it_is_dropped) {
         assert_int_equal(known(flows, n), n % 3 != 0);
     }
     assert_int_equal(fednic_flows_count(flows), 3333);
-    enter(flows, 3); /* it takes a dropped one's place, all fields reset */
+    enter(flows, 3); /* flow 3 was dropped, so the new flow has no old fields */
     fednic_flow_key key = key_of(3);
     assert_int_equal(fednic_flows_find(flows, &key)->own_isn, 0);
     fednic_flows_free(flows);
@@ -90,7 +90,7 @@ FED_TEST(what_has_ended_goes_before_the_rest) {
     fednic_flows_age(flows, flow[3]);
     enter(flows, 4);
     assert_true(known(flows, 0) && known(flows, 1) && !known(flows, 2) && known(flows, 3));
-    fednic_flows_use(flows, flow[3], true, 1); /* used again, so not ending */
+    fednic_flows_use(flows, flow[3], true, 1); /* flow 3 is used again, so it is not ending */
     enter(flows, 5);
     assert_true(known(flows, 3) && !known(flows, 0));
     fednic_flows_free(flows);

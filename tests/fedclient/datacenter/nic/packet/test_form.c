@@ -36,7 +36,7 @@ FED_TEST(what_is_written_is_read_rounded) {
             size_t bytes = fednic_form_write(E, plain, len, lead, len + 5, coded, &taken);
             bool changed = fednic_form_round(E, plain, len, lead, floats, rounded);
             assert_int_equal(changed, memcmp(plain, rounded, len) != 0);
-            if (bytes >= taken) { /* a form that saves no bytes is neither sent nor accepted */
+            if (bytes >= taken) { /* a payload that saves no bytes is not accepted */
                 assert_int_equal(fednic_form_read(coded, bytes, got), 0);
                 continue;
             }

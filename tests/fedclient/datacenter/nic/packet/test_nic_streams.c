@@ -107,7 +107,7 @@ static void passes(stream *s, const fednic_frame *sent) {
     }
     fednic_frame frame = nic_frame_completed(sent, s->damaged);
     if (sent->offload.gso_type != 0 || one_in(s, 2)) {
-        /* Otherwise the frame keeps its partial checksum, as on a veth device. */
+        /* Keep the frame as it was sent, even if its checksum is partial, as a veth device does. */
         frame.offload = sent->offload;
         memcpy(s->damaged, sent->data, sent->len);
     }
@@ -150,7 +150,8 @@ static void sends(stream *s, size_t at, size_t len, uint16_t gso_size) {
     }
 }
 
-/* Send mostly new bytes, now and then from where the receiver waits, or from before. */
+/* Send mostly new bytes. Now and then repeat bytes from the first one that is missing at the
+ * receiver, or from any place before the new ones. */
 static void sends_all(stream *s) {
     size_t next = 0;
     for (int round = 0; s->acked < BYTES; round++) {

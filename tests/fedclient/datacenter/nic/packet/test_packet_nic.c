@@ -296,7 +296,7 @@ FED_TEST_WITH(counts_and_reports_add_up, world *w) {
     shape.flags = SEG_ACK;
     pass(w, &shape, w->x, 1446);
     const size_t coded = w->wire->frame[0].len - 54;
-    shape.tos = 0; /* unmarked, so not counted for the connection */
+    shape.tos = 0; /* an unmarked frame, which the connection's counts leave out */
     shape.seq += 1446;
     pass(w, &shape, w->x, 100);
     fednic_counts sent, received;

@@ -95,7 +95,9 @@ FED_TEST(a_long_answer) {
     close_desk(&d);
 }
 
-/* Five clients send nothing and one never reads. All are disconnected after two seconds. */
+/* Five clients connect, one more than are served, so the last is disconnected at once. The first
+ * client asks but never reads, and the other three send nothing. These four are disconnected after
+ * two seconds. */
 FED_TEST(silent_clients) {
     desk d;
     char byte = 0;

@@ -1,10 +1,11 @@
 // Proof that the decompressor ends each packet, whatever its input is (yosys-smtbmc).
 // SPDX-License-Identifier: Apache-2.0
 
-// The solver chooses all input and backpressure. The output must keep AXI-stream's rules, with one
-// packet for each input packet, and none before its first beat. A packet without an error must have
-// s_count floats. After enough quiet cycles all packets must have left. The unit is 64 bits wide
-// here. The simulation, not this proof, checks the values of the bytes.
+// The solver chooses all input and backpressure. The output must keep AXI-stream's rules. It must
+// have one packet for each input packet, and must not begin before the input packet's first beat.
+// A packet without an error must have s_count floats. After enough quiet cycles all packets must
+// have left. The unit is 64 bits wide here. The simulation, not this proof, checks the values of
+// the bytes.
 module nic_decompress_proof #(
     parameter WIDTH = 64
 ) (

@@ -1,7 +1,8 @@
 // The laws of the codec: yosys' sat proves each assertion for all 2^32 input values.
 // SPDX-License-Identifier: Apache-2.0
 
-// A value that crosses the network is compressed, then decompressed. E: 1 to 15.
+// A value that crosses the network is compressed, then decompressed. `once` is the value after one
+// such hop, `twice` after two. E: magnitudes below 2^-E become 0; 1 to 15.
 module nic_laws #(
     parameter E = 10
 ) (
@@ -31,7 +32,7 @@ module nic_laws #(
         assert (once[30:0] <= value[30:0]);
         // A second hop changes nothing.
         assert (twice == once);
-        // What each class loses: all, less than 2^-7, less than 2^-15, nothing.
+        // What values of class (tag) 0 to 3 lose: all, less than 2^-7, less than 2^-15, nothing.
         if (tag == 2'd0) assert (once == 32'd0);
         if (tag == 2'd1) assert (lost < 39'd1 << 31);
         if (tag == 2'd2) assert (lost < 39'd1 << 23);
