@@ -378,6 +378,11 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
         answer->len = 0;
         fed_write_printf(answer, "<html>garbage</html>");
         return FED_OK;
+    case FED_FAKE_LONG:
+        while (answer->len <= request->answer_limit) {
+            fed_write_u8(answer, 0);
+        }
+        return FED_OK;
     case FED_FAKE_TRUNCATED:
         forget_range(request);
         answer->len /= 2;
@@ -417,7 +422,10 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
         return fed_fail(err, FED_ENET,
                         "the fake coordinator stopped during the request (planned by the test)");
     }
-    return planned ? spoil(fake, request, status, answer, err) : FED_OK;
+    FED_TRY(planned ? spoil(fake, request, status, answer, err) : FED_OK);
+    return answer->len <= request->answer_limit
+               ? FED_OK
+               : fed_fail(err, FED_ERANGE, "the fake's answer is longer than the device reads");
 }
 
 static fed_status fake_identify(void *user, const fed_pem *key, const fed_pem *cert,
