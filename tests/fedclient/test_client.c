@@ -75,6 +75,37 @@ static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
     assert_int_equal(event.wait_ms, 1234);
 }
 
+/* The fake's answer names no wait, or a short one. */
+static void nobody_makes_a_device_ask_without_a_pause(void **state) {
+    fed_device *device = *state;
+    static const uint32_t told_ms[] = {1, 99, 100, 101};
+    static const uint32_t waits_ms[] = {100, 100, 100, 101};
+    fedclient_event event = fed_device_event(device);
+    while (event.outcome == FEDCLIENT_COUNTED) {
+        event = fed_device_event(device);
+    }
+    assert_int_equal(event.outcome, FEDCLIENT_FINISHED);
+    assert_int_equal(event.wait_ms, 100);
+    for (size_t k = 0; k < sizeof told_ms / sizeof told_ms[0]; k++) {
+        device->fake.retry_ms = told_ms[k];
+        assert_int_equal(fed_device_event(device).wait_ms, waits_ms[k]);
+    }
+}
+
+/* The lease of each assignment is over when it comes. */
+static void a_lease_without_time_is_no_reason_to_hurry(void **state) {
+    fed_device *device = *state;
+    device->fake.deadline_ms = 0;
+    device->fake.no_declines = true;
+    device->answer = FED_EDECLINED;
+    fed_device_restart(device);
+    for (unsigned k = 0; k < 3; k++) {
+        const fedclient_event event = fed_device_event(device);
+        assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
+        assert_int_equal(event.wait_ms, 100);
+    }
+}
+
 static void no_model_is_there_before_the_first_download(void **state) {
     fed_device *device = *state;
     uint64_t task = 0;
@@ -611,6 +642,8 @@ int main(void) {
         test(a_round_is_trained_uploaded_and_counted),
         test(a_task_ends_with_the_coordinators_model),
         test(a_device_that_knows_waits_as_long_as_it_is_told),
+        test(nobody_makes_a_device_ask_without_a_pause),
+        test(a_lease_without_time_is_no_reason_to_hurry),
         test(no_model_is_there_before_the_first_download),
         test(a_client_that_is_not_enrolled_says_so),
         test(addresses_that_make_no_sense_are_refused),
