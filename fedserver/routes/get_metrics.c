@@ -135,8 +135,8 @@ static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) 
     return status;
 }
 
-static const char *const states[] = {"training", "late",   "declined", "waiting",
-                                     "away",     "cloned", "revoked",  "expired"};
+static const char *const states[] = {"training", "late",    "declined", "waiting", "away",
+                                     "cloned",   "revoked", "expired",  "new"};
 enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
 _Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
                "make FEDSERVER_CENSUS of server.h larger");
