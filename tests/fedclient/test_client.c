@@ -106,6 +106,28 @@ static void a_lease_without_time_is_no_reason_to_hurry(void **state) {
     }
 }
 
+static int64_t in_1970(void *user) {
+    (void)user;
+    return 20000;
+}
+
+/* A device without a battery boots in 1970, and asks before its clock is set. */
+static void a_device_whose_clock_is_not_set_yet_waits(void **state) {
+    fed_device *device = *state;
+    int64_t (*const right)(void *) = device->options.platform->unix_ms;
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNTRUSTED, 3);
+    device->options.platform->unix_ms = in_1970;
+    for (unsigned k = 0; k < 2; k++) {
+        const fedclient_event event = fed_device_event(device);
+        assert_int_equal(event.outcome, FEDCLIENT_RETRY);
+        assert_true(event.wait_ms > 0);
+        assert_fed_says(device->err, "clock is behind (20 s since 1970)");
+    }
+    device->options.platform->unix_ms = right; /* now the certificate is at fault */
+    fed_device_fail(device, FED_EAUTH);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+}
+
 static void no_model_is_there_before_the_first_download(void **state) {
     fed_device *device = *state;
     uint64_t task = 0;
@@ -644,6 +666,7 @@ int main(void) {
         test(a_device_that_knows_waits_as_long_as_it_is_told),
         test(nobody_makes_a_device_ask_without_a_pause),
         test(a_lease_without_time_is_no_reason_to_hurry),
+        test(a_device_whose_clock_is_not_set_yet_waits),
         test(no_model_is_there_before_the_first_download),
         test(a_client_that_is_not_enrolled_says_so),
         test(addresses_that_make_no_sense_are_refused),

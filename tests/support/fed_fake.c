@@ -367,6 +367,8 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
     case FED_FAKE_MIDWAY:
         return fed_fail(err, FED_ENET,
                         "the fake coordinator's connection broke (planned by the test)");
+    case FED_FAKE_UNTRUSTED:
+        return fed_fail(err, FED_EAUTH, "the fake's certificate can't be trusted");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
         if (plan->retry_after_s > 0) {
@@ -414,7 +416,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
     fake->plan.times -= planned ? 1 : 0;
     if (!planned ||
-        (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_STATUS)) {
+        (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_UNTRUSTED &&
+         fake->plan.fault != FED_FAKE_STATUS)) {
         bool midway = planned && fake->plan.fault == FED_FAKE_MIDWAY;
         handle(fake, request, midway || (dies && fake->dies_midway), status, answer);
     }
