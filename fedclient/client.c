@@ -243,6 +243,16 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
     return FED_OK;
 }
 
+/** Whatever the coordinator answers, a device without work asks ten times a second at most. */
+static void pace(fedclient_event *event) {
+    enum { LEAST_MS = 100 };
+    const bool idle = event->outcome == FEDCLIENT_WAITED || event->outcome == FEDCLIENT_FINISHED ||
+                      event->outcome == FEDCLIENT_DECLINED || event->outcome == FEDCLIENT_LATE;
+    if (idle && event->wait_ms < LEAST_MS) {
+        event->wait_ms = LEAST_MS;
+    }
+}
+
 uint32_t fedclient_failures(const fedclient *client) {
     return client->failures;
 }
@@ -287,6 +297,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {
         client->failures = 0;
     }
+    pace(event);
     if (err != NULL && why.status != FED_OK) {
         *err = why;
     }

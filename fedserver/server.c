@@ -22,7 +22,7 @@
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000, LEAD_LOOK_MS = 100 };
+enum { PATH_SIZE = 1024, TICK_MS = 1000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
@@ -368,9 +368,10 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* When something is due without a request, at the latest after IDLE_TICK_MS or BUSY_TICK_MS. */
+/* When something is due without a request. It is at the latest after TICK_MS, since a command may
+ * have queued a task or revoked a device meanwhile. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
-    int64_t next_ms = now_ms + (fedserver_rounds_busy(rounds) ? BUSY_TICK_MS : IDLE_TICK_MS);
+    int64_t next_ms = now_ms + TICK_MS;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
         if (!fedserver_training_runs(t)) {
@@ -380,9 +381,6 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
         if (closing && t->closing == NULL) {
             /* the round is to be closed, but nothing has begun to close it */
             return now_ms;
-        }
-        if (closing && now_ms + IDLE_TICK_MS < next_ms) {
-            next_ms = now_ms + IDLE_TICK_MS;
         }
         if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
             next_ms = t->round.deadline_ms;
@@ -399,7 +397,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         return FED_OK;
     }
     if (server->setup.part == FEDSERVER_GATE) {
-        *next_ms = now_ms + IDLE_TICK_MS;
+        *next_ms = now_ms + TICK_MS;
         server->rounds.epoch += fedserver_relay_receive(server->relay);
         return FED_OK;
     }

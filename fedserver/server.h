@@ -75,7 +75,9 @@ struct fedserver {
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
-    uint64_t blobs; /* how many requests for sealed downloads were answered */
+    bool is_edge;               /* this coordinator is an edge aggregator */
+    uint32_t upstream_failures; /* of an edge aggregator: steps that failed in a row; 0: none */
+    uint64_t blobs;             /* how many requests for sealed downloads were answered */
 };
 
 /** Open a coordinator that answers by `routing`, which must outlive it. store: if not NULL,

@@ -96,21 +96,23 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
     return FED_OK;
 }
 
-/** Enrol. If the coordinator is only busy, try again later. If nothing answers, fail: the address
- * may be wrong, and a person should see that. */
+/** Enrol. As long as nobody answers, or the coordinator is busy, try again with a growing wait: the
+ * network or the coordinator may be down, or this device's clock not set yet. With --until-finished
+ * a person or a script waits for the end, so the device gives up after TRIES, about a minute. */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
                                 fed_error *err) {
-    enum { TRIES = 8, FIRST_MS = 500 };
+    enum { TRIES = 8, FIRST_MS = 500, MOST_MS = 60000 };
+    uint32_t wait_ms = FIRST_MS;
     fed_status status = fedclient_enrol(client, token, err);
-    for (uint32_t k = 0; k + 1 < TRIES && *s->stop == 0; k++) {
-        if (status != FED_ETIMEOUT && status != FED_EBUSY) {
+    for (uint32_t k = 1; *s->stop == 0 && (k < TRIES || !s->until_finished); k++) {
+        if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY) {
             break;
         }
-        const uint32_t wait_ms = (uint32_t)FIRST_MS << k;
         fed_logf(&s->log, FED_LOG_WARN, "this device tries again in %.1f s to enrol: %s",
                  (double)wait_ms / 1000, err->text);
         rest(s, wait_ms);
-        status = fedclient_enrol(client, token, err);
+        wait_ms = 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
+        status = *s->stop == 0 ? fedclient_enrol(client, token, err) : FED_ECANCELED;
     }
     return status;
 }
@@ -176,6 +178,9 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         fed_logf(&s->log, FED_LOG_INFO, "device %.16s... at %s%s%s", fedclient_device(client),
                  s->server, named ? ", computes on " : "", d->computes_on);
         status = run(s, client, err);
+    } else if (status == FED_ECANCELED) {
+        fed_logf(&s->log, FED_LOG_INFO, "stopped before this device was enrolled");
+        status = FED_OK;
     }
     fedclient_close(client);
     return status;

@@ -113,10 +113,20 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     return FED_OK;
 }
 
-/** If TLS failed and this device's certificate has expired, the error names the expiry. */
-static fed_status explain_expiry(const fedclient *client, fed_status status, fed_error *err) {
+/** TLS has refused a certificate. The reason may be this device's clock, or that its certificate
+ * has expired. A device without a battery boots in 1970, and its clock is set a little later. */
+static fed_status explain_times(fedclient *client, fed_status status, fed_error *err) {
+    const int64_t released_s = 1767225600; /* 2026-01-01, before this release */
     const fedclient_platform *platform = client->options.platform;
-    if (client->expires_s == 0 || platform->unix_ms(platform->user) / 1000 <= client->expires_s) {
+    const int64_t now_s = platform->unix_ms(platform->user) / 1000;
+    if (now_s < released_s || now_s < client->begins_s) {
+        client->heals = true;
+        return fed_fail(err, FED_EBUSY,
+                        "no certificate can be checked, because this device's clock is behind "
+                        "(%lld s since 1970): this device waits until its clock is set",
+                        (long long)now_s);
+    }
+    if (client->expires_s == 0 || now_s <= client->expires_s) {
         return status;
     }
     return fed_fail(err, FED_EAUTH,
@@ -151,7 +161,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     fed_status status =
         transport->send(transport->user, &request, &answer->status, &answer->body, err);
     if (status == FED_EAUTH) {
-        return explain_expiry(client, status, err);
+        return explain_times(client, status, err);
     }
     client->unreached = status == FED_ENET || status == FED_ETIMEOUT;
     client->heals = client->heals || client->unreached;

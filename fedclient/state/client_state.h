@@ -40,7 +40,7 @@ struct fedclient {
     uint16_t devices_port;       /* 0 before enrolment */
     bool unreached;              /* the last request to this address failed, or got 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
-    int64_t expires_s;           /* the certificate's last second, Unix */
+    int64_t begins_s, expires_s; /* the certificate's first and last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
     bool renew_asked;            /* the coordinator asks this device to renew now */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */

@@ -9,8 +9,8 @@
 /** The capabilities that this client announces: caches only if it has a transport for downloads. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
-                         FED_CAN_OWN_METRICS | FED_CAN_STAGES | fed_task_capabilities() |
-                         (client->lists ? FED_CAN_TASKS : 0);
+                         FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG |
+                         fed_task_capabilities() | (client->lists ? FED_CAN_TASKS : 0);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
 }
 
@@ -31,10 +31,13 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     const fedclient_call call = {.base = client->devices,
                                  .kind = FED_REQUEST_CHECKIN,
                                  .body = &body,
-                                 .answer_limit = 4096,
+                                 .answer_limit = FED_ASSIGNMENT_MOST,
                                  .hold_ms = checkin.hold_ms,
                                  .introduces = true};
-    FED_TRY(fedclient_exchange(client, &call, answer, err));
+    const fed_status status = fedclient_exchange(client, &call, answer, err);
+    /* a later coordinator may have a longer task for this device, and another task afterwards */
+    client->heals = client->heals || status == FED_ERANGE;
+    FED_TRY(status);
     if (answer->status != 200) {
         bool version = strcmp(answer->error, "protocol_version") == 0;
         return fed_fail(err, version ? FED_EVERSION : FED_EFORMAT,

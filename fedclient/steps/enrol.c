@@ -49,6 +49,7 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     assert(id->cert.text[0] != '\0' && id->device[0] != '\0');
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
+    client->begins_s = id->begins_s;
     client->expires_s = id->expires_s;
     client->renew_s = id->expires_s - (id->expires_s - id->begins_s) / 3;
     fedclient_addresses_port(client, id->devices_port);

@@ -13,13 +13,14 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/hash.h"
 #include "fed/version.h"
 #include "fedclient/app.h"
 #include "fedserver/edge.h"
 
 enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
 enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
-enum { ENROL_FIRST_MS = 500, ENROL_MOST_MS = 60000 };
+enum { FIRST_MS = 500, MOST_MS = 60000, SAID = 4 };
 
 /* The last model of a task that has ended upstream. */
 typedef struct finish {
@@ -31,9 +32,13 @@ typedef struct finish {
 struct upstream {
     const arguments *args;
     const fed_log *log;
+    fed_log device_log;  /* says each failure once: say_once */
+    uint64_t said[SAID]; /* digests of the failures that were said last */
+    unsigned said_count;
     fedserver_edge *edge;
     fedclient_app *app;
     atomic_ullong devices; /* how many devices of this edge aggregator have checked in lately */
+    atomic_uint failures;  /* steps of the device that have failed in a row */
     pthread_t thread;
     bool started;
     bool training; /* a training runs; only the device's thread uses this member */
@@ -48,7 +53,7 @@ struct upstream {
     fed_error why;
     fedserver_edge_change change;
 
-    fed_status failed; /* why the device can't go on; FED_OK: it can */
+    fed_status failed; /* why the device can't enrol; FED_OK: it can */
     fed_error failure;
 };
 
@@ -84,6 +89,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
     }
     u->started = true;
     u->devices = fedserver_edge_devices(u->edge, fed_clock_unix_ms());
+    fedserver_edge_failures(u->edge, u->failures);
     pthread_mutex_lock(&u->mutex);
     fed_status status = u->failed;
     if (status != FED_OK) {
@@ -97,6 +103,24 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 }
 
 /* -- functions of the device's thread -- */
+
+/* Write a line of the device, but a failure only once until a step succeeds. The wait for the next
+ * try differs each time, and is no part of the failure. */
+static void say_once(void *user, fed_log_level level, const char *line) {
+    upstream *u = user;
+    const char *wait = strstr(line, "; trying again in ");
+    const size_t len = wait != NULL ? (size_t)(wait - line) : strlen(line);
+    const uint64_t digest = fed_digest_bytes(line, len);
+    if (level >= FED_LOG_WARN) {
+        for (unsigned k = 0; k < SAID && k < u->said_count; k++) {
+            if (u->said[k] == digest) {
+                return;
+            }
+        }
+        u->said[u->said_count++ % SAID] = digest;
+    }
+    u->log->write(u->log->user, level, line);
+}
 
 /* Wait a while for the serving thread. True: it has answered. offer: gets left_ms, how much of the
  * lease is left; NULL: there is no offer. */
@@ -208,16 +232,34 @@ static bool is_finished(const fedclient_event *event) {
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
-/* Do one step of the device. A refusal that only a person upstream can change (FED_EAUTH) does not
- * end the edge aggregator: it asks again hours later. */
-static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error *err) {
+static uint32_t next_wait(uint32_t wait_ms) {
+    return 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
+}
+
+/* Do one step of the device, and rest. No failure of the step ends the edge aggregator: it serves
+ * its devices, and asks upstream again. After a refusal that only a person upstream can change
+ * (FED_EAUTH), the client says when to ask. *wait_ms: the rest after any other failure. */
+static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_ms) {
     fedclient_event event = {0};
-    const fed_status status = fedclient_step(client, &event, err);
-    if (status != FED_OK && status != FED_EAUTH) {
-        return status;
+    fed_error err = {0};
+    fed_status status = fedclient_step(client, &event, &err);
+    if (status == FED_OK && is_finished(&event) && !*told) {
+        status = end_task(u, client, &err);
     }
-    if (is_finished(&event) && !*told) {
-        FED_TRY(end_task(u, client, err));
+    if (status != FED_OK || event.outcome == FEDCLIENT_RETRY) {
+        u->failures++;
+    } else if (event.outcome != FEDCLIENT_DECLINED && event.outcome != FEDCLIENT_PAUSED) {
+        u->failures = u->said_count = 0;
+        *wait_ms = FIRST_MS;
+    }
+    if (status != FED_OK && status != FED_EAUTH && status != FED_ECANCELED) {
+        fed_logf(&u->device_log, FED_LOG_WARN,
+                 "the edge aggregator serves its devices, but not upstream: %.500s; "
+                 "trying again in %.1f s",
+                 err.text, (double)*wait_ms / 1000);
+        rest(u, *wait_ms);
+        *wait_ms = next_wait(*wait_ms);
+        return;
     }
     *told = is_finished(&event);
     if (event.outcome == FEDCLIENT_PAUSED && event.wait_ms > PAUSE_MOST_MS) {
@@ -230,7 +272,6 @@ static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error 
                  event.samples);
     }
     rest(u, event.wait_ms);
-    return FED_OK;
 }
 
 static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_error *err) {
@@ -247,19 +288,24 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Enrol, and try again until upstream answers: it may be down when the edge aggregator starts. */
+/* Enrol, and try again until upstream answers as it should: it may be down, or of another release,
+ * when the edge aggregator starts. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     FED_TRY(read_token(u->args, token, err));
-    for (uint32_t wait_ms = ENROL_FIRST_MS; !fedclient_app_stopped(u->app);) {
+    for (uint32_t wait_ms = FIRST_MS; !fedclient_app_stopped(u->app);
+         wait_ms = next_wait(wait_ms)) {
         const fed_status status = fedclient_enrol(client, token, err);
-        if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY) {
+        if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY &&
+            status != FED_EFORMAT && status != FED_ERANGE) {
             return status;
         }
-        fed_logf(u->log, FED_LOG_WARN, "enrolling upstream is tried again in %.1f s: %s",
-                 (double)wait_ms / 1000, err->text);
+        fed_logf(&u->device_log, FED_LOG_WARN,
+                 "this edge aggregator is not enrolled upstream yet: %.500s; "
+                 "trying again in %.1f s",
+                 err->text, (double)wait_ms / 1000);
+        u->failures++;
         rest(u, wait_ms);
-        wait_ms = 2 * wait_ms < ENROL_MOST_MS ? 2 * wait_ms : ENROL_MOST_MS;
     }
     return FED_ECANCELED;
 }
@@ -269,13 +315,14 @@ static void *live(void *user) {
     fedclient *client = fedclient_app_client(u->app);
     fed_error err = {0};
     bool told = false;
-    fed_status status = fedclient_enrolled(client) ? FED_OK : enrol(u, client, &err);
+    uint32_t wait_ms = FIRST_MS;
+    const fed_status status = fedclient_enrolled(client) ? FED_OK : enrol(u, client, &err);
     if (status == FED_OK) {
         fed_logf(u->log, FED_LOG_INFO, "this edge aggregator is device %.16s... at %s",
                  fedclient_device(client), u->args->upstream);
     }
     while (status == FED_OK && !fedclient_app_stopped(u->app)) {
-        status = step_on(u, client, &told, &err);
+        step_on(u, client, &told, &wait_ms);
     }
     if (status != FED_OK && status != FED_ECANCELED && !fedclient_app_stopped(u->app)) {
         pthread_mutex_lock(&u->mutex);
@@ -291,7 +338,7 @@ static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     uint8_t *ca = NULL;
     size_t len = 0;
     const fedclient_options options = {.server = args->upstream,
-                                       .log = u->log,
+                                       .log = &u->device_log,
                                        .hold_ms = HOLD_MS,
                                        .train = train,
                                        .may_train = may_train,
@@ -341,6 +388,7 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
     }
     u->args = args;
     u->log = log;
+    u->device_log = (fed_log){.write = say_once, .user = u, .level = log->level};
     pthread_mutex_init(&u->mutex, NULL);
     /* wait by the monotonic clock, because the wall clock may be set back */
     pthread_condattr_t monotonic;

@@ -27,6 +27,8 @@ static const http_refusal refused_otherwise = {400, "bad_request",
                                                "this request can't have a body: send none", false};
 static const http_refusal chunked = {
     411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
+static const http_refusal too_many_arguments = {
+    431, "too_large", "the query has more than 64 arguments: see docs/protocol.md", false};
 static const http_refusal malformed = {
     400, "bad_request",
     "the request's head can be read in two ways: send one Content-Length, of digits", true};
@@ -174,6 +176,15 @@ static bool ambiguous(const http_exchange *x, const char *version) {
     return look.bad || look.lengths > 1 || (gap > 1 && gap < HEAD_MOST);
 }
 
+static bool has_too_many_arguments(const char *query) {
+    enum { ARGUMENTS_MOST = 64 };
+    unsigned count = 1;
+    for (; *query != '\0'; query++) {
+        count += *query == '&';
+    }
+    return count > ARGUMENTS_MOST;
+}
+
 /* Why is a request with this head and body size refused? NULL: it is not refused. */
 static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     const http *h = x->http;
@@ -188,6 +199,9 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     }
     if (header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL) {
         return &chunked;
+    }
+    if (has_too_many_arguments(x->request.query)) {
+        return &too_many_arguments;
     }
     if (size == 0) {
         return NULL;

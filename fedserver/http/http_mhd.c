@@ -12,6 +12,8 @@
  *   nothing happens.
  * - libmicrohttpd asks for a client certificate but does not verify it: http_tls.c verifies it.
  * - An answer in the first call of on_request closes the connection: answer in the second one.
+ * - After on_uri it splits the query into arguments. If they do not fit into its memory, it closes
+ *   the connection without an answer, at once or after half a minute.
  * - A suspended connection has no timeout, and libmicrohttpd does not notice when its peer leaves.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -88,6 +90,13 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
+/* Make the query one argument for libmicrohttpd, in its own memory. The coordinator has a copy. */
+static void join_arguments(const char *uri) {
+    for (char *at = strchr(uri, '?'); at != NULL && (at = strchr(at, '&')) != NULL;) {
+        *at = '+';
+    }
+}
+
 /* Called by libmicrohttpd when a request line is complete. Path and query are read here, because
  * on_request gets them decoded and split. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
@@ -95,6 +104,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     http_peer *p =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     http_exchange *x = p != NULL ? http_exchange_new(l, p, connection, uri) : NULL;
+    join_arguments(uri);
     l->http->live += x != NULL;
     return x;
 }

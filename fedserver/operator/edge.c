@@ -373,6 +373,19 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
     return give_up(edge, take_turn(edge, offer, now_ms, change, err));
 }
 
+/* Has the task's model `size` values? Upstream may have two tasks of one number, one of them from
+ * before it was restored from a backup. */
+static fed_status check_size(const fed_task *task, size_t size, fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(task->model, &arch, err));
+    const size_t right = arch.layout.size;
+    fed_arch_free(&arch);
+    return size == right
+               ? FED_OK
+               : fed_fail(err, FED_EDECLINED,
+                          "the last model of upstream's task has %zu values, not %zu", size, right);
+}
+
 static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const float *values,
                          size_t size, int64_t now_ms, bool *done, fed_error *err) {
     fedserver_task task;
@@ -383,17 +396,13 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
         *done = true;
         return FED_OK;
     }
+    FED_TRY(check_size(&task.wire, size, err));
     if (task.state == FEDSERVER_TASK_PAUSED) {
         FED_TRY(wake(edge, &task, now_ms, err));
     }
     if (!is_in_memory(edge)) {
         edge->server->rounds.queue_changed = true;
         return FED_OK;
-    }
-    if (training(edge)->arch.layout.size != size) {
-        return fed_fail(err, FED_EFORMAT,
-                        "the last model of upstream's task has %zu values, not %zu", size,
-                        training(edge)->arch.layout.size);
     }
     fed_status status =
         fedserver_training_take(&edge->server->rounds, training(edge), values, true, now_ms, err);
@@ -405,6 +414,11 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
 fed_status fedserver_edge_finish(fedserver_edge *edge, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done, fed_error *err) {
     return give_up(edge, finish(edge, upstream, values, size, now_ms, done, err));
+}
+
+void fedserver_edge_failures(fedserver_edge *edge, uint32_t failures) {
+    edge->server->is_edge = true;
+    edge->server->upstream_failures = failures;
 }
 
 uint64_t fedserver_edge_devices(fedserver_edge *edge, int64_t now_ms) {

@@ -15,6 +15,7 @@
 typedef struct explaining {
     fedserver *server;
     uint64_t limit, used; /* bytes: that all tasks may take together, that the running ones take */
+    uint64_t before;      /* the first queued task that waits for memory; 0: none */
     fedserver_task_visit visit;
     void *user;
 } explaining;
@@ -28,18 +29,33 @@ static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed
     return FED_OK;
 }
 
-static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
-    const explaining *e = user;
+/* Say why a queued task does not run: the same rules as those of rounds/queue.c. */
+static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error *err) {
     const fedserver *s = e->server;
+    fedserver_task task;
+    uint64_t need = 0;
+    FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
+    FED_TRY(fedserver_memory_of(&task, &need, err));
+    if (!fedserver_memory_fits(e->limit, e->used, need)) {
+        fedserver_memory_report(e->limit, e->used, need, entry->waits, sizeof entry->waits);
+        e->before = e->before == 0 && need <= e->limit ? entry->id : e->before;
+    } else if (e->before != 0) {
+        snprintf(entry->waits, sizeof entry->waits,
+                 "task %llu is before it in the queue, and waits for memory; `fedserver move` "
+                 "changes their order",
+                 (unsigned long long)e->before);
+    } else {
+        snprintf(entry->waits, sizeof entry->waits,
+                 "it fits; `fedserver run` starts it within seconds");
+    }
+    return FED_OK;
+}
+
+static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    explaining *e = user;
     fedserver_task_entry told = *entry;
-    if (e->limit != 0 && entry->state == FEDSERVER_TASK_QUEUED) {
-        fedserver_task task;
-        uint64_t need = 0;
-        FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
-        FED_TRY(fedserver_memory_of(&task, &need, err));
-        if (!fedserver_memory_fits(e->limit, e->used, need)) {
-            fedserver_memory_report(e->limit, e->used, need, told.waits, sizeof told.waits);
-        }
+    if (entry->state == FEDSERVER_TASK_QUEUED) {
+        FED_TRY(say_why(e, &told, err));
     }
     return e->visit(e->user, &told, err);
 }

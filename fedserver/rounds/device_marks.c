@@ -2,10 +2,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/device_marks.h"
 
+#include <string.h>
+
+#include "fedserver/rounds/too_long.h"
+
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
     fedserver_training *t = user;
-    return decline->revoked ||
-                   fedserver_marks_set(&t->declined, decline->device, decline->at_ms) == FED_OK
+    if (decline->revoked) {
+        return FED_OK;
+    }
+    fed_status status = fedserver_marks_set(&t->declined, decline->device, decline->at_ms);
+    if (status == FED_OK && strcmp(decline->reason, FEDSERVER_TOO_LONG) == 0) {
+        status = fedserver_marks_set(&t->too_long, decline->device, 1);
+    }
+    return status == FED_OK
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices that declined");
 }
@@ -13,6 +23,7 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
 fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_training *t,
                                    fed_error *err) {
     fedserver_marks_free(&t->declined);
+    fedserver_marks_free(&t->too_long);
     return rounds->store->decline_each(rounds->db, t->task.wire.id, 0, mark_decline, t, err);
 }
 

@@ -29,6 +29,7 @@ const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserv
         device->lease != device->counted_lease) {
         return "late";
     }
-    return device->seen_ms != 0 && now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
-                                                                                       : "away";
+    return device->seen_ms == 0                                  ? "new"
+           : now_ms - device->seen_ms < FEDSERVER_PACE_LATELY_MS ? "waiting"
+                                                                 : "away";
 }

@@ -7,7 +7,8 @@
 
 /** The device's state, the first that applies of: revoked, expired, cloned (two copies of its
  * state reported lately), training, declined (it declined all running tasks that it could serve),
- * late (its lease ended without an update), waiting (it was seen lately), away. */
+ * late (its lease ended without an update), new (it was never seen), waiting (it was seen lately),
+ * away. */
 const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserver_device *device,
                                    int64_t now_ms);
 /** How long a device has the state "cloned". */

@@ -8,6 +8,7 @@
 
 #include "fedserver/identity/device_table.h"
 #include "fedserver/identity/names.h"
+#include "fedserver/rounds/pace.h"
 #include "fedserver/stores/stores.h"
 
 enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
@@ -79,16 +80,19 @@ fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) {
                                          err);
 }
 
-void fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
+bool fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms) {
     if (device == NULL) {
-        return;
+        return false;
     }
+    const bool was_away =
+        device->seen_ms == 0 || now_ms - device->seen_ms >= FEDSERVER_PACE_LATELY_MS;
     device->seen_ms = now_ms;
     fedserver_devices_differs(&rounds->devices, device);
     if (agent != NULL && strcmp(device->software, agent) != 0) {
         fedserver_text_take(device->software, sizeof device->software, agent);
     }
+    return was_away;
 }
 
 void fedserver_device_computes(fedserver_device *device, const char *on) {

@@ -31,8 +31,10 @@ fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_devic
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Note a request's time and program in the device. device: NULL for a request that comes from no
- * device. agent: the request's User-Agent, or NULL. */
-void fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
+ * device. agent: the request's User-Agent, or NULL. True: the device was away, or comes for the
+ * first time. Then the caller stores its row, so that other processes see at once that it is there.
+ */
+bool fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms);
 
 /** Note what the device computes on, which each of its check-ins reports. on: NULL or "" for the

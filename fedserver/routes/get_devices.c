@@ -1,12 +1,12 @@
 /* GET /v1/devices?after=ID&limit=N: lists the enrolled devices, at most `limit` in an answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
+enum { PORTION = 100, PORTION_MOST = 2000 };
 
 /* The list of devices that is made, and what it needs: running tasks with their open rounds. */
 typedef struct scene {
@@ -16,18 +16,6 @@ typedef struct scene {
     int64_t last; /* id of the last device that was listed */
 } scene;
 
-static const char *state_of(const scene *s, const fedserver_device *d) {
-    const fedserver_training *t = fedserver_rounds_task(&s->rounds, d->lease_task);
-    const bool trains = t != NULL && fedserver_lease_stands(t, d, s->now_ms);
-    return d->revoked_ms != 0                                 ? "revoked"
-           : d->expires_ms <= s->now_ms                       ? "expired"
-           : trains                                           ? "training"
-           : fedserver_declined_all(&s->rounds, d, s->now_ms) ? "declined"
-           : d->seen_ms == 0                                  ? "new"
-           : s->now_ms - d->seen_ms < AWAY_MS                 ? "waiting"
-                                                              : "away";
-}
-
 static fed_status append_device(void *user, const fedserver_device *d, fed_error *err) {
     scene *s = user;
     char fingerprint[FED_SHA256_HEX];
@@ -35,13 +23,13 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
     s->last = d->id;
     json_t *device = json_pack(
         "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
-        (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state", state_of(s, d),
-        "last_seen_ms", d->seen_ms != 0 ? json_integer(d->seen_ms) : json_null(), "samples",
-        (json_int_t)d->samples, "counted", (json_int_t)d->counted, "late", (json_int_t)d->late,
-        "refused", (json_int_t)d->refused, "software", d->software, "computes_on", d->computes_on,
-        "role", fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms",
-        (json_int_t)d->enrolled_ms, "expires_ms", (json_int_t)d->expires_ms, "cloned_ms",
-        (json_int_t)d->cloned_ms);
+        (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state",
+        fedserver_device_state(&s->rounds, d, s->now_ms), "last_seen_ms",
+        d->seen_ms != 0 ? json_integer(d->seen_ms) : json_null(), "samples", (json_int_t)d->samples,
+        "counted", (json_int_t)d->counted, "late", (json_int_t)d->late, "refused",
+        (json_int_t)d->refused, "software", d->software, "computes_on", d->computes_on, "role",
+        fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms", (json_int_t)d->enrolled_ms,
+        "expires_ms", (json_int_t)d->expires_ms, "cloned_ms", (json_int_t)d->cloned_ms);
     return json_array_append_new(s->list, device) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");

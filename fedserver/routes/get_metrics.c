@@ -135,8 +135,8 @@ static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) 
     return status;
 }
 
-static const char *const states[] = {"training", "late",   "declined", "waiting",
-                                     "away",     "cloned", "revoked",  "expired"};
+static const char *const states[] = {"training", "late",    "declined", "waiting", "away",
+                                     "cloned",   "revoked", "expired",  "new"};
 enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
 _Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
                "make FEDSERVER_CENSUS of server.h larger");
@@ -231,6 +231,11 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
         "The earlier name, which 0.3.0 drops, of fed_cache_download_bytes_total.",
         c->cache_download_bytes);
     fedserver_worker_groups_metrics(server, call->now_ms, &w);
+    if (server->is_edge) {
+        fedserver_metric_gauge(&w, "fed_upstream_failures",
+                               "Steps upstream that failed in a row; 0: upstream answers.",
+                               server->upstream_failures);
+    }
     fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.",
                              server->traffic.requests);
     fedserver_metric_counter(&w, "fed_received_bytes_total", "Bytes of requests.",

@@ -7,9 +7,9 @@
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/too_long.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
-#include "fedserver/task/phases.h"
 
 /* The longest time to hold back an answer: NATs and proxies soon forget a silent connection. */
 enum { HOLD_LIMIT_MS = 55000 };
@@ -43,9 +43,7 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     answer->action = action;
     answer->version = t->versions.version;
     answer->digest = t->versions.digest;
-    const fedserver_phase phase = fedserver_phase_of(&t->task, t->versions.version + 1);
-    answer->task = t->task.wire;
-    fedserver_phase_apply(&phase, &answer->task);
+    fedserver_told(t, &answer->task);
 }
 
 static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_error *err) {
@@ -71,7 +69,8 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
         const fed_held *held = &checkin->held[k];
         const fedserver_training *t = fedserver_rounds_task(&server->rounds, held->task);
-        if (t != NULL && !fedserver_training_runs(t) && t->versions.version != held->version) {
+        if (t != NULL && !fedserver_training_runs(t) && t->versions.version != held->version &&
+            !fedserver_too_long(t, checkin)) {
             return t;
         }
     }
@@ -160,14 +159,15 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
  * with the next number after the task that the device measured last, so that each task has its
  * turn. NULL: there is none. *any: a task runs that the device can measure. */
 static const fedserver_training *find_to_measure(const fedserver *server,
-                                                 const fedserver_call *call, bool *any) {
+                                                 const fedserver_call *call,
+                                                 const fed_checkin *checkin, bool *any) {
     const fedserver_rounds *rounds = &server->rounds;
     const uint64_t last = call->device->evaluated_task;
     const fedserver_training *found = NULL;
     *any = false;
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_training *t = rounds->tasks[k];
-        if (fedserver_declined(t, call->device, call->now_ms)) {
+        if (fedserver_declined(t, call->device, call->now_ms) || fedserver_too_long(t, checkin)) {
             continue;
         }
         *any = *any || fedserver_training_runs(t);
@@ -185,7 +185,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
 static fed_status evaluate(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer, fed_error *err) {
     bool any = false;
-    const fedserver_training *t = find_to_measure(server, call, &any);
+    const fedserver_training *t = find_to_measure(server, call, checkin, &any);
     if (t != NULL) {
         assign(t, FED_ACTION_EVALUATE, answer);
     } else if (any) {
@@ -194,6 +194,14 @@ static fed_status evaluate(fedserver *server, const fedserver_call *call,
         return without_a_task(server, call, checkin, answer, err);
     }
     return FED_OK;
+}
+
+static fed_status find_work(fedserver *server, const fedserver_call *call,
+                            const fed_checkin *checkin, fed_assignment *answer, int64_t *admit_ms,
+                            fed_error *err) {
+    FED_TRY(fedserver_too_long_decline(&server->rounds, call->device, checkin, call->now_ms, err));
+    return checkin->role == FED_ROLE_EVALUATE ? evaluate(server, call, checkin, answer, err)
+                                              : train(server, call, checkin, answer, admit_ms, err);
 }
 
 fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
@@ -224,11 +232,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     }
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
-    if (checkin.role == FED_ROLE_EVALUATE) {
-        FED_TRY(evaluate(server, call, &checkin, &answer, err));
-    } else {
-        FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
-    }
+    FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
     /* 0 or less: the time is not known, or already past */
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;

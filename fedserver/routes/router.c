@@ -256,13 +256,14 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
                                       "this device's certificate has expired; enrol it again");
     }
     FED_TRY(adopt(server, call.device, request->fingerprint, err));
-    fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
+    bool news = fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
     if (call.device != NULL && request->authority != 0 &&
         request->authority != call.device->authority) {
         /* Store the device's CA at once, because a change of the CA waits for all devices. */
         call.device->authority = request->authority;
-        FED_TRY(fedserver_device_save(&server->rounds, call.device, err));
+        news = true;
     }
+    FED_TRY(news ? fedserver_device_save(&server->rounds, call.device, err) : FED_OK);
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
     if (!admitted) {

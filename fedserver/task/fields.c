@@ -126,6 +126,11 @@ void fedserver_field_preset(const fedserver_field *field, void *member) {
     }
 }
 
+static const char *too_long(size_t len, size_t most, char found[96]) {
+    snprintf(found, 96, "too long: it has %zu bytes, and the limit is %zu", len, most);
+    return found;
+}
+
 static const char *take_text(const fedserver_field *field, char *member, const json_t *value,
                              bool bounded, char found[96]) {
     const char *text = json_string_value(value);
@@ -141,20 +146,24 @@ static const char *take_text(const fedserver_field *field, char *member, const j
         return choice_find(field, text, (uint32_t *)(void *)member) ? NULL : found;
     }
     const size_t most = field->kind == FEDSERVER_PATH ? (size_t)field->high : field->size - 1;
-    if (len > most || strlen(text) != len) {
-        return "too long, or has a NUL character";
+    if (strlen(text) != len) {
+        return "a text with a NUL character";
+    }
+    if (len > most) {
+        return too_long(len, most, found);
     }
     memcpy(member, text, len + 1);
     return NULL;
 }
 
-static const char *take_object(const fedserver_field *field, char *member, const json_t *value) {
+static const char *take_object(const fedserver_field *field, char *member, const json_t *value,
+                               char found[96]) {
     if (!json_is_object(value)) {
         return "not an object";
     }
     const size_t len = json_dumpb(value, member, field->size - 1, JSON_COMPACT);
     if (len == 0 || len >= field->size) {
-        return "too long";
+        return too_long(len, field->size - 1, found);
     }
     member[len] = '\0';
     return NULL;
@@ -188,7 +197,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
                                                               : NULL;
     }
     if (field->kind == FEDSERVER_OBJECT) {
-        return take_object(field, member, value);
+        return take_object(field, member, value, found);
     }
     if (field->type == FEDSERVER_CHARS || field->kind == FEDSERVER_CHOICE) {
         return take_text(field, member, value, bounded, found);

@@ -75,6 +75,59 @@ static void a_device_that_knows_waits_as_long_as_it_is_told(void **state) {
     assert_int_equal(event.wait_ms, 1234);
 }
 
+/* The fake's answer names no wait, or a short one. */
+static void nobody_makes_a_device_ask_without_a_pause(void **state) {
+    fed_device *device = *state;
+    static const uint32_t told_ms[] = {1, 99, 100, 101};
+    static const uint32_t waits_ms[] = {100, 100, 100, 101};
+    fedclient_event event = fed_device_event(device);
+    while (event.outcome == FEDCLIENT_COUNTED) {
+        event = fed_device_event(device);
+    }
+    assert_int_equal(event.outcome, FEDCLIENT_FINISHED);
+    assert_int_equal(event.wait_ms, 100);
+    for (size_t k = 0; k < sizeof told_ms / sizeof told_ms[0]; k++) {
+        device->fake.retry_ms = told_ms[k];
+        assert_int_equal(fed_device_event(device).wait_ms, waits_ms[k]);
+    }
+}
+
+/* The lease of each assignment is over when it comes. */
+static void a_lease_without_time_is_no_reason_to_hurry(void **state) {
+    fed_device *device = *state;
+    device->fake.deadline_ms = 0;
+    device->fake.no_declines = true;
+    device->answer = FED_EDECLINED;
+    fed_device_restart(device);
+    for (unsigned k = 0; k < 3; k++) {
+        const fedclient_event event = fed_device_event(device);
+        assert_int_equal(event.outcome, FEDCLIENT_DECLINED);
+        assert_int_equal(event.wait_ms, 100);
+    }
+}
+
+static int64_t in_1970(void *user) {
+    (void)user;
+    return 20000;
+}
+
+/* A device without a battery boots in 1970, and asks before its clock is set. */
+static void a_device_whose_clock_is_not_set_yet_waits(void **state) {
+    fed_device *device = *state;
+    int64_t (*const right)(void *) = device->options.platform->unix_ms;
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNTRUSTED, 3);
+    device->options.platform->unix_ms = in_1970;
+    for (unsigned k = 0; k < 2; k++) {
+        const fedclient_event event = fed_device_event(device);
+        assert_int_equal(event.outcome, FEDCLIENT_RETRY);
+        assert_true(event.wait_ms > 0);
+        assert_fed_says(device->err, "clock is behind (20 s since 1970)");
+    }
+    device->options.platform->unix_ms = right; /* now the certificate is at fault */
+    fed_device_fail(device, FED_EAUTH);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+}
+
 static void no_model_is_there_before_the_first_download(void **state) {
     fed_device *device = *state;
     uint64_t task = 0;
@@ -614,6 +667,9 @@ int main(void) {
         test(a_round_is_trained_uploaded_and_counted),
         test(a_task_ends_with_the_coordinators_model),
         test(a_device_that_knows_waits_as_long_as_it_is_told),
+        test(nobody_makes_a_device_ask_without_a_pause),
+        test(a_lease_without_time_is_no_reason_to_hurry),
+        test(a_device_whose_clock_is_not_set_yet_waits),
         test(no_model_is_there_before_the_first_download),
         test(a_client_that_is_not_enrolled_says_so),
         test(addresses_that_make_no_sense_are_refused),

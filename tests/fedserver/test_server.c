@@ -703,6 +703,9 @@ static void a_batch_is_settled_until_it_writes(void **state) {
     assert_false(fedserver_settled(c->server)); /* the certificate waits for the commit */
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
+    assert_false(fedserver_settled(c->server)); /* that the device has come is written */
+    coordinator_commit(c);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));
     coordinator_task(c, plain);
     coordinator_commit(c);

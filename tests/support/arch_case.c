@@ -33,3 +33,15 @@ void arch_case_gives(const char *text, size_t l, const char *shape) {
     }
     fed_arch_free(&arch);
 }
+
+void arch_case_longest(char text[FED_ARCH_TEXT]) {
+    static const char first[] = "input 4", dense[] = " | dense 1", relu[] = " | relu";
+    const size_t lengths[2] = {sizeof dense - 1, sizeof relu - 1};
+    size_t left = FED_ARCH_TEXT - sizeof first;
+    char *at = stpcpy(text, first);
+    while (left > 0) {
+        const bool fills = left % lengths[0] == 0;
+        at = stpcpy(at, fills ? dense : relu);
+        left -= lengths[fills ? 0 : 1];
+    }
+}

@@ -5,6 +5,9 @@
 
 #include "fed/arch.h"
 
+/** Write a model whose text is as long as a text may be. */
+void arch_case_longest(char text[FED_ARCH_TEXT]);
+
 fed_arch arch_case_parse(const char *text);
 
 /** Check that the text is refused, with an error that contains these words. */

@@ -367,6 +367,8 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
     case FED_FAKE_MIDWAY:
         return fed_fail(err, FED_ENET,
                         "the fake coordinator's connection broke (planned by the test)");
+    case FED_FAKE_UNTRUSTED:
+        return fed_fail(err, FED_EAUTH, "the fake's certificate can't be trusted");
     case FED_FAKE_STATUS:
         answer_error(plan->status, plan->error, status, answer);
         if (plan->retry_after_s > 0) {
@@ -377,6 +379,11 @@ static fed_status spoil(fed_fake *fake, const fedclient_request *request, int *s
         forget_range(request);
         answer->len = 0;
         fed_write_printf(answer, "<html>garbage</html>");
+        return FED_OK;
+    case FED_FAKE_LONG:
+        while (answer->len <= request->answer_limit) {
+            fed_write_u8(answer, 0);
+        }
         return FED_OK;
     case FED_FAKE_TRUNCATED:
         forget_range(request);
@@ -409,7 +416,8 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     bool planned = fake->plan.times > 0 && strstr(request->url, fake->plan.path) != NULL;
     fake->plan.times -= planned ? 1 : 0;
     if (!planned ||
-        (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_STATUS)) {
+        (fake->plan.fault != FED_FAKE_UNREACHABLE && fake->plan.fault != FED_FAKE_UNTRUSTED &&
+         fake->plan.fault != FED_FAKE_STATUS)) {
         bool midway = planned && fake->plan.fault == FED_FAKE_MIDWAY;
         handle(fake, request, midway || (dies && fake->dies_midway), status, answer);
     }
@@ -417,7 +425,10 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
         return fed_fail(err, FED_ENET,
                         "the fake coordinator stopped during the request (planned by the test)");
     }
-    return planned ? spoil(fake, request, status, answer, err) : FED_OK;
+    FED_TRY(planned ? spoil(fake, request, status, answer, err) : FED_OK);
+    return answer->len <= request->answer_limit
+               ? FED_OK
+               : fed_fail(err, FED_ERANGE, "the fake's answer is longer than the device reads");
 }
 
 static fed_status fake_identify(void *user, const fed_pem *key, const fed_pem *cert,

@@ -16,8 +16,10 @@
 typedef enum fed_fake_fault {
     FED_FAKE_UNREACHABLE, /* the request does not arrive: FED_ENET */
     FED_FAKE_LOST_ANSWER, /* the request is done, but the answer does not arrive: FED_ENET */
+    FED_FAKE_UNTRUSTED,   /* TLS does not trust the fake's certificate: FED_EAUTH */
     FED_FAKE_STATUS,      /* the request is not done; the answer is plan.status */
     FED_FAKE_GARBAGE,     /* the answer is 200 with meaningless bytes */
+    FED_FAKE_LONG,        /* the answer is longer than the device reads */
     FED_FAKE_TRUNCATED,   /* only the first half of the answer arrives */
     FED_FAKE_MIDWAY       /* FED_ENET after half of the request's body, or of the answer */
 } fed_fake_fault;

@@ -131,7 +131,7 @@ static bool act(talk *t, const fed_step *step) {
     case FED_RECEIVE_BODY:
         return hear_body(t, step->size);
     case FED_SEND:
-        return say(t, step->text, strlen(step->text));
+        return say(t, step->text, step->size != 0 ? step->size : strlen(step->text));
     case FED_SEND_BYTES:
         return say_bytes(t, step->size);
     case FED_DRIP:
@@ -224,15 +224,19 @@ static void *serve(void *user) {
 }
 
 static void listen_at(fed_tls *server) {
-    struct sockaddr_in near = {.sin_family = AF_INET};
-    struct sockaddr_in6 near6 = {.sin6_family = AF_INET6};
+    const uint16_t port = htons(server->options.port);
+    struct sockaddr_in near = {.sin_family = AF_INET, .sin_port = port};
+    struct sockaddr_in6 near6 = {.sin6_family = AF_INET6, .sin6_port = port};
+    const int yes = 1;
     const char *at = server->options.bind != NULL ? server->options.bind : "127.0.0.1";
     bool six = inet_pton(AF_INET6, at, &near6.sin6_addr) == 1;
     struct sockaddr *address = six ? (struct sockaddr *)&near6 : (struct sockaddr *)&near;
     socklen_t len = six ? sizeof near6 : sizeof near;
     assert_true(six || inet_pton(AF_INET, at, &near.sin_addr) == 1);
-    server->door = socket(address->sa_family, SOCK_STREAM, 0);
+    /* a program that the test starts must not keep the port */
+    server->door = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(server->door >= 0);
+    assert_int_equal(setsockopt(server->door, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
     assert_int_equal(bind(server->door, address, len), 0);
     assert_int_equal(listen(server->door, 16), 0);
     assert_int_equal(getsockname(server->door, address, &len), 0);

@@ -17,12 +17,12 @@ typedef enum fed_act {
     FED_END, /* end of the script: close with TLS's close_notify */
     FED_RECEIVE,
     FED_RECEIVE_BODY, /* receive so many bytes of the body; 0: the number in its Content-Length */
-    FED_SEND,
-    FED_SEND_BYTES, /* send so many bytes of the series fed_tls_byte */
-    FED_DRIP,       /* send this text byte by byte, and wait so many milliseconds before each */
-    FED_WAIT,       /* wait so many milliseconds */
-    FED_DRAIN,      /* receive everything until the other side closes */
-    FED_CUT         /* close the socket without TLS's close_notify */
+    FED_SEND,         /* send so many bytes of the text; 0: all of it */
+    FED_SEND_BYTES,   /* send so many bytes of the series fed_tls_byte */
+    FED_DRIP,         /* send this text byte by byte, and wait so many milliseconds before each */
+    FED_WAIT,         /* wait so many milliseconds */
+    FED_DRAIN,        /* receive everything until the other side closes */
+    FED_CUT           /* close the socket without TLS's close_notify */
 } fed_act;
 
 typedef struct fed_step {
@@ -38,6 +38,7 @@ typedef struct fed_tls_options {
     const fed_pem *client_ca; /* the server demands a client certificate of this CA; NULL: none */
     const char *priority;     /* GnuTLS's priority string; NULL: TLS 1.3 */
     const char *bind;         /* address to listen on; NULL: 127.0.0.1 */
+    uint16_t port;            /* 0: any */
     bool mute;                /* the server accepts connections, but never sends a TLS message */
     /* The k-th connection gets the k-th script. Later connections get the last script again. */
     const fed_step *scripts[FED_TLS_SCRIPTS];

@@ -74,7 +74,13 @@ enum {
     FED_CAN_TASKS = 512,
     /* device: reads the second stages +runs and +entropy; coordinator: sends packed deltas on
      * request, and unpacks them for other devices */
-    FED_CAN_STAGES = 1024
+    FED_CAN_STAGES = 1024,
+    FED_CAN_LONG = 2048 /* device: reads an assignment of up to FED_ASSIGNMENT_MOST bytes */
+};
+
+enum {
+    FED_ASSIGNMENT_MOST = 8192, /* the most bytes of an assignment; no task needs more */
+    FED_ASSIGNMENT_SHORT = 4096 /* what a device without FED_CAN_LONG reads of an assignment */
 };
 
 enum { FED_SLOTS = 8 }; /* the most tasks for which a device keeps a model and a residual */

@@ -245,7 +245,7 @@ typedef struct fedclient_event {
     fed_wait_reason reason;    /* WAITED */
     uint32_t round, version;   /* of the event; 0: none */
     uint32_t wait_ms;          /* call fedclient_step again after this time: the coordinator's
-                                * answer, or a back-off with jitter */
+                                * answer, or a back-off with jitter. Without work, at least 100 */
     float loss;                /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
     bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */

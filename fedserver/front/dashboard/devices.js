@@ -7,7 +7,7 @@ const table = {list: [], total: 0, sort: "attention", down: true, page: 0, drawn
 const is_bad = d => (d.refused || 0) >= 3 && d.refused * 4 >= (d.counted || 0) && d.state !== "revoked" && d.state !== "expired";
 const is_late = d => (d.late || 0) >= 3 && d.late > (d.counted || 0);
 const state_words = {training: "training", waiting: "waiting", away: "away", new: "never seen", declined: "declined the task",
-  expired: "certificate expired", revoked: "revoked"};
+  late: "was late", cloned: "runs twice", expired: "certificate expired", revoked: "revoked"};
 const state_style = {training: "on", waiting: "good"};
 
 /* How urgently a person should look at a device; 0: not at all. */

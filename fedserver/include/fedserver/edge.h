@@ -85,10 +85,14 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
 /** The task with the number `upstream` is finished there, and values (float32[size]) are its last
  * version. The edge aggregator's devices get that version, and learn that the task is over.
  * Nothing happens if the edge aggregator does not know the task, or has finished it. *done false:
- * call again. */
+ * call again. FED_EDECLINED: values is of another model than the task. */
 fed_status fedserver_edge_finish(fedserver_edge *edge, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done,
                                  fed_error *err) FED_CHECKED;
+
+/** Tell the metrics how many steps of the edge aggregator's device have failed in a row. 0:
+ * upstream answers as it should. */
+void fedserver_edge_failures(fedserver_edge *edge, uint32_t failures);
 
 /** Count the edge aggregator's devices that have checked in lately. */
 uint64_t fedserver_edge_devices(fedserver_edge *edge, int64_t now_ms);

@@ -607,3 +607,20 @@ FED_TEST(test_a_string_with_a_nul_or_without_room_is_refused) {
     assert_fed_ok(fed_task_read(&r, &back)); /* 4,095 characters fit */
     assert_string_equal(back.model, task.model);
 }
+
+/* Devices with FED_CAN_LONG read no more than FED_ASSIGNMENT_MOST bytes. */
+FED_TEST(no_task_makes_a_longer_assignment_than_devices_read) {
+    fed_assignment most = {.action = FED_ACTION_TRAIN,
+                           .capabilities = FED_CAN_TASKS | fed_task_capabilities()};
+    uint8_t bytes[FED_ASSIGNMENT_MOST];
+    fed_writer w;
+    memset(most.task.model, 'x', sizeof most.task.model - 1);
+    memset(most.task.codec_up, 'x', sizeof most.task.codec_up - 1);
+    memset(most.task.optimizer, 'x', sizeof most.task.optimizer - 1);
+    memset(most.task.app, 'x', sizeof most.task.app - 1);
+    memset(most.task.downloads, 'x', sizeof most.task.downloads - 1);
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_assignment_write(&w, FED_PROTOCOL, &most);
+    assert_fed_ok(w.status);
+    assert_true(w.len >= sizeof most.task.model + sizeof most.task.app);
+}

@@ -418,7 +418,6 @@ FED_TEST_WITH(what_a_person_has_to_do_is_told, clientd_world *w) {
                  {{"--token", "t", "--downloads-ca", "/nowhere/cdn.pem"}, "/nowhere/cdn.pem"},
                  {{"--token", "t", "--downloads-ca", w->log}, "signed the cache's"},
                  {{"--token", "t", "--data", "/nowhere"}, "/nowhere"},
-                 {{"--token", "t", "--server", "https://127.0.0.1:1"}, "127.0.0.1:1"},
                  {{"--token", "t", "--server", "127.0.0.1:1"}, "write https://HOST:PORT"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const char *args[5] = {NULL};
@@ -427,11 +426,33 @@ FED_TEST_WITH(what_a_person_has_to_do_is_told, clientd_world *w) {
     }
 }
 
+/** A device that can't enrol says why, and when it tries again. It goes on until it is stopped. */
+static void goes_on_saying(clientd_world *w, const char *server, const char *text) {
+    const char *const args[] = {"--token", w->token, "--server", server, NULL};
+    const pid_t pid = clientd_spawn(w, args);
+    clientd_wait_for(w, pid, text);
+    assert_true(clientd_says(w, "this device tries again in 0.5 s to enrol: "));
+    clientd_end(pid, SIGTERM);
+}
+
+FED_TEST_WITH(an_address_where_nobody_listens_is_asked_again, clientd_world *w) {
+    goes_on_saying(w, "https://127.0.0.1:1", "127.0.0.1:1");
+}
+
+FED_TEST_WITH(a_device_enrols_once_the_coordinator_is_up, clientd_world *w) {
+    const char *const args[] = {"--token", w->token, NULL};
+    fed_coordinator_stop(&w->coordinator);
+    const pid_t pid = clientd_spawn(w, args);
+    clientd_wait_for(w, pid, "this device tries again in 1.0 s");
+    fed_coordinator_start(&w->coordinator);
+    clientd_wait_for(w, pid, "enrolled as device");
+    clientd_end(pid, SIGTERM);
+}
+
 FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world *w) {
     char url[64];
     snprintf(url, sizeof url, "https://127.0.0.1:%u", w->coordinator.devices);
-    const char *const args[] = {"--token", w->token, "--server", url, NULL};
-    clientd_run(w, args, 1, "this may be the port of enrolled devices");
+    goes_on_saying(w, url, "this may be the port of enrolled devices");
 }
 
 /** Serve plain HTTP, without TLS, for one request, in a process that ends then. */
@@ -461,8 +482,7 @@ FED_TEST_WITH(plain_http_is_told_from_a_coordinator, clientd_world *w) {
     char url[64];
     pid_t server = serve_plainly(&port);
     snprintf(url, sizeof url, "https://127.0.0.1:%u", port);
-    const char *const args[] = {"--token", "t", "--server", url, NULL};
-    clientd_run(w, args, 1, "does not speak TLS: is it another program, or a port of plain HTTP?");
+    goes_on_saying(w, url, "does not speak TLS: is it another program, or a port of plain HTTP?");
     assert_int_equal(clientd_wait(server), 0);
 }
 

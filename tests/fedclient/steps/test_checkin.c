@@ -1,5 +1,6 @@
 /* A device's check-ins at coordinators of other releases. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "arch_case.h"
 #include "fed_cases.h"
 #include "fed_device.h"
 
@@ -63,5 +64,29 @@ FED_TEST(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say) {
     fed_fake_refuse(&device.fake, "/v1/checkin", 400, "bad_request");
     fed_device_fail(&device, FED_EFORMAT);
     assert_int_equal(device.fake.requests, 1);
+    fed_device_close(&device);
+}
+
+FED_TEST(the_longest_task_is_trained) {
+    fed_device device;
+    char model[FED_ARCH_TEXT];
+    fed_device_open(&device, "float32", 1);
+    arch_case_longest(model);
+    fed_device_new_task(&device, model);
+    snprintf(device.fake.task.codec_up, sizeof device.fake.task.codec_up, "%s", "float32");
+    assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
+    fed_device_close(&device);
+}
+
+/* A later release may have longer tasks than this one can read. */
+FED_TEST(an_answer_longer_than_any_task_of_today_does_not_end_the_device) {
+    fed_device device;
+    fed_device_open(&device, "float32", 1);
+    fed_fake_fail(&device.fake, "/v1/checkin", FED_FAKE_LONG, 2);
+    assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
+    const fedclient_event again = fed_device_event(&device);
+    assert_int_equal(again.outcome, FEDCLIENT_RETRY);
+    assert_true(again.wait_ms > 0);
+    assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
     fed_device_close(&device);
 }

@@ -171,6 +171,29 @@ static void ask_at_length(const world *w, const fed_identity *who, uint16_t port
     fed_reply_assert(&r, status, status == 200 ? "/one?" : "");
 }
 
+static void ask_with_arguments(world *w, const fed_identity *who, uint16_t port, unsigned count,
+                               long status) {
+    char path[5000] = "/echo?a";
+    size_t len = strlen(path);
+    for (unsigned k = 1; k < count; k++) {
+        len += (size_t)snprintf(path + len, sizeof path - len, "&a");
+    }
+    fed_curl_expect(fed_curl_new(&w->ca, who, port, path), status,
+                    status == 200 ? path + 1 : "64 arguments");
+}
+
+/* So many do not fit into libmicrohttpd's memory, which can't answer then. */
+static void test_a_query_with_too_many_arguments_gets_its_431(void **state) {
+    world *w = *state;
+    static const unsigned counts[] = {65, 71, 120, 300, 1000};
+    ask_with_arguments(w, NULL, w->front_port, 64, 200);
+    ask_with_arguments(w, &w->device, w->devices_port, 64, 200);
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        ask_with_arguments(w, NULL, w->front_port, counts[k], 431);
+        ask_with_arguments(w, &w->device, w->devices_port, counts[k], 431);
+    }
+}
+
 static void test_a_long_head_is_read_and_a_longer_one_gets_its_431(void **state) {
     world *w = *state;
     ask_at_length(w, NULL, w->front_port, 6500, 200);
@@ -630,6 +653,7 @@ int main(void) {
         SERVING(test_a_head_is_a_get_without_its_body),
         SERVING(test_a_405_names_the_methods),
         SERVING(test_an_absolute_target_names_its_path),
+        SERVING(test_a_query_with_too_many_arguments_gets_its_431),
         SERVING(test_a_long_head_is_read_and_a_longer_one_gets_its_431),
         SERVING(test_a_body_that_is_too_large_gets_its_413),
         SERVING(test_a_body_of_an_unknown_device_gets_its_403),

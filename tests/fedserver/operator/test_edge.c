@@ -446,6 +446,27 @@ static void the_last_version_ends_the_edges_task(void **state) {
     assert_true(done); /* a second call changes nothing */
 }
 
+/* Upstream may give the number of a task to another one after it was restored from a backup. */
+static void the_last_version_of_another_model_is_declined(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    bool done = false;
+    first_round(w);
+    assert_true(turn(w)); /* the round is closed, so the task is paused */
+    coordinator_commit(&w->home);
+    assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+    assert_fed_status(
+        fedserver_edge_finish(w->edge, 7, w->values, SIZE - 1, w->home.now_ms, &done, &err),
+        FED_EDECLINED);
+    assert_false(done);
+    assert_fed_ok_err(fedserver_begin(w->home.server, &err));
+    assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+    assert_fed_ok_err(
+        fedserver_edge_finish(w->edge, 7, w->values, SIZE, w->home.now_ms, &done, &err));
+    assert_true(done);
+    assert_fed_ok_err(fedserver_begin(w->home.server, &err));
+}
+
 static void note(void *user, fedserver_check_kind kind, const char *sentence) {
     if (kind == FEDSERVER_FOUND) {
         fail_msg("the check of the directory found: %s", sentence);
@@ -527,6 +548,7 @@ int main(void) {
         test(a_damaged_record_is_named),
         test(a_person_who_resumes_a_closed_round_changes_nothing),
         test(the_last_version_ends_the_edges_task),
+        test(the_last_version_of_another_model_is_declined),
         test(after_a_turn_that_was_not_stored_the_server_promises_nothing),
         test(an_edge_passes_fedserver_check_open_and_closed),
     };

@@ -13,7 +13,7 @@ static const struct {
     const char *word;
     fedserver_device device;
 } cases[] = {
-    {"away", {.expires_ms = LATER_MS}},
+    {"new", {.expires_ms = LATER_MS}},
     {"away", {.expires_ms = LATER_MS, .seen_ms = NOW_MS - FEDSERVER_PACE_LATELY_MS}},
     {"waiting", {.expires_ms = LATER_MS, .seen_ms = NOW_MS - FEDSERVER_PACE_LATELY_MS + 1}},
     {"waiting",
@@ -46,7 +46,7 @@ static void in_a_task_it_trains_until_its_update_or_the_deadline(void **state) {
     coordinator *c = *state;
     const float ones[6] = {1, 1, 1, 1, 1, 1};
     const test_device d = coordinator_enrol(c), e = coordinator_enrol(c);
-    assert_string_equal(word_of(c, &d, c->now_ms), "away");
+    assert_string_equal(word_of(c, &d, c->now_ms), "new");
     (void)device_ask_work(c, &d);
     assert_string_equal(word_of(c, &d, c->now_ms), "waiting");
     small_task(c);

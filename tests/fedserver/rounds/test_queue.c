@@ -377,6 +377,53 @@ static void a_task_that_does_not_fit_waits_and_says_why(void **state) {
     assert_true(runs(c, 2));
 }
 
+/* Copy what task `id` waits for. */
+static void read_why(coordinator *c, uint64_t id, char why[FEDSERVER_TASK_WAITS]) {
+    size_t k = 0;
+    json_t *status = coordinator_json(c, "/v1/status", ""), *one = NULL;
+    why[0] = '\0';
+    json_array_foreach(json_object_get(status, "tasks"), k, one) {
+        const json_t *waits = json_object_get(one, "waits");
+        if (json_integer_value(json_object_get(one, "id")) == (json_int_t)id && waits != NULL) {
+            snprintf(why, FEDSERVER_TASK_WAITS, "%s",
+                     json_is_string(waits) ? json_string_value(waits) : "");
+        }
+    }
+    json_decref(status);
+}
+
+static void each_queued_task_says_why_it_does_not_run(void **state) {
+    static const char large[] = "{\"model\": \"input 100 | dense 100\", \"rounds\": 1,"
+                                " \"cohort\": 1}";
+    coordinator *c = *state;
+    char why[FEDSERVER_TASK_WAITS];
+    coordinator_task(c, large);
+    coordinator_one_at_a_time(c);
+    coordinator_task(c, large);
+    coordinator_task(c, PLAIN);
+    assert_true(runs(c, 1) && !runs(c, 2) && !runs(c, 3));
+    read_why(c, 1, why);
+    assert_string_equal(why, "");
+    read_why(c, 2, why);
+    assert_non_null(strstr(why, "starts when a running task ends"));
+    read_why(c, 3, why);
+    assert_non_null(strstr(why, "task 2 is before it in the queue"));
+    c->server->rounds.memory_limit = 0;
+    read_why(c, 3, why);
+    assert_non_null(strstr(why, "it fits"));
+}
+
+/* Another process queues it. No device makes a request. */
+static void a_queued_task_is_seen_within_a_second(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    int64_t next_ms = 0;
+    coordinator_task(c, PLAIN);
+    assert_true(runs(c, 1));
+    assert_fed_ok_err(fedserver_tick(c->server, c->now_ms, &next_ms, &err));
+    assert_in_range(next_ms - c->now_ms, 1, 1000);
+}
+
 static void a_task_that_never_fits_is_refused(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -520,6 +567,8 @@ int main(void) {
         WITH_COORDINATOR(it_gets_the_last_model_of_each_of_its_tasks),
         WITH_COORDINATOR(an_evaluator_measures_each_version_of_each_task_once),
         WITH_COORDINATOR(a_task_that_does_not_fit_waits_and_says_why),
+        WITH_COORDINATOR(each_queued_task_says_why_it_does_not_run),
+        WITH_COORDINATOR(a_queued_task_is_seen_within_a_second),
         WITH_COORDINATOR(a_task_that_never_fits_is_refused),
         WITH_COORDINATOR(a_waiting_task_is_not_overtaken_by_smaller_ones),
         fed_unit_test(the_estimate_covers_the_vectors_of_a_task),
