@@ -29,6 +29,19 @@ die() {
 
 host() { echo "$lab-h$1"; }
 
+# Stop unless the lab's folder is this user's own: all may write into /tmp, so another user may have made it.
+own_folder() {
+    [ -d "$folder" ] || die "there is no lab $lab: $0 up makes one"
+    [ -O "$folder" ] && [ ! -L "$folder" ] || die "$folder belongs to another user: remove it, or choose another NIC_LAB"
+}
+
+# stop_nic K [SIGNAL]: end host K's NIC. Another program may have the number of a NIC that has ended.
+stop_nic() {
+    local pid
+    pid=$(cat "$folder/h$1.pid" 2>/dev/null) || return 0
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != fednic ] || kill ${2:+"$2"} "$pid"
+}
+
 # limit NAMESPACE DEVICE: limit the device's rate. Bursts are small, as a message within a burst would not be slowed.
 limit() {
     local burst=80000
@@ -119,9 +132,9 @@ up() {
 # Remove the lab, also after an "up" that failed.
 down() {
     local pid
-    for file in "$folder"/h*.pid; do
-        pid=$(cat "$file" 2>/dev/null) || continue
-        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != fednic ] || kill "$pid"
+    [ ! -e "$folder" ] || own_folder
+    for k in $(seq 8); do
+        stop_nic "$k"
     done
     for name in $(ip netns list | cut -d' ' -f1 | grep -E "^$lab-[hs][1-8]$" || true); do
         for pid in $(ip netns pids "$name"); do
@@ -210,10 +223,12 @@ up)
     ;;
 kill)
     [ $# = 2 ] || die "usage: deploy/nic.sh kill K"
-    kill -9 "$(cat "$folder/h$2.pid")"
+    own_folder
+    stop_nic "$2" -9
     ;;
 start)
     [ $# = 2 ] || die "usage: deploy/nic.sh start K"
+    own_folder
     start_nic "$2"
     ;;
 in)
@@ -222,9 +237,13 @@ in)
     ;;
 stats)
     [ $# -ge 2 ] || die "usage: deploy/nic.sh stats K [OPTIONS]"
+    own_folder
     exec "$bin/fednic" --stats --tun nic0 --control "$folder/h$2.sock" "${@:3}"
     ;;
-bytes) bytes ;;
+bytes)
+    own_folder
+    bytes
+    ;;
 down) down ;;
 *) die "say train, up, in, stats, kill, start, bytes or down: the first lines of this file tell more" ;;
 esac

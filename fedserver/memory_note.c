@@ -40,5 +40,5 @@ fed_status fedserver_memory_note_write(const char *directory, uint64_t bytes, fe
         return unlink(path) == 0 ? FED_OK : fed_file_fail(err, "remove", path);
     }
     const int len = snprintf(text, sizeof text, "%llu\n", (unsigned long long)bytes);
-    return fed_file_replace(path, text, (size_t)len, 0644, err);
+    return fed_file_replace(path, text, (size_t)len, FED_FILE_SHARED, err);
 }

@@ -177,7 +177,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_devices_start(&server->rounds, err));
         FED_TRY(fedserver_memory_note_write(server->directory, server->setup.task_memory, err));
         server->rounds.memory_limit = server->setup.task_memory;
-        FED_TRY(fedserver_tasks_load(&server->rounds, err));
+        FED_TRY(fedserver_tasks_load(&server->rounds, false, err));
         FED_TRY(fedserver_update_limit_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }

@@ -1,6 +1,7 @@
 /* fedcodec: encode files of float32 values, decode and inspect envelopes, list and compare codecs.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +333,7 @@ static int run_info(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
+    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
     if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
         fputs(usage, stdout);
         return tool_finish_output();

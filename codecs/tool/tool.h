@@ -3,9 +3,10 @@
 #ifndef FEDCODEC_TOOL_H
 #define FEDCODEC_TOOL_H
 
+#include "fed/file.h"
 #include "fed/model.h"
 
-enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
+enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = FED_FILE_OUTPUT | 0644 };
 
 /** Tensors of fewer values are grouped, unless --small says otherwise; also a task's default. */
 #define TOOL_SMALL "1024"

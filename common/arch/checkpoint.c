@@ -54,9 +54,15 @@ static fed_status put_header(fed_file *file, const fed_layout *layout, const cha
 
 fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const float *values,
                                const char *const *metadata, fed_error *err) {
+    return fed_checkpoint_save_as(path, FED_FILE_OUTPUT | 0644, layout, values, metadata, err);
+}
+
+fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_layout *layout,
+                                  const float *values, const char *const *metadata,
+                                  fed_error *err) {
     FED_TRY(check_finite(path, layout, values, err));
     fed_file file;
-    FED_TRY(fed_file_create(path, 0644, &file, err));
+    FED_TRY(fed_file_create(path, mode, &file, err));
     fed_status status = put_header(&file, layout, metadata, err);
     if (status == FED_OK) {
         status = fed_file_put_floats(&file, values, layout->size, err);

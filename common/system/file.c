@@ -140,15 +140,61 @@ static int open_parent(const char *path) {
     return open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_error *err) {
-    if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", path) >=
+/* Give a new file to the users of its folder: FED_FILE_SHARED in fed/file.h. */
+static bool share(int fd, int directory) {
+    struct stat folder, file;
+    if (fstat(directory, &folder) != 0) {
+        return false;
+    }
+    /* Only root can change the owner. Others try the group alone, which must be one of theirs. */
+    if (fchown(fd, folder.st_uid, folder.st_gid) != 0) {
+        (void)!fchown(fd, (uid_t)-1, folder.st_gid);
+    }
+    if (fstat(fd, &file) != 0) {
+        return false;
+    }
+    const bool together = file.st_gid == folder.st_gid && (folder.st_mode & S_IWGRP) != 0;
+    return fchmod(fd, together ? 0660 : 0600) == 0;
+}
+
+static int create_shared(const char *path, int flags) {
+    const int fd = open(path, flags | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return -1;
+    }
+    const int directory = open_parent(path);
+    const bool shared = directory >= 0 && share(fd, directory);
+    const int reason = errno;
+    if (directory >= 0) {
+        close(directory);
+    }
+    if (!shared) {
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
+int fed_file_open_shared(const char *path, int flags) {
+    if ((flags & O_CREAT) != 0) {
+        const int made = create_shared(path, flags);
+        if (made >= 0 || errno != EEXIST || (flags & O_EXCL) != 0) {
+            return made;
+        }
+    }
+    return open(path, (flags & ~O_CREAT) | O_CLOEXEC);
+}
+
+/* Make the temporary file, which will replace file->path. */
+static fed_status create_temp(fed_file *file, unsigned mode, fed_error *err) {
+    if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", file->path) >=
         sizeof file->temp) {
         return fail_too_long(err);
     }
-    memcpy(file->path, path, strlen(path) + 1);
-    file->directory = open_parent(path);
+    file->directory = open_parent(file->path);
     if (file->directory < 0) {
-        return fed_file_fail(err, "open the directory of", path);
+        return fed_file_fail(err, "open the directory of", file->path);
     }
     file->fd = mkstemp(file->temp); /* makes a new name */
     if (file->fd < 0) {
@@ -156,7 +202,8 @@ fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_
         close(file->directory);
         return status;
     }
-    if (fchmod(file->fd, (mode_t)mode) != 0) {
+    if (mode == FED_FILE_SHARED ? !share(file->fd, file->directory)
+                                : fchmod(file->fd, (mode_t)mode) != 0) {
         fed_status status = fed_file_fail(err, "write", file->temp);
         fed_file_abandon(file);
         return status;
@@ -164,12 +211,75 @@ fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_
     return FED_OK;
 }
 
+/* Replace a symbolic link's name by its target's. */
+static fed_status read_link(char path[PATH_BYTES], fed_error *err) {
+    char target[PATH_BYTES];
+    const ssize_t len = readlink(path, target, sizeof target);
+    if (len < 0) {
+        return fed_file_fail(err, "read the link", path);
+    }
+    /* a relative target begins in the link's folder */
+    const char *slash = strrchr(path, '/');
+    const size_t kept = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
+    if (kept + (size_t)len >= PATH_BYTES) {
+        return fail_too_long(err);
+    }
+    memcpy(path + kept, target, (size_t)len);
+    path[kept + (size_t)len] = '\0';
+    return FED_OK;
+}
+
+/* Find what an output's path names. Where links lead to a plain file, or to a name that is free,
+ * path becomes that name. *straight: what is there can't be replaced, but must be written. */
+static fed_status follow(char path[PATH_BYTES], bool *straight, fed_error *err) {
+    enum { LINKS = 40 }; /* as many as Linux follows */
+    struct stat info;
+    const bool there = stat(path, &info) == 0;
+    if (!there && errno == ELOOP) {
+        return fed_file_fail(err, "open", path);
+    }
+    *straight = there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    for (int k = 0; !*straight && k < LINKS && lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+         k++) {
+        /* a link of /proc stands for an open file, such as that of /dev/stdout */
+        *straight = strncmp(path, "/proc/", 6) == 0;
+        if (!*straight) {
+            FED_TRY(read_link(path, err));
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status open_straight(fed_file *file, fed_error *err) {
+    file->temp[0] = '\0';
+    file->directory = -1;
+    file->fd = open(file->path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+    return file->fd >= 0 ? FED_OK : fed_file_fail(err, "open", file->path);
+}
+
+fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_error *err) {
+    bool straight = false;
+    if ((size_t)snprintf(file->path, sizeof file->path, "%s", path) >= sizeof file->path) {
+        return fail_too_long(err);
+    }
+    if ((mode & FED_FILE_OUTPUT) != 0) {
+        FED_TRY(follow(file->path, &straight, err));
+    }
+    return straight ? open_straight(file, err)
+                    : create_temp(file, mode & ~(unsigned)FED_FILE_OUTPUT, err);
+}
+
+/* The name of the file that is written. */
+static const char *written(const fed_file *file) {
+    return file->temp[0] != '\0' ? file->temp : file->path;
+}
+
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) {
     const uint8_t *at = data;
     while (len > 0) {
         ssize_t put = write(file->fd, at, len);
         if (put < 0 && errno != EINTR) {
-            return fed_file_fail(err, "write", file->temp);
+            return fed_file_fail(err, "write", written(file));
         }
         if (put > 0) {
             at += put;
@@ -180,7 +290,10 @@ fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error 
 }
 
 fed_status fed_file_sync(fed_file *file, fed_error *err) {
-    return fdatasync(file->fd) == 0 ? FED_OK : fed_file_fail(err, "write", file->temp);
+    /* a pipe or a device can't be synced */
+    return file->temp[0] == '\0' || fdatasync(file->fd) == 0
+               ? FED_OK
+               : fed_file_fail(err, "write", file->temp);
 }
 
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n, fed_error *err) {
@@ -208,8 +321,10 @@ void fed_file_abandon(fed_file *file) {
     if (file->fd >= 0) {
         close(file->fd);
     }
-    unlink(file->temp);
-    close(file->directory);
+    if (file->temp[0] != '\0') {
+        unlink(file->temp);
+        close(file->directory);
+    }
 }
 
 /* Sync a directory. EINVAL: the file system has no fsync for directories, and needs none. */
@@ -234,17 +349,20 @@ fed_status fed_name_sync(const char *path, fed_error *err) {
     return sync_name(path, false, err);
 }
 
-static fed_status finish_temp(fed_file *file, fed_error *err) {
-    if (fsync(file->fd) != 0) {
+static fed_status finish(fed_file *file, fed_error *err) {
+    if (file->temp[0] != '\0' && fsync(file->fd) != 0) {
         return fed_file_fail(err, "write", file->temp);
     }
     int failed = close(file->fd);
     file->fd = -1;
-    return failed ? fed_file_fail(err, "close", file->temp) : FED_OK;
+    return failed ? fed_file_fail(err, "close", written(file)) : FED_OK;
 }
 
 fed_status fed_file_commit(fed_file *file, fed_error *err) {
-    fed_status status = finish_temp(file, err);
+    fed_status status = finish(file, err);
+    if (status == FED_OK && file->temp[0] == '\0') {
+        return FED_OK;
+    }
     if (status == FED_OK && rename(file->temp, file->path) != 0) {
         status = fed_file_fail(err, "replace", file->path);
     }

@@ -1,6 +1,7 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
  * asks for, on labelled samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,7 @@ int main(int argc, char **argv) {
                              .hold_ms = 25000,
                              .log = {.write = fed_log_stderr}};
     fed_error err = {0};
+    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
     if (option_is_given("--help", argc, argv)) {
         fputs(usage, stdout);
         return 0;

@@ -1,6 +1,7 @@
 /* fedtrain: train, measure and export models on one machine, without any federation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,7 @@ static int run(size_t k, const app_options *o) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
+    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
         fputs(usage, stdout);
         return EXIT_SUCCESS;

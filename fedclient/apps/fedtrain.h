@@ -59,6 +59,9 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
+/** Is it a pipe or a device? What is written there can't be read again. */
+bool app_is_stream(const char *path);
+
 /** FED_EEXIST: without --resume the file at "path" would be overwritten. */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 

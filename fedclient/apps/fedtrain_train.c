@@ -107,9 +107,11 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
 static fed_status resume(training *t, fed_error *err) {
     const char *path = t->options->checkpoint;
     fed_checkpoint *file = NULL;
-    fed_file probe; /* if the file can't be written, fail now, not after an epoch */
-    FED_TRY(fed_file_create(path, 0644, &probe, err));
-    fed_file_abandon(&probe);
+    if (!app_is_stream(path)) { /* if the file can't be written, fail now, not after an epoch */
+        fed_file probe;
+        FED_TRY(fed_file_create(path, FED_FILE_OUTPUT | 0644, &probe, err));
+        fed_file_abandon(&probe);
+    }
     if (!t->options->resume) {
         return app_checkpoint_absent(path, err);
     }

@@ -1,6 +1,7 @@
 /* fedworker: a worker group, whose ranks train one model together and exchange its gradients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,6 +270,7 @@ static int end(fed_status status, bool wrong, fed_error *err) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
+    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
         printf("%s%s%s\n%s\n%s", usage, fedworker_serve_usage, fedworker_predict_usage,
                fedworker_launch_usage, fedworker_devices_usage);

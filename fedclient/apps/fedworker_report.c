@@ -229,9 +229,10 @@ fed_status fedworker_write_summary(const fedworker_result *result, fed_error *er
     fed_writer out;
     fed_writer_growing(&out);
     write_all(&out, result, &sum);
-    const fed_status status = out.status == FED_OK
-                                  ? fed_file_replace(path, out.data, out.len, 0644, err)
-                                  : fed_fail(err, out.status, "out of memory for the summary");
+    const fed_status status =
+        out.status == FED_OK
+            ? fed_file_replace(path, out.data, out.len, FED_FILE_OUTPUT | 0644, err)
+            : fed_fail(err, out.status, "out of memory for the summary");
     fed_writer_free(&out);
     free(times);
     return status;

@@ -41,7 +41,7 @@ static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], f
     }
     fed_hex(secret, FEDDC_SECRET, hex);
     hex[2 * FEDDC_SECRET] = '\n';
-    FED_TRY(fed_file_replace(path, hex, 2 * FEDDC_SECRET + 1, 0600, err));
+    FED_TRY(fed_file_replace(path, hex, 2 * FEDDC_SECRET + 1, FED_FILE_OUTPUT | 0600, err));
     fprintf(
         stderr,
         "fedworker: %s was written with the worker group's secret: copy it to the other machines\n",

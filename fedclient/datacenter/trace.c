@@ -341,7 +341,7 @@ static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_er
 
 fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) {
     fed_file file;
-    FED_TRY(fed_file_create(path, 0644, &file, err));
+    FED_TRY(fed_file_create(path, FED_FILE_OUTPUT | 0644, &file, err));
     const fed_status status = merge(&file, path, ranks, err);
     if (status != FED_OK) {
         fed_file_abandon(&file);

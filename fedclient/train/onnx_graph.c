@@ -270,7 +270,7 @@ static fed_status save_all(fed_file *file, const onnx_graph *g, const fed_writer
 static fed_status save(const onnx_graph *g, const char *path, const fed_writer *head,
                        fed_error *err) {
     fed_file file;
-    FED_TRY(fed_file_create(path, 0644, &file, err));
+    FED_TRY(fed_file_create(path, FED_FILE_OUTPUT | 0644, &file, err));
     fed_status status = save_all(&file, g, head, err);
     if (status != FED_OK) {
         fed_file_abandon(&file);

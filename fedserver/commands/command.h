@@ -38,7 +38,7 @@ typedef struct arguments {
     long front_port, devices_port;
     bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;
-    long front_socket; /* 0: none */
+    long front_socket, ready; /* descriptors; 0: none */
     double device_days, task_memory;
     const char *role, *tag, *name;
     const char *withdraw, *since;

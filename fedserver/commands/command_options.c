@@ -36,6 +36,7 @@ static const struct row {
     {"no-front", FLAG, AT(no_front), 0, 0},
     {"front-socket", WHOLE, AT(front_socket), 3, INT_MAX},
     {"parent", WHOLE, AT(parent), 1, INT_MAX},
+    {"ready", WHOLE, AT(ready), 3, INT_MAX},
     {"quiet", FLAG, AT(quiet), 0, 0},
     {"json", FLAG, AT(json), 0, 0},
     {"force", FLAG, AT(force), 0, 0},

@@ -1,7 +1,9 @@
 /* The program fedserver: finds the command that is asked for, and runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "fed/version.h"
 #include "fedserver/commands/command.h"
@@ -22,8 +24,15 @@ static int run(const command *cmd, int argc, char **argv) {
     return cmd->work != NULL ? command_with(&args, cmd->work) : cmd->run(&args);
 }
 
+/* A core file would hold the server's key, or the CA's. */
+static void write_no_core(void) {
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_cur = 0, .rlim_max = 0});
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
+    write_no_core();
+    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
     for (size_t k = 0; k < COMMANDS; k++) {
         if (strcmp(commands[k]->name, name) == 0) {
             return run(commands[k], argc - 1, argv + 1);

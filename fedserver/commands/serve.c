@@ -1,5 +1,7 @@
 /* The commands run and front: the two processes that serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* pipe2 */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,27 +45,33 @@ typedef struct front {
     /* The front's listening socket. This process keeps it open, too, so that people's connections
      * only wait while the front is started again. */
     int socket;
+    int ready;   /* a pipe: the front writes a byte once it serves; -1: none */
+    bool served; /* that byte has come */
     uint16_t port, devices_port;
     int64_t started_ms;
+    unsigned failures; /* starts in a row after which the front ended before it served */
     fed_status status; /* result of opening the socket, and of upstream_tend */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
 } front;
 
-/* In the child process: become `fedserver front`, which inherits only the listening socket. */
-static void exec_front(const front *f, pid_t parent_pid) {
-    char socket_text[16], port[16], days[32], requests[32], parent[32];
+/* In the child process: become `fedserver front`, which inherits only the listening socket and the
+ * end `ready` of a pipe. */
+static void exec_front(const front *f, int ready, pid_t parent_pid) {
+    char socket_text[16], ready_text[16], port[16], days[32], requests[32], parent[32];
     const char *words[24] = {"fedserver-front", "front",  "--dir",
                              f->args->dir,      "--bind", f->args->bind};
     size_t n = 6;
     snprintf(socket_text, sizeof socket_text, "%d", f->socket);
+    snprintf(ready_text, sizeof ready_text, "%d", ready);
     snprintf(port, sizeof port, "%u", f->devices_port);
     snprintf(days, sizeof days, "%.9g", f->args->device_days);
     snprintf(requests, sizeof requests, "%ld", f->args->requests);
     snprintf(parent, sizeof parent, "%ld", (long)parent_pid);
     const char *const more[] = {"--front-socket", socket_text, "--devices-port", port,
                                 "--device-days",  days,        "--requests",     requests,
-                                "--parent",       parent,      "--page",         f->args->page};
+                                "--parent",       parent,      "--page",         f->args->page,
+                                "--ready",        ready_text};
     memcpy(words + n, more, sizeof more);
     n += sizeof more / sizeof more[0];
     if (f->args->proxies != NULL) {
@@ -72,22 +80,78 @@ static void exec_front(const front *f, pid_t parent_pid) {
     }
     words[n] = f->args->quiet ? "--quiet" : NULL;
     (void)fcntl(f->socket, F_SETFD, 0);
+    (void)fcntl(ready, F_SETFD, 0);
     /* only the parent talks to the service manager, about both processes */
     (void)unsetenv("NOTIFY_SOCKET");
     execv("/proc/self/exe", (char *const *)(uintptr_t)words);
     _exit(127);
 }
 
+static void close_ready(front *f) {
+    if (f->ready >= 0) {
+        close(f->ready);
+        f->ready = -1;
+    }
+}
+
 static void start_front(front *f) {
     /* asked before the fork, because the parent may be dead when the child asks */
     const pid_t self = getpid();
+    int ends[2] = {-1, -1};
+    close_ready(f);
+    f->served = false;
     f->started_ms = fed_clock_monotonic_ms();
-    f->pid = fork();
+    f->pid = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
     if (f->pid == 0) {
-        exec_front(f, self);
+        exec_front(f, ends[1], self);
     }
-    f->pid = f->pid < 0 ? 0 : f->pid; /* if fork has failed, tend_run tries again a second later */
-    children = f->pid == 0;
+    f->ready = ends[0];
+    if (ends[1] >= 0) {
+        close(ends[1]);
+    }
+    if (f->pid < 0) { /* fork has failed, so tend_run tries again a second later */
+        f->pid = 0;
+        children = 1;
+    }
+}
+
+/* Wait until the front that was started serves, or has ended. Returns whether it serves, or served
+ * before it ended. */
+static bool has_served(front *f) {
+    char byte;
+    ssize_t got = 0;
+    do {
+        got = f->ready >= 0 ? read(f->ready, &byte, 1) : 0;
+    } while (got < 0 && errno == EINTR && stop == 0);
+    close_ready(f);
+    f->served = f->served || got == 1;
+    return f->served;
+}
+
+/* The pause between two starts of the front, in milliseconds: from one second to about one minute,
+ * if the front can't serve. */
+static int64_t pause_of(const front *f) {
+    enum { RESTART_MS = 1000, DOUBLINGS = 6 };
+    return (int64_t)RESTART_MS << (f->failures < DOUBLINGS ? f->failures : DOUBLINGS);
+}
+
+/* The front has ended, or could not be started, or its pause is not over. */
+static void tend_children(front *f) {
+    int how = 0;
+    children = 0;
+    if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
+        f->pid = 0;
+        f->failures = has_served(f) ? 0 : f->failures + 1;
+        fed_logf(f->log, FED_LOG_ERROR,
+                 "the front ended with %s %d; it is started again, at most once in %lld s",
+                 WIFSIGNALED(how) ? "signal" : "exit status",
+                 WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how),
+                 (long long)(pause_of(f) / 1000));
+    }
+    if (f->pid == 0 && fed_clock_monotonic_ms() - f->started_ms >= pause_of(f)) {
+        start_front(f);
+    }
+    children = children != 0 || f->pid == 0;
 }
 
 /* Called in each iteration of the loop of `run`. */
@@ -95,20 +159,7 @@ static void tend_run(void *user) {
     front *f = user;
     notify_alive();
     if (children != 0) {
-        /* The front has ended, or fork has failed: start it, but at most once a second. */
-        enum { RESTART_MS = 1000 };
-        int how = 0;
-        children = 0;
-        if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
-            f->pid = 0;
-            fed_logf(f->log, FED_LOG_ERROR, "the front ended with %s %d; it is started again",
-                     WIFSIGNALED(how) ? "signal" : "exit status",
-                     WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
-        }
-        if (f->pid == 0 && fed_clock_monotonic_ms() - f->started_ms >= RESTART_MS) {
-            start_front(f);
-        }
-        children = children != 0 || f->pid == 0;
+        tend_children(f);
     }
     if (f->pid > 0 && atomic_exchange(&hangup, 0) != 0) {
         kill(f->pid, SIGHUP);
@@ -136,6 +187,7 @@ static void stop_front(front *f) {
     if (f->socket > 0) {
         close(f->socket);
     }
+    close_ready(f);
 }
 
 /* Called when the devices' listener is open: open the front's, too, and print both addresses. */
@@ -151,6 +203,15 @@ static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
             return;
         }
         start_front(f);
+        if (!has_served(f) && stop == 0) {
+            f->status = fed_fail(&f->err, FED_EIO,
+                                 "the front can't serve; its own error says why. Mend that, or "
+                                 "serve devices alone with --no-front");
+            stop = 1;
+        }
+        if (stop != 0) {
+            return;
+        }
         print_url("front", f->args->bind, f->port);
         printf("/  ");
     }
@@ -163,6 +224,10 @@ static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
 static void announce_front(void *user, uint16_t front_port, uint16_t devices_port) {
     const arguments *args = user;
     (void)devices_port;
+    if (args->ready != 0) {
+        (void)!write((int)args->ready, "", 1);
+        close((int)args->ready);
+    }
     if (args->front_socket == 0) {
         print_url("front", args->bind, front_port);
         puts("/");
@@ -254,7 +319,7 @@ static int run(const arguments *args) {
             args, "an edge aggregator runs as one coordinator, so --cluster does not go with",
             "--upstream");
     }
-    front f = {.args = args, .log = &log};
+    front f = {.args = args, .log = &log, .ready = -1};
     fedserver_http_options options = {.bind = args->bind,
                                       .devices_port = (uint16_t)args->devices_port,
                                       .doors = FEDSERVER_DOOR_DEVICES,
@@ -366,7 +431,7 @@ const command command_front = {
     .name = "front",
     .run = serve_front,
     .options = "bind front-port devices-port device-days requests page proxy-protocol "
-               "front-socket parent quiet",
+               "front-socket parent ready quiet",
     .brief = "serve people and enrolment, apart from run",
     .help = "usage: fedserver front --dir DIR --devices-port N [--bind ADDRESS] [--front-port N] "
             "[--quiet]\n"
@@ -377,4 +442,5 @@ const command command_front = {
             "  --bind, --front-port, --device-days, --requests, --page,\n"
             "  --proxy-protocol, --quiet    as for `fedserver run`\n"
             "  --front-socket FD   an open listening socket, instead of --bind and --front-port\n"
-            "  --parent PID        end when that process, the parent, ends\n"};
+            "  --parent PID        end when that process, the parent, ends\n"
+            "  --ready FD          write a byte to this open pipe once the port is served\n"};

@@ -1,6 +1,10 @@
 /* Copies a coordinator while it serves, and restores it from the copy. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -23,6 +27,30 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
+/* Make the copy's directory, but not its parents. A missing parent may be a disk that is not
+ * mounted, and the copy would then lie on another disk. */
+static fed_status make_directory(const char *directory, fed_error *err) {
+    char parent[PATH_SIZE];
+    size_t len = strlen(directory);
+    struct stat info;
+    if (len >= sizeof parent) {
+        return fed_fail(err, FED_EINVAL, "the path of the copy is too long: choose a shorter one");
+    }
+    while (len > 1 && directory[len - 1] == '/') {
+        len--;
+    }
+    while (len > 0 && directory[len - 1] != '/') {
+        len--;
+    }
+    snprintf(parent, sizeof parent, "%.*s", (int)len, len > 0 ? directory : "");
+    if (len > 0 && stat(parent, &info) != 0 && errno == ENOENT) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "there is no folder %s for the copy: mount its disk, or make the folder",
+                        parent);
+    }
+    return fed_dir_make(directory, 0700, err);
+}
+
 /* Copy the store last: an incomplete copy is then no coordinator (S7 in docs/durability.md). */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
     const fedserver_store_choice choice = {.store = server->store};
@@ -40,7 +68,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
                         "%s holds a coordinator already; move it away, or choose another directory",
                         directory);
     }
-    FED_TRY(fed_dir_make(directory, 0700, err));
+    FED_TRY(make_directory(directory, err));
     fed_dir_tidy(directory); /* an interrupted copy may have left files */
     FED_TRY(copy_file(server->directory, directory, "ca.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));

@@ -466,8 +466,8 @@ static void check_start(checking *c) {
     fedserver *s = c->server;
     size_t received = 0;
     fed_error why = {0};
-    if (fedserver_tasks_load(&s->rounds, &why) != FED_OK) {
-        FOUND("S4: the coordinator would not start: %s", why.text);
+    if (fedserver_tasks_load(&s->rounds, true, &why) != FED_OK) {
+        FOUND("S4: a restart can't go on with all tasks: %s", why.text);
         return;
     }
     for (size_t k = 0; k < s->rounds.task_count; k++) {

@@ -1,9 +1,12 @@
 /* Gives out a task's results: its model as a file, its rounds, and the devices' custom metrics. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/operator/task_export.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "fed/checkpoint.h"
+#include "fed/file.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
 
@@ -20,7 +23,7 @@ static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task
 }
 
 static fed_status save_model(const fedserver_task *task, const fedserver_model_row *row,
-                             const char *path, fed_error *err) {
+                             const char *path, unsigned mode, fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
     char version[16];
@@ -29,7 +32,7 @@ static fed_status save_model(const fedserver_task *task, const fedserver_model_r
                               "version", version,    NULL};
     fed_status status =
         row->size == arch.layout.size
-            ? fed_checkpoint_save(path, &arch.layout, row->values, metadata, err)
+            ? fed_checkpoint_save_as(path, mode, &arch.layout, row->values, metadata, err)
             : fed_fail(
                   err, FED_EFORMAT,
                   "the stored model of the task is damaged: restore a backup (fedserver restore)");
@@ -37,8 +40,8 @@ static fed_status save_model(const fedserver_task *task, const fedserver_model_r
     return status;
 }
 
-fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
-                                  fed_error *err) {
+fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *path, unsigned mode,
+                                 fed_error *err) {
     fedserver_task found;
     fedserver_model_row row;
     fed_status status = pick_task(server, task, &found, err);
@@ -54,11 +57,16 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
                         (unsigned long long)task, found.name);
     }
     FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
-    status = save_model(&found, &row, path, err);
+    status = save_model(&found, &row, path, mode, err);
     free(row.values);
     free(row.residual);
     free(row.state);
     return status;
+}
+
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) {
+    return fedserver_model_write(server, task, path, FED_FILE_OUTPUT | 0600, err);
 }
 
 typedef struct history {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fedserver/rounds/device_marks.h"
+#include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/training.h"
 
@@ -44,11 +45,41 @@ fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserve
     return status;
 }
 
+typedef struct loading {
+    fedserver_rounds *rounds;
+    bool all; /* a task that can't be read is a failure */
+} loading;
+
+/* Open a task, or set it aside if it can't be read. *t NULL: it was set aside. */
+static fed_status open_task(const loading *l, const fedserver_task *task, fedserver_training **t,
+                            fed_error *err) {
+    fed_error why = {0};
+    const fed_status status = fedserver_training_open(l->rounds, task, t, &why);
+    if (status == FED_OK) {
+        return FED_OK;
+    }
+    if (l->all || !fedserver_unreadable(status)) {
+        return fed_fail(err, status, "%s", why.text);
+    }
+    *t = NULL;
+    if (task->state == FEDSERVER_TASK_RUNNING) {
+        return fedserver_set_aside(l->rounds, task, &why, err);
+    }
+    fed_logf(l->rounds->log, FED_LOG_ERROR,
+             "task %llu (%s) is finished, but devices can't get its last model: %s",
+             (unsigned long long)task->wire.id, task->name, why.text);
+    return FED_OK;
+}
+
 static fed_status load_running(void *user, const fedserver_task *task, bool *more, fed_error *err) {
-    fedserver_rounds *rounds = user;
+    const loading *l = user;
+    const fedserver_rounds *rounds = l->rounds;
     fedserver_training *t = NULL;
     (void)more;
-    FED_TRY(fedserver_training_open(rounds, task, &t, err));
+    FED_TRY(open_task(l, task, &t, err));
+    if (t == NULL) {
+        return FED_OK;
+    }
     fed_logf(rounds->log, FED_LOG_INFO,
              "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates have arrived",
              (unsigned long long)task->wire.id, task->name, t->round.number, t->round.attempt,
@@ -66,7 +97,8 @@ uint64_t fedserver_rounds_memory(const fedserver_rounds *rounds) {
 
 static fed_status load_finished(void *user, const fedserver_task *task, bool *more,
                                 fed_error *err) {
-    fedserver_rounds *rounds = user;
+    const loading *l = user;
+    const fedserver_rounds *rounds = l->rounds;
     fedserver_training *t = NULL;
     uint64_t need = 0;
     size_t finished = 0;
@@ -76,19 +108,20 @@ static fed_status load_finished(void *user, const fedserver_task *task, bool *mo
     FED_TRY(fedserver_memory_of(task, &need, err));
     *more = finished < FEDSERVER_FINISHED_KEPT &&
             fedserver_memory_fits(rounds->memory_limit, fedserver_rounds_memory(rounds), need);
-    return *more ? fedserver_training_open(rounds, task, &t, err) : FED_OK;
+    return *more ? open_task(l, task, &t, err) : FED_OK;
 }
 
-fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) {
+fed_status fedserver_tasks_load(fedserver_rounds *rounds, bool all, fed_error *err) {
+    loading l = {rounds, all};
     rounds->queue_changed = true;
     rounds->tasks_changed = true;
     while (rounds->task_count > 0) {
         fedserver_rounds_remove(rounds, rounds->tasks[0]);
     }
     FED_TRY(fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_RUNNING, load_running,
-                                 rounds, err));
+                                 &l, err));
     return fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_FINISHED, load_finished,
-                                rounds, err);
+                                &l, err);
 }
 
 static fed_status view_task(void *user, const fedserver_task *task, bool *more, fed_error *err) {

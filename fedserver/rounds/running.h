@@ -9,8 +9,10 @@
 enum { FEDSERVER_FINISHED_KEPT = 4 };
 
 /** Load the running tasks and those that finished last, in place of what is in memory. Finished
- * tasks are left out where they would exceed rounds->memory_limit. */
-fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+ * tasks are left out where they would exceed rounds->memory_limit. A running task that can't be
+ * read is paused, and such a finished task is left out. all: such a task is a failure instead, and
+ * nothing is written. */
+fed_status fedserver_tasks_load(fedserver_rounds *rounds, bool all, fed_error *err) FED_CHECKED;
 
 /** Bytes that the tasks in memory take together. */
 uint64_t fedserver_rounds_memory(const fedserver_rounds *rounds);

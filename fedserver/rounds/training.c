@@ -13,6 +13,7 @@
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/set_aside.h"
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/task/phases.h"
@@ -165,7 +166,11 @@ fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_tas
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
     }
     (*opened)->task = *task;
-    FED_TRY(load_task(rounds, *opened, err));
+    const fed_status status = load_task(rounds, *opened, err);
+    if (status != FED_OK) {
+        fedserver_rounds_remove(rounds, *opened);
+        return status;
+    }
     const uint64_t limit = (*opened)->update_limit;
     rounds->update_limit = limit > rounds->update_limit ? limit : rounds->update_limit;
     return FED_OK;
@@ -188,7 +193,12 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
         return fed_fail(err, status, "%s", absent.text);
     }
     /* a task that has run before continues with its open round */
-    FED_TRY(fedserver_training_open(rounds, &starting, &t, err));
+    fed_error why = {0};
+    status = fedserver_training_open(rounds, &starting, &t, &why);
+    if (fedserver_unreadable(status)) {
+        return fedserver_set_aside(rounds, task, &why, err);
+    }
+    FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);

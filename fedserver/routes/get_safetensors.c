@@ -1,10 +1,12 @@
 /* GET /model.safetensors?task=N: the newest model of a task, for operators. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/operator/task_export.h"
 #include "fedserver/paths.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
@@ -12,7 +14,9 @@
 
 static fed_status read_whole(const char *path, fed_writer *w, fed_error *err) {
     struct stat about;
-    FILE *file = fopen(path, "rb");
+    /* Two users share the folder: a link there could lead to a file of this one alone. */
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (file == NULL || fstat(fileno(file), &about) != 0) {
         if (file != NULL) {
             fclose(file);
@@ -43,7 +47,7 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     fedserver_path(server->directory, name, path, sizeof path);
     /* A visitor's request must not stop the coordinator, so a failure becomes an answer. If the
      * store has undone the batch, its commit fails nevertheless (S18 in docs/durability.md). */
-    const fed_status made = fedserver_model_export(server, task, path, &why);
+    const fed_status made = fedserver_model_write(server, task, path, 0600, &why);
     if (made != FED_OK) {
         return made == FED_ENOTFOUND
                    ? fedserver_answer_error(response, err, 404, "task_unknown",

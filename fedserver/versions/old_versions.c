@@ -14,7 +14,10 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
     fed_status status =
         archive->store->keyframe_find(archive->db, archive->task, version, keyframe, NULL, &absent);
     *found = status == FED_OK;
-    return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    /* a damaged keyframe is of no use, so the next one is due */
+    return *found || status == FED_ENOTFOUND || status == FED_EFORMAT
+               ? FED_OK
+               : fed_fail(err, status, "%s", absent.text);
 }
 
 /* Find out whether a keyframe is due. *last: the newest keyframe. Where there is none,
@@ -101,23 +104,25 @@ fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
                           r.version + 1);
 }
 
-/* Compute a version's values. If a stored version is damaged, the result is FED_ENOTFOUND, so that
- * devices get another download. `fedserver check` reports the damage. */
+/* Compute a version's values. If a stored version is damaged or can't be opened, the result is
+ * FED_ENOTFOUND, so that devices get another download. `fedserver check` reports the damage. */
 fed_status fedserver_old_versions_values(void *user, uint32_t version, float **values,
                                          fed_error *err) {
     const fedserver_archive *archive = user;
     fedserver_keyframe keyframe;
     float *found = NULL;
     fed_error why = {0};
-    FED_TRY(
-        archive->store->keyframe_find(archive->db, archive->task, version, &keyframe, &found, err));
-    fed_status status = fedserver_old_versions_replay(archive, &keyframe, found, version, &why);
+    fed_status status =
+        archive->store->keyframe_find(archive->db, archive->task, version, &keyframe, &found, &why);
+    if (status == FED_OK) {
+        status = fedserver_old_versions_replay(archive, &keyframe, found, version, &why);
+    }
     if (status == FED_OK) {
         *values = found;
         return FED_OK;
     }
     free(found);
-    if (status == FED_EFORMAT) {
+    if (status == FED_EFORMAT || status == FED_EIO) {
         fed_logf(archive->log, FED_LOG_WARN,
                  "version %u of the model can't be computed: %s; devices get another download",
                  version, why.text);

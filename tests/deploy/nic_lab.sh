@@ -4,6 +4,28 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 export FED_BIN=$2 FED_MNIST_DIR=${FED_MNIST_DIR:-$1/build/data/mnist}
+
+# The folder of a lab in /tmp may be another user's: the process that its file names must live.
+other_users_lab() {
+    local folder pid
+    folder=$(mktemp -d "${TMPDIR:-/tmp}/fednic-XXXXXX")
+    bash -c 'exec -a fednic sleep 600' &
+    pid=$!
+    echo "$pid" >"$folder/h1.pid"
+    chown nobody "$folder"
+    for command in "kill 1" "start 1" "stats 1" bytes down; do
+        if said=$(NIC_LAB=${folder##*fednic-} "$1/deploy/nic.sh" $command 2>&1) || ! grep -q "belongs to another user" <<<"$said"; then
+            echo "nic.sh $command uses the folder of another user: $said"
+            exit 1
+        fi
+    done
+    kill "$pid" || { echo "nic.sh killed what the file of another user named"; exit 1; }
+    rm -r "$folder"
+}
+
+if [ "$(id -u)" = 0 ]; then
+    other_users_lab "$1"
+fi
 if [ "$(id -u)" != 0 ] || [ ! -w /dev/net/tun ] || ! command -v ip tc >/dev/null; then
     echo "skipped: it needs root, /dev/net/tun, ip and tc"
     exit 77

@@ -18,7 +18,7 @@ for unit in *.service; do
         exit 1
     fi
     systemd-analyze security --offline=true --threshold=20 "./$unit" | tail -n 1
-    keys="AssertPathExists= StartLimitIntervalSec=0 EnvironmentFile= Documentation="
+    keys="AssertPathExists= StartLimitIntervalSec=0 EnvironmentFile= Documentation= LimitCORE=0"
     [ "$unit" = fedclientd@.service ] || keys="$keys Type=notify WatchdogSec= Restart=always RestartMaxDelaySec= ExecReload="
     for key in $keys; do
         grep -q "^$key" "$unit" || { echo "$unit lacks $key"; exit 1; }

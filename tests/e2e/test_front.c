@@ -163,19 +163,76 @@ FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
 }
 
 /* Without the key no front can work, but devices and their rounds go on. */
-FED_TEST_WITH(the_rounds_do_not_need_the_key, world *w) {
+FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
+    fed_error err = {0};
+    char key[700], away[720];
+    snprintf(key, sizeof key, "%s/ca.key", w->coordinator.directory);
+    snprintf(away, sizeof away, "%s.away", key);
+    assert_int_equal(rename(key, away), 0);
+    assert_int_equal(kill(fed_test_child(w->coordinator.pid), SIGKILL), 0);
+    CURL *curl = fed_curl_raw(&w->coordinator.ca, NULL, w->coordinator.devices_port);
+    curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
+    assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
+    assert_int_equal(rename(away, key), 0);
+    assert_int_equal(enrol(w), 200); /* the front was started again */
+}
+
+static void copy(const world *w, const char *from, const char *more, const char *to) {
+    char path[700], text[20000] = "";
+    const char *const parts[] = {from, more};
+    for (size_t k = 0; k < 2 && parts[k] != NULL; k++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+        fed_error err = {0};
+        snprintf(path, sizeof path, "%s/%s", w->coordinator.directory, parts[k]);
+        assert_fed_ok_err(fed_file_read(path, 9000, &data, &len, &err));
+        strcat(text, (const char *)data);
+        free(data);
+    }
+    fed_test_put(w->coordinator.directory, to, text, strlen(text));
+}
+
+/* Start the coordinator. The front can't serve, so it must end with the reason. */
+static void expect_no_start(const world *w, const char *why) {
+    char command[1200], said[4000] = "";
+    snprintf(command, sizeof command,
+             "timeout -k 5 200 " FED_BIN_DIR "/fedserver run --dir '%s' --front-port 0 "
+             "--devices-port 0 2>&1",
+             w->coordinator.directory);
+    FILE *run = popen(command, "r");
+    assert_non_null(run);
+    (void)!fread(said, 1, sizeof said - 1, run);
+    const int how = pclose(run);
+    if (!WIFEXITED(how) || WEXITSTATUS(how) != 1 || strstr(said, why) == NULL ||
+        strstr(said, "the front can't serve") == NULL || strstr(said, "front https://") != NULL) {
+        fail_msg("with %s the coordinator ended with wait status %d, and said: %s", why, how, said);
+    }
+}
+
+FED_TEST_WITH(a_front_that_cannot_serve_ends_the_start, world *w) {
+    static const char encrypted[] =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+        "MIGjME8GCSqGSIb3DQEFDTBCMCEGCSsGAQQB2kcECzAUBAhpcyBub3QgYSBrZXk=\n"
+        "-----END ENCRYPTED PRIVATE KEY-----\n";
     fed_error err = {0};
     char key[700], away[720];
     snprintf(key, sizeof key, "%s/ca.key", w->coordinator.directory);
     snprintf(away, sizeof away, "%s.away", key);
     assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGTERM, &err));
     assert_int_equal(rename(key, away), 0);
-    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
-    CURL *curl = fed_curl_raw(&w->coordinator.ca, NULL, w->coordinator.devices_port);
-    curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
-    assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
+    expect_no_start(w, "ca.key");
     assert_int_equal(rename(away, key), 0);
-    assert_int_equal(enrol(w), 200); /* the front was started again */
+    copy(w, "server.pem", NULL, "front.pem");
+    copy(w, "ca.key", NULL, "front.key"); /* of another pair */
+    expect_no_start(w, "front.key");
+    fed_test_put(w->coordinator.directory, "front.key", encrypted, strlen(encrypted));
+    expect_no_start(w, "front.key");
+    copy(w, "server.key", NULL, "front.key");
+    copy(w, "ca.pem", "server.pem", "front.pem"); /* the wrong order */
+    expect_no_start(w, "front.pem");
+    copy(w, "server.pem", "ca.pem", "front.pem");
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
+    assert_int_equal(enrol(w), 200);
 }
 
 /* Ask at a port by a host name that only the renewed certificate has. Returns the HTTP status; 0:

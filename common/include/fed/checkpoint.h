@@ -12,12 +12,17 @@ FED_API_BEGIN
 /**
  * Write a model as a safetensors file: 8 bytes header length, a JSON header (padded with blanks to
  * 8 bytes), the values as little-endian F32 in the layout's order. The file appears whole or not at
- * all (fed_file_replace). metadata: NULL, or a list of key, value, ..., NULL for "__metadata__".
- * Errors: FED_ENONFINITE a NaN or infinity (names the tensor); FED_EIO, FED_ENOSPC with the path
- * and the reason.
+ * all, if it is a plain one (FED_FILE_OUTPUT in fed/file.h). Its mode is 0644. metadata: NULL, or
+ * a list of key, value, ..., NULL for "__metadata__". Errors: FED_ENONFINITE a NaN or infinity
+ * (names the tensor); FED_EIO, FED_ENOSPC with the path and the reason.
  */
 fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const float *values,
                                const char *const *metadata, fed_error *err) FED_CHECKED;
+
+/** As fed_checkpoint_save, with a mode as fed_file_replace takes it. */
+fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_layout *layout,
+                                  const float *values, const char *const *metadata,
+                                  fed_error *err) FED_CHECKED;
 
 /**
  * Read a safetensors file with all its tensors, in the order of their data. F16 and BF16 become

@@ -36,17 +36,37 @@ void fed_file_unmap(const uint8_t *data, size_t len);
  * Replace a file: write a temporary file beside it, fsync it, rename it, fsync the directory.
  * After success the new bytes survive power loss. After a failure, or a crash at any instant, the
  * old file is unchanged. One exception: if the last fsync fails, the new file is there, but may
- * not survive. mode: permission bits, such as 0600 for a key. Errors, all with the path:
- * FED_ENOSPC for a full disk, FED_ENOTFOUND for a missing directory, FED_EIO. A crash may leave
- * the temporary file PATH.new-XXXXXX; fed_dir_tidy removes it.
+ * not survive. mode: permission bits, such as 0600 for a key, with or without FED_FILE_OUTPUT, or
+ * FED_FILE_SHARED. Errors, all with the path: FED_ENOSPC for a full disk, FED_ENOTFOUND for a
+ * missing directory, FED_EIO. A crash may leave the temporary file PATH.new-XXXXXX; fed_dir_tidy
+ * removes it.
  */
 fed_status fed_file_replace(const char *path, const void *data, size_t len, unsigned mode,
                             fed_error *err) FED_CHECKED;
 
+/**
+ * A mode for a file in a folder that several users share, such as a coordinator's: the file gets
+ * the folder's owner and group, as far as the system lets the caller give it away. Its mode is
+ * 0660 if the folder's group may write there, else 0600, whatever the umask is.
+ */
+enum { FED_FILE_SHARED = 1 << 16 };
+
+/**
+ * A flag beside the permission bits, for a file that a person names as an output. Of a symbolic
+ * link the target is replaced, and the link stays. What is not a plain file, such as a device, a
+ * pipe or /dev/stdout, is opened and written. Do not use it in a folder where another user could
+ * put a link in the program's way.
+ */
+enum { FED_FILE_OUTPUT = 1 << 17 };
+
+/** As open(2) with these flags. If they have O_CREAT and there is no such file, the new file is
+ * FED_FILE_SHARED. Returns -1 and sets errno on failure. */
+int fed_file_open_shared(const char *path, int flags);
+
 /** A file that is being replaced in pieces, for contents too large to be in memory twice. Only the
  * functions of fed/file.h use its fields. */
 typedef struct fed_file {
-    char path[4096], temp[4096];
+    char path[4096], temp[4096]; /* temp "": the bytes go straight to `path` */
     int fd, directory;
 } fed_file;
 

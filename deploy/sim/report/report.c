@@ -306,7 +306,7 @@ fed_status sim_report_write(const char *path, const char *title, const sim_resul
     fed_writer_growing(&w);
     fed_status status = write_page(title, runs, count, &w);
     if (status == FED_OK) {
-        status = fed_file_replace(path, w.data, w.len, 0644, err);
+        status = fed_file_replace(path, w.data, w.len, FED_FILE_OUTPUT | 0644, err);
     }
     fed_writer_free(&w);
     return status;

@@ -220,7 +220,8 @@ typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
-/** Write the newest model of a task (0: see above) as safetensors. */
+/** Write the newest model of a task (0: see above) as safetensors. The file's mode is 0600. path: a
+ * link's target is replaced, and a pipe or a device is written. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 

@@ -38,7 +38,7 @@ static bool is_there(const char *path, uint64_t digest, size_t len) {
  * busy for seconds, and so delay the commits of other handles. */
 static fed_status write_blob(const char *path, const uint8_t *bytes, size_t len, fed_error *err) {
     fed_file file;
-    fed_status status = fed_file_create(path, 0600, &file, err);
+    fed_status status = fed_file_create(path, FED_FILE_SHARED, &file, err);
     FED_TRY(status);
     for (size_t at = 0; at < len && status == FED_OK;) {
         const size_t some = len - at < SYNC_BYTES ? len - at : SYNC_BYTES;

@@ -148,7 +148,7 @@ static fed_status complete(const fedserver_database *db, fedserver_database *cop
 
 static fed_status copy_database(fedserver_database *db, const char *path, fed_error *err) {
     unlink(path);
-    int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int file = fed_file_open_shared(path, O_RDWR | O_CREAT | O_EXCL);
     if (file < 0) {
         return fed_file_fail(err, "create", path);
     }

@@ -19,7 +19,7 @@ fed_status fedserver_segment_open(fedserver_segment *segment, const char *direct
     fedserver_segment opened = {
         .task = task, .round = round, .end = end, .fresh = make && end == 0};
     snprintf(opened.path, sizeof opened.path, "%s/" FEDSERVER_SEGMENT_NAME, directory, task, round);
-    opened.fd = open(opened.path, make ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600);
+    opened.fd = fed_file_open_shared(opened.path, make ? O_RDWR | O_CREAT : O_RDWR);
     if (opened.fd < 0) {
         return fed_file_fail(err, "open", opened.path);
     }

@@ -28,7 +28,7 @@ static const char UNFINISHED[] = "server.db.new";
 
 static fed_status create_file(const char *path, fed_error *err) {
     /* SQLite would create it with mode 0644 */
-    int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int file = fed_file_open_shared(path, O_RDWR | O_CREAT | O_EXCL);
     if (file < 0) {
         return fed_fail(err, FED_EIO,
                         "%s: can't create the database file: check the directory's permissions",

@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "fed/file.h"
+
 typedef char lock_path[sizeof((fedserver_database *)NULL)->directory + sizeof "/server.lock"];
 
 static int open_lock(const fedserver_database *db, int flags, lock_path path) {
     snprintf(path, sizeof(lock_path), "%s/server.lock", db->directory);
-    return open(path, flags | O_CLOEXEC, 0600);
+    return fed_file_open_shared(path, flags);
 }
 
 fed_status fedserver_sqlite_lock(void *user, fed_error *err) {

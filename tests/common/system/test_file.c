@@ -1,18 +1,22 @@
 /* Files: reading whole files, replacing files atomically, making directories. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* mknod */
 #include "fed_cases.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "fed/file.h"
 
 /* A path inside the test's directory; valid until the next call. */
 static const char *in_dir(const char *name) {
-    static char path[512];
+    static char path[700];
     snprintf(path, sizeof path, "%s/%s", fed_test_dir, name);
     return path;
 }
@@ -220,6 +224,161 @@ FED_TEST(test_what_cannot_be_mapped_is_named) {
     assert_fed_status(fed_file_map(in_dir(""), 6, &data, &len, &err), FED_EIO);
     check_says(&err, "not a plain file");
     assert_null(data);
+}
+
+static void replace_output(const char *name, const char *text) {
+    fed_error err = {0};
+    assert_fed_ok_err(
+        fed_file_replace(in_dir(name), text, strlen(text), FED_FILE_OUTPUT | 0640, &err));
+}
+
+static mode_t mode_of(const char *name) {
+    struct stat info;
+    assert_int_equal(lstat(in_dir(name), &info), 0);
+    return info.st_mode;
+}
+
+static void link_to(const char *target, const char *name) {
+    assert_int_equal(symlink(target, in_dir(name)), 0);
+}
+
+FED_TEST(test_of_an_output_that_is_a_link_the_target_is_replaced) {
+    fed_error err = {0};
+    char whole[600];
+    assert_fed_ok_err(fed_dir_make(in_dir("folder"), 0700, &err));
+    put("folder/f", "old");
+    snprintf(whole, sizeof whole, "%s/folder/f", fed_test_dir);
+    link_to("folder/f", "relative");
+    link_to("relative", "twice");
+    link_to(whole, "absolute");
+    static const char *const names[] = {"relative", "twice", "absolute"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        replace_output(names[k], names[k]);
+        assert_true(S_ISLNK(mode_of(names[k])));
+        check_content("folder/f", names[k]);
+        assert_int_equal(mode_of("folder/f") & 07777, 0640);
+    }
+    assert_int_equal(count_entries(), 4);
+}
+
+FED_TEST(test_an_output_that_is_a_link_to_nothing_makes_the_target) {
+    link_to("f", "link");
+    replace_output("link", "new");
+    check_content("f", "new");
+    assert_true(S_ISLNK(mode_of("link")));
+}
+
+FED_TEST(test_links_in_a_circle_are_refused) {
+    fed_error err = {0};
+    link_to("b", "a");
+    link_to("a", "b");
+    assert_fed_status(fed_file_replace(in_dir("a"), "x", 1, FED_FILE_OUTPUT | 0600, &err), FED_EIO);
+    assert_true(S_ISLNK(mode_of("a")) && S_ISLNK(mode_of("b")));
+}
+
+/* A program's own files lie where another user might put a link. */
+FED_TEST(test_a_link_in_the_place_of_a_programs_own_file_is_replaced) {
+    put("secret", "secret");
+    link_to("secret", "own");
+    put("own", "new");
+    assert_true(S_ISREG(mode_of("own")));
+    check_content("secret", "secret");
+}
+
+FED_TEST(test_an_output_that_is_a_pipe_is_written) {
+    char got[16] = "";
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    link_to("pipe", "link");
+    const int reader = open(in_dir("pipe"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    replace_output("pipe", "one ");
+    replace_output("link", "two");
+    assert_int_equal(read(reader, got, sizeof got), 7);
+    assert_string_equal(got, "one two");
+    close(reader);
+    assert_true(S_ISFIFO(mode_of("pipe")) && S_ISLNK(mode_of("link")));
+    assert_int_equal(count_entries(), 2);
+}
+
+FED_TEST(test_an_output_that_is_an_open_file_of_this_process_is_written) {
+    char name[64];
+    fed_error err = {0};
+    put("f", "some old words");
+    const int fd = open(in_dir("f"), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    assert_fed_ok_err(fed_file_replace(name, "new", 3, FED_FILE_OUTPUT | 0600, &err));
+    char got[8] = "";
+    assert_int_equal(read(fd, got, sizeof got), 3); /* it is still the same file */
+    assert_string_equal(got, "new");
+    close(fd);
+}
+
+FED_TEST(test_a_full_device_stays_and_says_that_it_is_full) {
+    fed_error err = {0};
+    if (geteuid() != 0 || mknod(in_dir("full"), S_IFCHR | 0600, makedev(1, 7)) != 0) {
+        skip(); /* only root makes devices */
+    }
+    const int fd = open(in_dir("full"), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        skip(); /* this file system is mounted without devices */
+    }
+    close(fd);
+    assert_fed_status(fed_file_replace(in_dir("full"), "x", 1, FED_FILE_OUTPUT | 0600, &err),
+                      FED_ENOSPC);
+    check_says(&err, in_dir("full"));
+    assert_true(S_ISCHR(mode_of("full")));
+    assert_int_equal(count_entries(), 1);
+}
+
+/* Make a shared file in both ways, whatever the umask is. */
+static void make_shared(const char *folder, const char *whole, const char *opened) {
+    fed_error err = {0};
+    char path[300];
+    const mode_t before = umask(0077);
+    snprintf(path, sizeof path, "%s/%s", folder, whole);
+    assert_fed_ok_err(fed_file_replace(in_dir(path), "x", 1, FED_FILE_SHARED, &err));
+    snprintf(path, sizeof path, "%s/%s", folder, opened);
+    const int fd = fed_file_open_shared(in_dir(path), O_RDWR | O_CREAT);
+    umask(before);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+FED_TEST(test_a_shared_file_is_its_folders) {
+    static const char *const made[] = {"folder/whole", "folder/opened"};
+    enum { USER = 61001, GROUP = 61000 };
+    struct stat info;
+    const bool root = geteuid() == 0;
+    assert_int_equal(mkdir(in_dir("folder"), 0700), 0);
+    make_shared("folder", "whole", "opened");
+    for (size_t k = 0; k < 2; k++) {
+        assert_int_equal(mode_of(made[k]) & 07777, 0600);
+        assert_int_equal(unlink(in_dir(made[k])), 0);
+    }
+    if (root) {
+        assert_int_equal(chown(in_dir("folder"), USER, GROUP), 0);
+    }
+    assert_int_equal(chmod(in_dir("folder"), 02770), 0);
+    make_shared("folder", "whole", "opened");
+    for (size_t k = 0; k < 2; k++) {
+        assert_int_equal(stat(in_dir(made[k]), &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0660);
+        assert_true(!root || (info.st_uid == USER && info.st_gid == GROUP));
+    }
+}
+
+FED_TEST(test_a_shared_file_is_made_only_where_that_is_asked_for) {
+    put("f", "old");
+    assert_int_equal(chmod(in_dir("f"), 0640), 0);
+    const int present = fed_file_open_shared(in_dir("f"), O_RDWR | O_CREAT);
+    assert_true(present >= 0);
+    close(present);
+    assert_int_equal(mode_of("f") & 07777, 0640);
+    assert_int_equal(fed_file_open_shared(in_dir("f"), O_RDWR | O_CREAT | O_EXCL), -1);
+    assert_int_equal(errno, EEXIST);
+    assert_int_equal(fed_file_open_shared(in_dir("none"), O_RDWR), -1);
+    assert_int_equal(errno, ENOENT);
 }
 
 FED_TEST(test_directories_are_made_with_their_parents) {

@@ -139,6 +139,9 @@ finish() {
     systemctl start fedclientd@b
     wait_until finished
     fedserver export --dir $state /srv/model.safetensors # root may export, too
+    install -d -o fed-front -m 700 /srv/backups
+    runuser -u fed-front -- fedserver backup --dir $state /srv/backups/front
+    fedserver backup --dir $state /srv/backups/root
     systemctl stop fedserver fedserver-front
     runuser -u fed -- fedserver check --dir $state | grep -F ": 0 rules broken"
     expect "$(find $state -user root | wc -l)" 0

@@ -199,6 +199,21 @@ static void a_coordinator_is_never_overwritten(void **state) {
                      "move it away");
 }
 
+/* The missing parent may be a disk that is not mounted. */
+static void missing_parents_are_not_made(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    char parent[300], path[320];
+    snprintf(parent, sizeof parent, "%.280s/disk", w->home.directory);
+    snprintf(path, sizeof path, "%s/backup/", parent);
+    assert_fed_fails(back_up(w->home.directory, path, &err), FED_ENOTFOUND, parent);
+    assert_fed_says(err, "mount its disk");
+    assert_int_not_equal(access(parent, F_OK), 0);
+    assert_int_equal(mkdir(parent, 0700), 0);
+    coordinator_commit(&w->home);
+    assert_fed_ok_err(back_up(w->home.directory, path, &err));
+}
+
 static void a_damaged_update_stops_a_backup(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -219,6 +234,7 @@ int main(void) {
         WITH(a_backup_has_every_file_of_the_coordinators_folder),
         WITH(a_front_without_its_key_stops_a_backup),
         WITH(a_coordinator_is_never_overwritten),
+        WITH(missing_parents_are_not_made),
         WITH(a_damaged_update_stops_a_backup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -147,6 +149,41 @@ static void a_copy_of_a_damaged_file_is_refused(void **state) {
     fed_test_rmdir(elsewhere);
 }
 
+/* Whoever's command makes a file, the other users of the folder must be able to use it. */
+static void each_file_of_a_shared_folder_is_the_groups(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fixture shared = {.store = f->store};
+    uint64_t task;
+    static const uint8_t body[100000]; /* large enough for a file of its own */
+    fed_test_tmpdir(shared.directory, sizeof shared.directory);
+    assert_int_equal(chmod(shared.directory, 02770), 0);
+    const mode_t before = umask(0077);
+    assert_fed_ok_err(f->store->create(shared.directory, "", &err));
+    assert_fed_ok_err(f->store->open(shared.directory, "", &shared.db, &err));
+    assert_fed_ok_err(f->store->lock(shared.db, &err));
+    store_model(&shared, &task);
+    const fedserver_update_row row = a_lease(&shared);
+    assert_fed_ok_err(f->store->update_add(shared.db, &row, body, sizeof body, &err));
+    assert_fed_ok_err(f->store->commit(shared.db, &err));
+    umask(before);
+    DIR *folder = opendir(shared.directory);
+    assert_non_null(folder);
+    int files = 0;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        struct stat info;
+        assert_int_equal(fstatat(dirfd(folder), entry->d_name, &info, 0), 0);
+        if (S_ISREG(info.st_mode) && (info.st_mode & 0777) != 0660) {
+            fail_msg("%s has the mode %o", entry->d_name, (unsigned)info.st_mode & 0777);
+        }
+        files += S_ISREG(info.st_mode);
+    }
+    closedir(folder);
+    assert_true(files >= 6); /* the database, its log and its index, the lock, a blob, updates */
+    f->store->close(shared.db);
+    fed_test_rmdir(shared.directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_damaged_file_is_named_and_not_handed_out),
@@ -155,6 +192,7 @@ int main(void) {
         WITH(what_a_crash_has_left_goes_and_nothing_else),
         WITH(a_check_finds_damaged_files_and_notes_those_of_no_version),
         WITH(a_copy_of_a_damaged_file_is_refused),
+        WITH(each_file_of_a_shared_folder_is_the_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,12 @@
+/* Gives out a task's results: its model as a file, its rounds, and the devices' custom metrics. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_TASK_EXPORT_H
+#define FEDSERVER_TASK_EXPORT_H
+
+#include "fedserver/server.h"
+
+/** As fedserver_model_export, with a mode as fed_file_replace takes it. */
+fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *path, unsigned mode,
+                                 fed_error *err) FED_CHECKED;
+
+#endif
