@@ -220,6 +220,16 @@ static uint32_t wait_after_failure(fedclient *client) {
     return again ? client->asked_ms + wait_ms : wait_ms;
 }
 
+/** After some failures to reach the devices' port, have the next step renew the certificate: the
+ * front's answer to a renewal names the devices' port, which may be another one by now. */
+static void suspect_port(fedclient *client, fed_status status) {
+    enum { SUSPECT_AFTER = 3 }; /* failures at each address */
+    if ((status == FED_ENET || status == FED_ETIMEOUT) &&
+        client->failures % (SUSPECT_AFTER * client->addresses) == 0) {
+        client->renew_asked = true;
+    }
+}
+
 /** Make the event FEDCLIENT_RETRY if the failure may pass, else return the error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
@@ -236,6 +246,7 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
         return status;
     }
     client->failures++;
+    suspect_port(client, status);
     event->outcome = FEDCLIENT_RETRY;
     event->wait_ms = wait_after_failure(client);
     fed_logf(client->options.log, FED_LOG_WARN, "%s; trying again in %" PRIu32 " ms", err->text,

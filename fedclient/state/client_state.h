@@ -42,7 +42,7 @@ struct fedclient {
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t begins_s, expires_s; /* the certificate's first and last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
-    bool renew_asked;            /* the coordinator asks this device to renew now */
+    bool renew_asked;            /* renew now; see renew_again_s */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
     fedclient_slot *slot;        /* the element of `slots` that is in use */
     bool known;                  /* the heads in *slot equal those in the store */

@@ -263,6 +263,7 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
 static fed_status renew(fedclient *client, fed_error *err) {
     identity *id = NULL;
     refusal no;
+    const uint16_t port = client->devices_port;
     FED_TRY(identity_new(&id));
     fed_status status = identity_read(client, id, err);
     if (status == FED_OK) {
@@ -273,6 +274,11 @@ static fed_status renew(fedclient *client, fed_error *err) {
     }
     if (status == FED_OK) {
         status = identity_take(client, id, err);
+    }
+    if (status == FED_OK && client->devices_port != port) {
+        fed_logf(client->options.log, FED_LOG_INFO,
+                 "the coordinator's port for devices was %u, and is %u now", port,
+                 client->devices_port);
     }
     free(id);
     return status;
@@ -294,8 +300,12 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     client->renew_again_s = now_s + ASKED_EVERY_S;
     fed_error why = {0};
     const bool heals = client->heals;
+    client->unreached = false;
     fed_status status = renew(client, &why);
     client->heals = heals;
+    if (client->unreached) { /* no request came to the coordinator */
+        client->renew_again_s = now_s;
+    }
     if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {
         return fed_fail(err, status, "%s", why.text);
     }
@@ -305,7 +315,8 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
         fed_logf(client->options.log, FED_LOG_INFO, "this device's certificate was renewed");
         return FED_OK;
     }
-    fed_logf(client->options.log, FED_LOG_WARN,
+    /* where nothing answers, the step that follows says so */
+    fed_logf(client->options.log, client->unreached ? FED_LOG_DEBUG : FED_LOG_WARN,
              "this device's certificate could not be renewed (%s); the device will try again",
              why.text);
     return FED_OK;

@@ -197,7 +197,8 @@ static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **sta
 
 static void waits_grow_while_the_line_is_down(void **state) {
     fed_device *device = *state;
-    fed_fake_fail(&device->fake, "/", FED_FAKE_UNREACHABLE, 20);
+    /* 20 check-ins, and a renewal after each third one */
+    fed_fake_fail(&device->fake, "/", FED_FAKE_UNREACHABLE, 26);
     uint32_t first = fed_device_event(device).wait_ms, last = 0;
     assert_in_range(first, 200, 400);
     for (unsigned k = 0; k < 19; k++) {
@@ -531,6 +532,50 @@ static void a_renewal_that_fails_is_tried_later_and_stops_nothing(void **state) 
     fed_device_check(device, 0);
 }
 
+/* The coordinator has moved its port for devices. Its front names the new port when the device
+ * renews, which the device does after three failures. */
+static void a_new_devices_port_is_found_at_the_front(void **state) {
+    fed_device *device = *state;
+    fed_device_event(device);
+    assert_string_equal(device->fake.last_url, "https://fake:8444/v1/update");
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 3);
+    device->fake.devices_port = 9555;
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+        assert_int_equal(device->fake.renewals, 0);
+    }
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.renewals, 1);
+    assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
+    fed_device_restart(device); /* the port is stored */
+    fed_device_event(device);
+    assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
+    assert_int_equal(device->fake.renewals, 1);
+}
+
+/* A coordinator that is down costs a device one more request in three failures. One that is back
+ * at its port costs at most one renewal in ten minutes. */
+static void a_device_asks_the_front_until_somebody_answers(void **state) {
+    fed_device *device = *state;
+    fed_device_event(device);
+    fed_fake_fail(&device->fake, "/v1/", FED_FAKE_UNREACHABLE, 8);
+    for (int k = 0; k < 6; k++) { /* six check-ins, and a renewal before the fourth */
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    }
+    assert_int_equal(device->fake.plan.times, 1);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(device->fake.plan.times, 0); /* the second renewal failed, too */
+    assert_int_equal(device->fake.renewals, 0);
+    for (int turn = 0; turn < 2; turn++) {
+        fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 3);
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+        }
+        assert_int_not_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+        assert_int_equal(device->fake.renewals, 1);
+    }
+}
+
 static fed_status fail_to_train(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
     return fed_fail(err, FED_EINVAL, "the program's data are gone");
@@ -702,6 +747,8 @@ int main(void) {
         test(a_certificate_is_renewed_in_the_last_third_of_its_life),
         test(a_renewal_that_fails_is_tried_later_and_stops_nothing),
         test(a_fault_of_the_program_does_not_heal_because_a_renewal_failed),
+        test(a_new_devices_port_is_found_at_the_front),
+        test(a_device_asks_the_front_until_somebody_answers),
         fed_unit_test(power_loss_at_any_put_loses_no_gradient),
         fed_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
         fed_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),

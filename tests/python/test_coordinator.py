@@ -63,6 +63,15 @@ class Serving(CoordinatorTest):
         self.train()
         self.coordinator.wait(1)
 
+    def test_another_object_goes_on_at_the_same_ports(self):
+        url, devices_port = self.coordinator.url, self.coordinator.devices_port
+        self.coordinator.stop()
+        with fed.Coordinator(self.coordinator.folder) as again:
+            self.assertEqual((again.url, again.devices_port), (url, devices_port))
+        pathlib.Path(self.coordinator.folder, "ports.json").write_text("[", encoding="utf-8")  # as after a full disk
+        with fed.Coordinator(self.coordinator.folder) as again:
+            self.assertGreater(again.front_port, 0)
+
     def test_another_object_can_not_serve_the_same_folder(self):
         with self.assertRaisesRegex(fed.Error, f"is being served by process {self.coordinator._process.pid} already"):
             fed.Coordinator(self.coordinator.folder).start()

@@ -62,7 +62,8 @@ static void enrol(fed_fake *fake, const fedclient_request *request, const char *
         .not_before = 1577836800,
         .not_after = !renews && fake->enrolled_until_s != 0 ? fake->enrolled_until_s : 4102444800};
     assert_fed_ok_err(fed_cert_issue(&fake->ca_key, &fake->ca_cert, csr, &options, &cert, &err));
-    fed_write_printf(answer, "devices-port: 8444\n%s", cert.text);
+    const unsigned port = fake->devices_port != 0 ? fake->devices_port : 8444;
+    fed_write_printf(answer, "devices-port: %u\n%s", port, cert.text);
 }
 
 static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a) {

@@ -66,6 +66,7 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
+    uint16_t devices_port; /* what certificates' answers name; 0: 8444 */
     bool no_tasks;    /* the fake can't read a list of tasks */
     bool no_declines; /* the fake knows no declines */
     uint64_t declines;

@@ -32,6 +32,7 @@ from ._native import Error
 __all__ = ["Coordinator", "Rounds", "Status"]
 
 LOG = "fedserver.log"  # in the coordinator's folder
+PORTS = "ports.json"  # there, too
 _SHOWN = ("number", "attempts", "updates", "samples", "loss", "accuracy", "test_loss", "update_bytes", "delta_bytes")
 _OVER = ("finished", "cancelled")
 
@@ -81,9 +82,8 @@ class Coordinator:
     folder        where its state is kept; made if there is none. An existing folder's coordinator continues where it ended
     hosts         names or addresses by which devices reach it, for a new folder's certificate; empty: this machine's
     bind          address to listen on
-    front_port    port of the web page, of status and of enrolment. 0: a free port, which this object keeps
-    devices_port  port of enrolled devices; 0: as above. Give both ports if another Python process will start this
-                  coordinator later: devices must find it at the same ports
+    front_port    port of the web page, of status and of enrolment. 0: the folder's port of the last start, or a free one
+    devices_port  port of enrolled devices; 0: as above
     options       further words for `fedserver run`
 
     Use it in a with statement, or call start() and stop(). url, status, rounds and wait need a coordinator that serves;
@@ -94,7 +94,8 @@ class Coordinator:
                  front_port: int = 0, devices_port: int = 0, options: Sequence[str] = ()):
         self.folder = pathlib.Path(folder).absolute()
         self.bind = bind
-        self.front_port, self.devices_port = front_port, devices_port
+        kept = self._kept_ports()
+        self.front_port, self.devices_port = front_port or kept[0], devices_port or kept[1]
         self._options = tuple(options)
         self._process: subprocess.Popen[str] | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
@@ -132,8 +133,22 @@ class Coordinator:
             _end(process)
             raise Error(self._last_words(at, process.returncode), process.returncode)
         self.front_port, self.devices_port = int(ports[0]), int(ports[1])
+        self._keep_ports()
         self._process, self._finalizer = process, weakref.finalize(self, _end, process)
         return self
+
+    def _kept_ports(self) -> tuple[int, int]:
+        """The ports of the last start, which enrolled devices know. 0: the folder has none."""
+        try:
+            front, devices = json.loads((self.folder / PORTS).read_text(encoding="utf-8"))
+            return int(front), int(devices)
+        except (OSError, ValueError, TypeError):
+            return 0, 0
+
+    def _keep_ports(self) -> None:
+        new = self.folder / (PORTS + ".new")
+        new.write_text(json.dumps([self.front_port, self.devices_port]), encoding="utf-8")
+        os.replace(new, self.folder / PORTS)
 
     def _last_words(self, at: int, status: int) -> str:
         """The last line that a process wrote into the log, whose part begins at byte `at`."""
