@@ -67,8 +67,8 @@ typedef struct fed_fake {
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
     uint16_t devices_port; /* what certificates' answers name; 0: 8444 */
-    bool no_tasks;    /* the fake can't read a list of tasks */
-    bool no_declines; /* the fake knows no declines */
+    bool no_tasks;         /* the fake can't read a list of tasks */
+    bool no_declines;      /* the fake knows no declines */
     uint64_t declines;
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */
