@@ -1,4 +1,5 @@
-/* Makes a coordinator's directory: its CA, its server certificate, an empty store. */
+/* Makes a coordinator's directory: its CA, its server certificate, an empty store. Upgrades that of
+ * an older release. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -60,4 +61,10 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     FED_TRY(fedserver_store_write(directory, &choice, err));
     /* The store comes last: it makes the directory a coordinator (S7 in docs/durability.md). */
     return choice.store->create(directory, choice.where, err);
+}
+
+fed_status fedserver_upgrade(const char *directory, fed_error *err) {
+    fedserver_store_choice choice;
+    FED_TRY(fedserver_store_present(directory, &choice, err));
+    return choice.store->upgrade(directory, choice.where, err);
 }

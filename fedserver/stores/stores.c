@@ -129,6 +129,18 @@ fed_status fedserver_store_absent(const char *directory, const fedserver_store_c
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
+fed_status fedserver_store_present(const char *directory, fedserver_store_choice *choice,
+                                   fed_error *err) {
+    FED_TRY(fedserver_store_read(directory, choice, err));
+    const fed_status status = choice->store->exists(directory, choice->where, err);
+    if (status == FED_ENOTFOUND) {
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%s holds no coordinator; make one with: fedserver init --dir %s",
+                        directory, directory);
+    }
+    return status;
+}
+
 fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,
                                   fed_error *err) {
     if (status == FED_OK) {

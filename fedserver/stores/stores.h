@@ -28,6 +28,11 @@ typedef struct fedserver_store_choice {
 fed_status fedserver_store_absent(const char *directory, const fedserver_store_choice *choice,
                                   fed_error *err) FED_CHECKED;
 
+/** Read the file `store` of a coordinator's directory, and check that the store is there.
+ * FED_ENOTFOUND: it is not; the sentence says what to do. */
+fed_status fedserver_store_present(const char *directory, fedserver_store_choice *choice,
+                                   fed_error *err) FED_CHECKED;
+
 /** Read the choice of a store from its text: "NAME", "NAME:WHERE", or a URL that begins with the
  * store's name. NULL means the default store. FED_EINVAL: this build has no such store, or WHERE
  * is missing, or the store takes none. */
