@@ -43,6 +43,7 @@ static fed_status copy_coordinator(const fedserver_store *store, const char *fro
     }
     FED_TRY(fed_dir_make(to, 0700, err));
     fed_dir_tidy(to); /* an interrupted copy may have left files */
+    fedserver_store_unmark(to);
     FED_TRY(copy_file(from, to, "ca.key", 0600, err));
     FED_TRY(copy_file(from, to, "ca.pem", 0644, err));
     FED_TRY(copy_file(from, to, "server.key", 0600, err));

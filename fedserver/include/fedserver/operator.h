@@ -35,7 +35,8 @@ typedef struct fedserver_init_options {
 } fedserver_init_options;
 
 /** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
- * has a coordinator already. FED_EINVAL: there is no such store. */
+ * has a coordinator already. FED_ENOTFOUND: it has a CA's keys, but its store is gone; nothing is
+ * changed. FED_EINVAL: there is no such store. */
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 

@@ -114,15 +114,26 @@ static fed_status store_exists(const char *directory, const char *where, fed_err
                : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
-static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+/* Give a finished database its name. The journal of a lost database must not be read as if it were
+ * the new one's. */
+static fed_status put_in_place(const char *fresh, const char *directory, fed_error *err) {
+    static const char *const journals[] = {"server.db-wal", "server.db-shm", "server.db-journal"};
     char path[PATH_SIZE];
+    for (size_t k = 0; k < sizeof journals / sizeof journals[0]; k++) {
+        FED_TRY(file_path(directory, journals[k], path, err));
+        unlink(path);
+    }
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    return fed_file_move(fresh, path, err);
+}
+
+static fed_status store_create(const char *directory, const char *where, fed_error *err) {
     char fresh[PATH_SIZE];
     (void)where;
-    FED_TRY(file_path(directory, DATABASE, path, err));
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
     unlink(fresh); /* what an interrupted creation has left */
     FED_TRY(create_file(fresh, err));
-    return fed_file_move(fresh, path, err);
+    return put_in_place(fresh, directory, err);
 }
 
 static fed_status store_copy(const char *from, const char *to, fed_error *err) {
@@ -138,8 +149,7 @@ static fed_status store_copy(const char *from, const char *to, fed_error *err) {
     }
     fedserver_database_close(db);
     FED_TRY(status);
-    FED_TRY(file_path(to, DATABASE, path, err));
-    return fed_file_move(fresh, path, err);
+    return put_in_place(fresh, to, err);
 }
 
 static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
