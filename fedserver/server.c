@@ -29,15 +29,8 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) {
     fedserver_store_choice choice;
-    FED_TRY(fedserver_store_read(directory, &choice, err));
+    FED_TRY(fedserver_store_present(directory, &choice, err));
     store = store != NULL ? store : choice.store;
-    const fed_status there = store->exists(directory, choice.where, err);
-    if (there == FED_ENOTFOUND) {
-        return fed_fail(err, FED_ENOTFOUND,
-                        "%s holds no coordinator; make one with: fedserver init --dir %s",
-                        directory, directory);
-    }
-    FED_TRY(there);
     fedserver *made = calloc(1, sizeof *made);
     char *copy = made != NULL ? strdup(directory) : NULL;
     if (copy == NULL) {

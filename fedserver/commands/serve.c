@@ -262,7 +262,11 @@ static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
     fedserver *server = NULL;
-    fed_status status = fedserver_open(args->dir, log, &server, err);
+    /* a front never upgrades: the process that serves the rounds may be of the older release */
+    fed_status status = part == FEDSERVER_GATE ? FED_OK : fedserver_upgrade(args->dir, err);
+    if (status == FED_OK) {
+        status = fedserver_open(args->dir, log, &server, err);
+    }
     if (status == FED_OK) {
         const double day_s = 24 * 3600;
         fedserver_setup setup = {.part = part,
@@ -391,7 +395,7 @@ const command command_run = {
         "[--quiet]\n"
         "Serve until SIGINT or SIGTERM. Prints one line once both ports are open. SIGHUP: read "
         "the\n"
-        "certificates again.\n"
+        "certificates again. Upgrades the store of an older release first.\n"
         "  --bind ADDRESS     address to listen on (default 127.0.0.1)\n"
         "  --front-port N     page, status, metrics, enrolment (default 8443; 0: any free one)\n"
         "  --devices-port N   enrolled devices (default 8444; 0: any free one)\n"

@@ -117,7 +117,8 @@ const command command_restore = {
             "Make a coordinator in DIR, which must hold none, from a backup. What happened since "
             "is\n"
             "forgotten, revocations too: revoke those devices again. Devices go on by "
-            "themselves.\n"};
+            "themselves.\n"
+            "The backup may be of an older release, and stays as it is.\n"};
 
 const command command_check = {
     .name = "check",
@@ -127,7 +128,8 @@ const command command_check = {
             "Verify all that is stored, while nobody serves DIR; to check a coordinator that "
             "serves,\n"
             "check a backup. Prints what was checked and what is broken; exits with 1 if anything "
-            "is.\n"};
+            "is.\n"
+            "A backup of an older release: restore it into a new directory, and check that one.\n"};
 
 const command command_health = {
     .name = "health",

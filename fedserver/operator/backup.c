@@ -52,43 +52,45 @@ static fed_status make_directory(const char *directory, fed_error *err) {
 }
 
 /* Copy the store last: an incomplete copy is then no coordinator (S7 in docs/durability.md). */
-fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
-    const fedserver_store_choice choice = {.store = server->store};
+static fed_status copy_coordinator(const fedserver_store *store, const char *from, const char *to,
+                                   fed_error *err) {
+    const fedserver_store_choice choice = {.store = store};
     fedserver_store_choice present;
     char front[PATH_SIZE];
-    if (server->store->copy == NULL) {
+    if (store->copy == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "the store %s makes no copies of itself: back it up by its own means, and "
                         "the directory %s with it",
-                        server->store->name, server->directory);
+                        store->name, from);
     }
-    FED_TRY(fedserver_store_read(directory, &present, err));
-    if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
+    FED_TRY(fedserver_store_read(to, &present, err));
+    if (fedserver_store_absent(to, &present, err) == FED_EEXIST) {
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; move it away, or choose another directory",
-                        directory);
+                        to);
     }
-    FED_TRY(make_directory(directory, err));
-    fed_dir_tidy(directory); /* an interrupted copy may have left files */
-    FED_TRY(copy_file(server->directory, directory, "ca.key", 0600, err));
-    FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
-    FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
-    FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
-    fedserver_path(server->directory, "front.pem", front, sizeof front);
+    FED_TRY(make_directory(to, err));
+    fed_dir_tidy(to); /* an interrupted copy may have left files */
+    fedserver_store_unmark(to);
+    FED_TRY(copy_file(from, to, "ca.key", 0600, err));
+    FED_TRY(copy_file(from, to, "ca.pem", 0644, err));
+    FED_TRY(copy_file(from, to, "server.key", 0600, err));
+    FED_TRY(copy_file(from, to, "server.pem", 0644, err));
+    fedserver_path(from, "front.pem", front, sizeof front);
     if (access(front, F_OK) == 0) { /* the front has a certificate of its own, from the operator */
-        FED_TRY(copy_file(server->directory, directory, "front.key", 0600, err));
-        FED_TRY(copy_file(server->directory, directory, "front.pem", 0644, err));
+        FED_TRY(copy_file(from, to, "front.key", 0600, err));
+        FED_TRY(copy_file(from, to, "front.pem", 0644, err));
     }
-    FED_TRY(fedserver_store_write(directory, &choice, err));
-    return server->store->copy(server->db, directory, err);
+    FED_TRY(fedserver_store_write(to, &choice, err));
+    return store->copy(from, to, err);
+}
+
+fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
+    return copy_coordinator(server->store, server->directory, directory, err);
 }
 
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {
-    /* a coordinator that is only copied answers no requests */
-    static const fedserver_routing no_requests = {0};
-    fedserver *server;
-    FED_TRY(fedserver_open_with(backup, NULL, &no_requests, NULL, &server, err));
-    fed_status status = fedserver_backup(server, directory, err);
-    fedserver_close(server);
-    return status;
+    fedserver_store_choice choice;
+    FED_TRY(fedserver_store_present(backup, &choice, err));
+    return copy_coordinator(choice.store, backup, directory, err);
 }

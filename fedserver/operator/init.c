@@ -1,4 +1,5 @@
-/* Makes a coordinator's directory: its CA, its server certificate, an empty store. */
+/* Makes a coordinator's directory: its CA, its server certificate, an empty store. Upgrades that of
+ * an older release. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -49,15 +50,26 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
     if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
+        fedserver_store_unmark(directory); /* the init that made it may have died just before */
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; use it, or choose another directory",
                         directory);
     }
     FED_TRY(fedserver_store_absent(directory, &choice, err));
+    FED_TRY(fedserver_store_lost(directory, err));
     FED_TRY(fed_dir_make(directory, 0700, err));
     fed_dir_tidy(directory);
+    FED_TRY(fedserver_store_mark(directory, err));
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
     FED_TRY(fedserver_store_write(directory, &choice, err));
     /* The store comes last: it makes the directory a coordinator (S7 in docs/durability.md). */
-    return choice.store->create(directory, choice.where, err);
+    FED_TRY(choice.store->create(directory, choice.where, err));
+    fedserver_store_unmark(directory);
+    return FED_OK;
+}
+
+fed_status fedserver_upgrade(const char *directory, fed_error *err) {
+    fedserver_store_choice choice;
+    FED_TRY(fedserver_store_present(directory, &choice, err));
+    return choice.store->upgrade(directory, choice.where, err);
 }

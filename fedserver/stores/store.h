@@ -229,9 +229,14 @@ typedef struct fedserver_store {
     /** Make a new, empty store. After a crash it is either complete or not there. `create` removes
      * the remains of an unfinished store. Call it only where `exists` returned FED_ENOTFOUND. */
     fed_status (*create)(const char *directory, const char *where, fed_error *err) FED_CHECKED;
-    /** FED_ENOTFOUND: there is no store. FED_EFORMAT, FED_EVERSION: this build can't read it. */
+    /** FED_ENOTFOUND: there is no store. FED_EFORMAT, FED_EVERSION: this build can't read it.
+     * FED_EVERSION also for a store of an older release, which stays as it is. */
     fed_status (*open)(const char *directory, const char *where, void **db,
                        fed_error *err) FED_CHECKED;
+    /** Upgrade a store of an older release, so that `open` opens it. The older release can't use it
+     * any more. Takes the lock meanwhile. FED_EBUSY: another process serves the store. Does nothing
+     * to a store of this release. */
+    fed_status (*upgrade)(const char *directory, const char *where, fed_error *err) FED_CHECKED;
     void (*close)(void *db); /* rolls back what is not committed, and releases the lock */
     /** Become the only handle that serves or checks this store, until close. FED_EBUSY: another
      * handle has this lock; the sentence names its process. A handle that has the lock may call it
@@ -264,11 +269,11 @@ typedef struct fedserver_store {
     /** The id of the process that has the lock; 0: none. Never call it in a process that has the
      * lock: closing the lock's file would release the lock. */
     long (*holder)(void *db);
-    /** Make a store in that directory as `create` does, with everything that is committed now.
-     * Other handles may go on writing meanwhile. Do not call it inside a transaction. FED_EFORMAT:
-     * the stored bytes of an update are damaged. Optional: a database server has its own means of
-     * making backups. */
-    fed_status (*copy)(void *db, const char *directory, fed_error *err) FED_CHECKED;
+    /** Make a store in the directory `to` as `create` does, with everything that is committed now
+     * in that of the directory `from`. Handles may go on writing there meanwhile. A copy of an
+     * older release's store is of this release. FED_EFORMAT: the stored bytes of an update are
+     * damaged. Optional: a database server has its own means of making backups. */
+    fed_status (*copy)(const char *from, const char *to, fed_error *err) FED_CHECKED;
     /** Report what of the stored bytes is damaged, as far as the store can tell. Changes nothing.
      * The handle must have the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
@@ -284,7 +289,8 @@ typedef struct fedserver_store {
     /** Has this handle written anything since its last commit, or tried to? */
     bool (*writing)(const void *db);
     /** Has another handle committed since the last call? True at the first call. A handle with the
-     * lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
+     * lock may notice a commit up to FEDSERVER_CHANGED_MS later. FED_EVERSION: another release has
+     * changed the tables. A write fails likewise. */
     fed_status (*changed)(void *db, bool *changed, fed_error *err) FED_CHECKED;
 
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/paths.h"
 
 #define FEDSERVER_STORE(folder) extern const fedserver_store fedserver_store_##folder;
 #include "fedserver/stores/stores.def"
@@ -127,6 +129,49 @@ fed_status fedserver_store_absent(const char *directory, const fedserver_store_c
                         choice->store->name);
     }
     return status == FED_ENOTFOUND ? FED_OK : status;
+}
+
+static const char MARK[] = "init-unfinished";
+
+fed_status fedserver_store_mark(const char *directory, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, MARK, path, sizeof path);
+    return fed_file_replace(path, "", 0, 0600, err);
+}
+
+void fedserver_store_unmark(const char *directory) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, MARK, path, sizeof path);
+    (void)unlink(path);
+}
+
+static bool has_file(const char *directory, const char *name) {
+    char path[PATH_SIZE];
+    fedserver_path(directory, name, path, sizeof path);
+    return access(path, F_OK) == 0;
+}
+
+fed_status fedserver_store_lost(const char *directory, fed_error *err) {
+    const bool keys = has_file(directory, "ca.key") || has_file(directory, "ca.pem");
+    return !keys || has_file(directory, MARK)
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND,
+                          "%s has a coordinator's keys (ca.pem, ca.key), but its store is gone: "
+                          "restore a backup, or move the directory away to make a new coordinator",
+                          directory);
+}
+
+fed_status fedserver_store_present(const char *directory, fedserver_store_choice *choice,
+                                   fed_error *err) {
+    FED_TRY(fedserver_store_read(directory, choice, err));
+    const fed_status status = choice->store->exists(directory, choice->where, err);
+    if (status == FED_ENOTFOUND) {
+        FED_TRY(fedserver_store_lost(directory, err));
+        return fed_fail(err, FED_ENOTFOUND,
+                        "%s holds no coordinator; make one with: fedserver init --dir %s",
+                        directory, directory);
+    }
+    return status;
 }
 
 fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,

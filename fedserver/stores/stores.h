@@ -23,10 +23,25 @@ typedef struct fedserver_store_choice {
     char where[512]; /* "": the store lies in the coordinator's directory */
 } fedserver_store_choice;
 
+/** Fail with FED_ENOTFOUND if the directory has a CA's keys, although its store is gone. New keys
+ * in their place would shut out all devices for good. It does not fail where the keys are
+ * marked. */
+fed_status fedserver_store_lost(const char *directory, fed_error *err) FED_CHECKED;
+
+/** Mark the directory's keys as those of an init that has not ended: no device trusts them yet, so
+ * the next init may replace them. */
+fed_status fedserver_store_mark(const char *directory, fed_error *err) FED_CHECKED;
+void fedserver_store_unmark(const char *directory);
+
 /** Check that the place of a new store is free. FED_OK: it is. FED_EEXIST: a coordinator's store
  * is there already. Any other failure: it can't be found out now. */
 fed_status fedserver_store_absent(const char *directory, const fedserver_store_choice *choice,
                                   fed_error *err) FED_CHECKED;
+
+/** Read the file `store` of a coordinator's directory, and check that the store is there.
+ * FED_ENOTFOUND: it is not; the sentence says what to do. */
+fed_status fedserver_store_present(const char *directory, fedserver_store_choice *choice,
+                                   fed_error *err) FED_CHECKED;
 
 /** Read the choice of a store from its text: "NAME", "NAME:WHERE", or a URL that begins with the
  * store's name. NULL means the default store. FED_EINVAL: this build has no such store, or WHERE

@@ -285,7 +285,7 @@ static void a_copy_has_the_blobs(void **state) {
     }
     fixture copy = {.store = f->store, .where = f->where};
     fed_test_tmpdir(copy.directory, sizeof copy.directory);
-    must(f->store->copy(f->db, copy.directory, &f->err));
+    must(f->store->copy(f->directory, copy.directory, &f->err));
     must(copy.store->open(copy.directory, copy.where, &copy.db, &f->err));
     expect_version(&copy, task, 1, 3);
     copy.store->close(copy.db);

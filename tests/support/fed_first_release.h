@@ -3,7 +3,11 @@
 #ifndef FED_FIRST_RELEASE_H
 #define FED_FIRST_RELEASE_H
 
-/* Run these one after the other: from today's layout to 8, to 7, and to the first release's. */
+/* SQLite. Run the last three one after the other: from today's layout to 8, to 7 (release 0.1.0),
+ * and to the very first one. */
+
+/** Back to layout 13, in which no table names the leases of open rounds. */
+#define FED_LAYOUT_13 "BEGIN; DROP TABLE leases; PRAGMA user_version = 13; COMMIT;"
 
 /** Back to layout 8: a task has a column for each key, and a device has none for what it computes
  * on. No model may lie in files of its own, and no round may be closing. */
@@ -116,5 +120,13 @@
     "ALTER TABLE tasks DROP COLUMN tag;"                                                           \
     "ALTER TABLE models DROP COLUMN state;"                                                        \
     "PRAGMA user_version = 1; COMMIT;"
+
+/* PostgreSQL. Run these one after the other: from today's layout to 2, and to 1. */
+
+#define FED_PG_LAYOUT_2                                                                            \
+    "DROP TABLE fedserver.leader; ALTER TABLE fedserver.revision DROP COLUMN term;"                \
+    "UPDATE fedserver.layout SET version = 2;"
+
+#define FED_PG_LAYOUT_1 "DROP TABLE fedserver.leases; UPDATE fedserver.layout SET version = 1;"
 
 #endif

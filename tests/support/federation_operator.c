@@ -35,13 +35,6 @@ static fed_status back_up(const places *p, fed_error *err) {
     return status;
 }
 
-static fed_status open_old(const places *p, fed_error *err) {
-    fedserver *server = NULL;
-    FED_TRY(fedserver_open(p->home, NULL, &server, err));
-    fedserver_close(server);
-    return FED_OK;
-}
-
 /** Map the status of a repeated command to success if the killed command had done the work
  * already. */
 static fed_status again(fed_status status) {
@@ -76,7 +69,7 @@ static fed_status obey(federation_job job, const places *p, fed_error *err) {
     case FEDERATION_QUEUE:
         return change_queue(p, err);
     default:
-        return open_old(p, err);
+        return fedserver_upgrade(p->home, err);
     }
 }
 

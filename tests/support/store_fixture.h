@@ -76,6 +76,13 @@ static inline void reopen(fixture *f) {
     must(f->store->open(f->directory, f->where, &f->db, &f->err));
 }
 
+/* Open the store after another release has changed its tables. */
+static inline void reopen_upgraded(fixture *f) {
+    f->store->close(f->db);
+    must(f->store->upgrade(f->directory, f->where, &f->err));
+    must(f->store->open(f->directory, f->where, &f->db, &f->err));
+}
+
 static inline void keep(fixture *f) {
     must(f->store->commit(f->db, &f->err));
     reopen(f);

@@ -19,6 +19,7 @@ FED_API_BEGIN
  * A program that serves, without sockets:
  *
  *     fedserver *server;
+ *     fedserver_upgrade(directory, &err);
  *     fedserver_open(directory, log, &server, &err);
  *     for (;;) {
  *         wait for requests, for fedserver_wake_fd, or until next_ms;
@@ -53,7 +54,9 @@ typedef struct fedserver fedserver;
  * another one fedserver_begin returns FED_EBUSY, unless the setup has an `address`, with which
  * several coordinators share a store. End with fedserver_close.
  *
- * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION, FED_EIO.
+ * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EIO. FED_EVERSION: the
+ * store is of a newer or of an older release, and stays as it is: a process of that release may
+ * serve. fedserver_upgrade (fedserver/operator.h) upgrades an older one.
  */
 fed_status fedserver_open(const char *directory, const fed_log *log, fedserver **server,
                           fed_error *err) FED_CHECKED;

@@ -35,9 +35,18 @@ typedef struct fedserver_init_options {
 } fedserver_init_options;
 
 /** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
- * has a coordinator already. FED_EINVAL: there is no such store. */
+ * has a coordinator already. FED_ENOTFOUND: it has a CA's keys, but its store is gone; nothing is
+ * changed. FED_EINVAL: there is no such store. */
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
+
+/**
+ * Upgrade a coordinator's store, made by an older release, to this release, which fedserver_open
+ * then opens. A program that serves calls it before fedserver_open. Changes nothing where the store
+ * is of this release. The older release can't open an upgraded store: to go back, restore a backup.
+ * Errors: FED_EBUSY a process serves the directory; else those of fedserver_open.
+ */
+fed_status fedserver_upgrade(const char *directory, fed_error *err) FED_CHECKED;
 
 /** Check that a process serves the directory, and that it answers a request for which it must read
  * the store. Opens nothing but a socket, and waits for ten seconds at most. FED_EIO: nobody serves
@@ -370,7 +379,8 @@ fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_a
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
 
-/** Make a coordinator in directory from a backup. Errors as fedserver_backup and fedserver_open. */
+/** Make a coordinator in directory from a backup, which may be of an older release and stays as it
+ * is. Errors as fedserver_backup and fedserver_open. */
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
 
 /** The kind of a line of fedserver_check's report. */

@@ -16,7 +16,9 @@
 #include <string.h>
 
 #include "fed/utf8.h"
+#include "fedserver/stores/layouts.h"
 #include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/postgres/pg_schema.h"
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/undone.h"
 
@@ -90,6 +92,10 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
     /* division by 0: REVISION_FENCED found another term */
     if (is_class(state, "22012") && db->term != 0) {
         return fedserver_pg_fail_outdone(db, err);
+    }
+    /* square root of -1: LAYOUT_FENCED found another layout */
+    if (is_class(state, "2201F")) {
+        return fedserver_layout_changed(db->place, err);
     }
     if (is_class(state, "57P01") && db->term != 0) {
         /* libpq may not have noticed yet that the server closed the connection */
@@ -405,6 +411,7 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
         FED_TRY(db->term != 0 ? send(db, FEDSERVER_SQL_REVISION_FENCED, VALUES(INT(db->term)), err)
                               : send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
         db->next_at = db->sent;
+        FED_TRY(send(db, FEDSERVER_SQL_LAYOUT_FENCED, VALUES(INT(FEDSERVER_PG_LAYOUT)), err));
     }
     /* S6 in docs/durability.md: the transaction checks the lead's term before its first write. */
     assert(db->writing && (db->revised || !revise));
@@ -494,9 +501,16 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
 }
 
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) {
-    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_REVISION, NO_VALUES, revision, err));
-    *revision -= db->revised; /* this handle's own increment is not committed yet */
-    return FED_OK;
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_REVISION, NO_VALUES, &row, &found, err));
+    const bool same = found && fedserver_sql_row_int(&row, 1) == FEDSERVER_PG_LAYOUT;
+    if (found) {
+        *revision = fedserver_sql_row_int(&row, 0);
+        *revision -= db->revised; /* this handle's own increment is not committed yet */
+        fedserver_sql_row_end(&row);
+    }
+    return same ? FED_OK : fedserver_layout_changed(db->place, err);
 }
 
 bool fedserver_pg_notified(fedserver_pg *db) {

@@ -80,7 +80,8 @@ fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_v
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) FED_CHECKED;
 void fedserver_pg_rollback(fedserver_pg *db);
 
-/** Read the number of commits of all handles, without this handle's open transaction. */
+/** Read the number of commits of all handles, without this handle's open transaction.
+ * FED_EVERSION: another release has changed the tables. */
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) FED_CHECKED;
 
 /** Has PostgreSQL notified this handle since the last call that another handle has committed? Only

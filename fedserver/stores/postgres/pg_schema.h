@@ -3,6 +3,8 @@
 #ifndef FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
+#define FEDSERVER_PG_LAYOUT 3 /* of this program; that of a store is in its table `layout` */
+
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.
  * 64-bit leases, digests and seeds are kept in signed integers, bit for bit. Times are Unix

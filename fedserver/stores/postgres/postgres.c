@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fed/clock.h"
+#include "fedserver/stores/layouts.h"
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/postgres/pg_schema.h"
@@ -15,6 +16,7 @@
 
 static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+_Static_assert(LAYOUTS == FEDSERVER_PG_LAYOUT, "the newest layout is this program's");
 
 /* Run a statement whose result is one number. *number is -1 where it returns no row, or NULL. */
 static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
@@ -45,14 +47,29 @@ static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     return fedserver_pg_script(db, sql, NULL, err);
 }
 
+/* Take the store's lock with a handle of its own, before an older layout is changed: a process of
+ * the older release may serve. Let all handles notice that somebody writes. The row of `revision`
+ * is locked until the commit, so no other transaction writes beside the upgrade. */
+static fed_status begin_upgrade(fedserver_pg *db, fedserver_pg **keeper, fed_error *err) {
+    FED_TRY(fedserver_pg_connect(db->where, keeper, err));
+    FED_TRY(fedserver_pg_pipeline(*keeper, err));
+    FED_TRY(fedserver_pg_lock(*keeper, err));
+    return fedserver_pg_script(db, "UPDATE revision SET number = number + 1; NOTIFY fedserver",
+                               NULL, err);
+}
+
 /* Create or upgrade all tables in one transaction. So a new store appears whole (S7 in
  * docs/durability.md), and an upgrade is done whole or not at all (S8). Another process may have
  * done the same meanwhile; then nothing is left to do. */
 static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
     long layout = -1;
+    fedserver_pg *keeper = NULL;
     FED_TRY(fedserver_pg_script(
         db, "BEGIN; SELECT pg_advisory_xact_lock(hashtext('fedserver layout'))", NULL, err));
     fed_status status = read_layout(db, &layout, err);
+    if (status == FED_OK && layout >= 0 && layout < LAYOUTS) {
+        status = begin_upgrade(db, &keeper, err);
+    }
     for (long from = layout < 0 ? 0 : layout; from < LAYOUTS && status == FED_OK; from++) {
         status = step_up(db, from, err);
     }
@@ -63,6 +80,7 @@ static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
         const fed_status ignored = fedserver_pg_script(db, "ROLLBACK", NULL, NULL);
         (void)ignored;
     }
+    fedserver_pg_close(keeper);
     return status;
 }
 
@@ -102,34 +120,59 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     return status;
 }
 
-static fed_status check_layout(fedserver_pg *db, fed_error *err) {
-    long layout;
-    FED_TRY(read_layout(db, &layout, err));
-    if (layout < 0) {
-        return fed_fail(err, FED_ENOTFOUND, "%s holds no coordinator", db->place);
-    }
-    if (layout > LAYOUTS) {
-        return fed_fail(err, FED_EVERSION,
-                        "%s has tables of layout %ld, but this program knows layouts 1 to %d; use "
-                        "a newer fedserver",
-                        db->place, layout, LAYOUTS);
-    }
-    return layout < LAYOUTS ? make_layouts(db, err) : FED_OK;
-}
-
-static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
+/* Connect to a store of this release or of an older one. */
+static fed_status open_any(const char *where, fedserver_pg **out, long *layout, fed_error *err) {
     fedserver_pg *db;
-    (void)directory;
     FED_TRY(fedserver_pg_connect(where, &db, err));
-    fed_status status = check_layout(db, err);
-    status = status == FED_OK ? fedserver_pg_pipeline(db, err) : status;
+    fed_status status = read_layout(db, layout, err);
+    if (status == FED_OK && *layout < 0) {
+        status = fed_fail(err, FED_ENOTFOUND, "%s holds no coordinator", db->place);
+    } else if (status == FED_OK && *layout > LAYOUTS) {
+        status = fedserver_layout_newer(db->place, *layout, LAYOUTS, err);
+    }
     if (status != FED_OK) {
         fedserver_pg_close(db);
         return status;
     }
-    assert(!db->writing); /* S8 in docs/durability.md: the upgrade of the tables is committed. */
     *out = db;
     return FED_OK;
+}
+
+static fed_status fail_older(fedserver_pg *db, long layout, fed_error *err) {
+    const fedserver_older older = {.place = db->place,
+                                   .release = "an older release",
+                                   .layout = layout,
+                                   .needed = LAYOUTS,
+                                   .holder = fedserver_pg_holder(db)};
+    return fedserver_layout_older(&older, err);
+}
+
+static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
+    fedserver_pg *db;
+    long layout;
+    (void)directory;
+    FED_TRY(open_any(where, &db, &layout, err));
+    fed_status status = fedserver_pg_pipeline(db, err);
+    if (status == FED_OK && layout < LAYOUTS) {
+        status = fail_older(db, layout, err);
+    }
+    if (status != FED_OK) {
+        fedserver_pg_close(db);
+        return status;
+    }
+    *out = db;
+    return FED_OK;
+}
+
+static fed_status store_upgrade(const char *directory, const char *where, fed_error *err) {
+    fedserver_pg *db;
+    long layout;
+    (void)directory;
+    FED_TRY(open_any(where, &db, &layout, err));
+    const fed_status status = layout < LAYOUTS ? make_layouts(db, err) : FED_OK;
+    assert(!db->writing); /* S8 in docs/durability.md: the upgrade is committed or rolled back. */
+    fedserver_pg_close(db);
+    return status;
 }
 
 static void store_close(void *db) {
@@ -186,6 +229,7 @@ const fedserver_store fedserver_store_postgres = {
     .exists = store_exists,
     .create = store_create,
     .open = store_open,
+    .upgrade = store_upgrade,
     .close = store_close,
     .lock = fedserver_pg_lock,
     .lead = fedserver_pg_lead,

@@ -1,4 +1,5 @@
-/* Copies the SQLite store as of one instant, while another process may go on writing to it. */
+/* Copies the SQLite store as of one instant, while another process may go on writing to it. The
+ * copy of an older release's store gets this program's layout; the original keeps its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <fcntl.h>
@@ -8,7 +9,9 @@
 #include "fed/file.h"
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/segment.h"
+#include "fedserver/stores/sqlite/sqlite_layout.h"
 #include "fedserver/stores/sqlite/updates.h"
 
 /* A round with updates in a segment file, and the offset at which the last of them ends. */
@@ -62,8 +65,15 @@ static fed_status hold(const fedserver_database *db, const large_bodies *large, 
     return FED_OK;
 }
 
+/* Older layouts lack columns that find_large needs. Of these stores only backups are copied, where
+ * no round ends meanwhile. */
 static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *err) {
     large_bodies large;
+    int64_t layout;
+    FED_TRY(fedserver_sqlite_layout(db, &layout, err));
+    if (layout < FEDSERVER_SCHEMA_VERSION) {
+        return FED_OK;
+    }
     FED_TRY(find_large(db, 0, &large, err));
     for (int k = 1; large.end > 0; k++) {
         const fed_status status = hold(db, &large, held, err);
@@ -169,6 +179,10 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     if (status == FED_OK) {
         status = fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err);
     }
+    /* before `complete` makes it write to a journal, whose loss would go unnoticed */
+    if (status == FED_OK) {
+        status = fedserver_sqlite_upgrade(copy, err);
+    }
     if (status == FED_OK) {
         status = complete(db, copy, &held, err);
     }
@@ -177,7 +191,7 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     return status;
 }
 
-fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) {
+fed_status fedserver_sqlite_copy(fedserver_database *db, const char *path, fed_error *err) {
     enum { TRIES = 10 };
     fed_status status = FED_ENOTFOUND;
     for (int k = 0; k < TRIES && status == FED_ENOTFOUND; k++) {

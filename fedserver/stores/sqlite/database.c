@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "fed/hash.h"
+#include "fedserver/stores/layouts.h"
+#include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/undone.h"
 
 /* SQL for the next value of the column devices.change. An index finds the largest value. */
@@ -196,6 +198,12 @@ static fed_status run(fedserver_database *db, int sql, const fedserver_value *va
     return FED_OK;
 }
 
+fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err) {
+    int64_t layout;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LAYOUT, NO_VALUES, &layout, err));
+    return layout == FEDSERVER_SCHEMA_VERSION ? FED_OK : fedserver_layout_changed(db->path, err);
+}
+
 /* -- transactions -- */
 
 fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
@@ -226,14 +234,16 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
 }
 
 /* Begin a transaction before its first write, as BEGIN IMMEDIATE. A transaction that reads before
- * it writes could fail for good, when another process writes in between. */
+ * it writes could fail for good, when another process writes in between. From here to the commit no
+ * other process can change the layout. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
     if (!db->writing) {
-        const fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        db->writing = status == FED_OK;
+        status = status == FED_OK ? fedserver_database_same_layout(db, &why) : status;
         FED_TRY(fedserver_database_note(db, status, &why, err));
-        db->writing = true;
     }
     /* S1 in docs/durability.md: what is written now can be rolled back. */
     assert(sqlite3_get_autocommit(db->handle) == 0);

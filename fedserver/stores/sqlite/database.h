@@ -55,7 +55,12 @@ fed_status fedserver_database_script(fedserver_database *db, const char *sql,
 #define READ(sql, statement, ...)                                                                  \
     fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
 
-/** Start a transaction where none is open. Until its end no other handle can write. */
+/** Check that the tables still have the layout of this program. FED_EVERSION: another release has
+ * changed them. */
+fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err) FED_CHECKED;
+
+/** Start a transaction where none is open. Until its end no other handle can write. FED_EVERSION:
+ * another release has changed the tables. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) FED_CHECKED;
 
 /** Bind and run a statement that changes something. It starts a transaction where none is open. */

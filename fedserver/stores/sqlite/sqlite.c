@@ -14,8 +14,8 @@
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/schema.h"
+#include "fedserver/stores/sqlite/sqlite_layout.h"
 #include "fedserver/stores/sqlite/sqlite_lock.h"
-#include "fedserver/stores/sqlite/task_columns.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
 #include "fedserver/stores/undone.h"
@@ -62,82 +62,6 @@ static fed_status create_file(const char *path, fed_error *err) {
     return status;
 }
 
-static fed_status pragma(fedserver_database *db, const char *sql, int64_t *value, fed_error *err) {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
-    if (code == SQLITE_OK) {
-        code = sqlite3_step(statement);
-    }
-    fed_status status = FED_OK;
-    if (code == SQLITE_ROW) {
-        *value = sqlite3_column_int64(statement, 0);
-    } else {
-        status = fedserver_database_fail(db, code, err);
-    }
-    sqlite3_finalize(statement);
-    return status;
-}
-
-static const char *const migrations[] = FEDSERVER_MIGRATIONS;
-_Static_assert(sizeof migrations / sizeof migrations[0] == FEDSERVER_SCHEMA_VERSION - 1,
-               "each version but the first needs a migration");
-
-/* Upgrade the tables by one version, in one transaction, unless another process has done it. */
-static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
-    int64_t version = 0;
-    char sql[64];
-    /* S8 in docs/durability.md: one version at a time. */
-    assert(from >= 1 && from < FEDSERVER_SCHEMA_VERSION && !db->writing);
-    snprintf(sql, sizeof sql, "PRAGMA user_version = %lld;", (long long)from + 1);
-    FED_TRY(fedserver_database_script(db, "BEGIN IMMEDIATE;", err));
-    fed_status status = pragma(db, "PRAGMA user_version", &version, err);
-    if (status == FED_OK && version == from) {
-        status = fedserver_database_script(db, migrations[from - 1], err);
-    }
-    if (status == FED_OK && version == from && from + 1 == FEDSERVER_SCHEMA_TEXT) {
-        status = fedserver_sqlite_columns_to_text(db, err);
-    }
-    if (status == FED_OK && version == from) {
-        status = fedserver_database_script(db, sql, err);
-    }
-    if (status != FED_OK) {
-        fed_error ignored;
-        fed_status undone = fedserver_database_script(db, "ROLLBACK;", &ignored);
-        (void)undone;
-        return status;
-    }
-    return fedserver_database_script(db, "COMMIT;", err);
-}
-
-static fed_status check_version(fedserver_database *db, fed_error *err) {
-    int64_t id = 0;
-    int64_t version = 0;
-    FED_TRY(pragma(db, "PRAGMA application_id", &id, err));
-    FED_TRY(pragma(db, "PRAGMA user_version", &version, err));
-    if (id != FEDSERVER_SCHEMA_ID) {
-        return fed_fail(err, FED_EFORMAT, "%s is not a coordinator's database", db->path);
-    }
-    if (version < 1 || version > FEDSERVER_SCHEMA_VERSION) {
-        return fed_fail(err, FED_EVERSION,
-                        "%s has tables of layout %lld, but this program knows layouts 1 to %d; use "
-                        "a newer fedserver",
-                        db->path, (long long)version, FEDSERVER_SCHEMA_VERSION);
-    }
-    if (version < FEDSERVER_SCHEMA_VERSION && sqlite3_db_readonly(db->handle, "main") != 0) {
-        return fed_fail(err, FED_EVERSION,
-                        "%s was made by an older release and must be upgraded, but its medium is "
-                        "read-only; copy the directory to a writable disk",
-                        db->path);
-    }
-    while (version < FEDSERVER_SCHEMA_VERSION) {
-        FED_TRY(migrate(db, version, err));
-        version++;
-    }
-    /* S8 in docs/durability.md: all upgrades are done. */
-    assert(version == FEDSERVER_SCHEMA_VERSION);
-    return FED_OK;
-}
-
 /* Open a database on a read-only medium. No process can write there, so the file is read without
  * locks and journals. */
 static fed_status open_read_only(const char *path, fedserver_database **db, fed_error *err) {
@@ -153,7 +77,9 @@ static fed_status open_read_only(const char *path, fedserver_database **db, fed_
     return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
 }
 
-static fed_status open_file(const char *path, void **out, fed_error *err) {
+/* Open a database of this release or of an older one. */
+static fed_status open_file(const char *path, fedserver_database **out, int64_t *layout,
+                            fed_error *err) {
     if (access(path, F_OK) != 0) {
         return fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
     }
@@ -161,7 +87,7 @@ static fed_status open_file(const char *path, void **out, fed_error *err) {
     const bool fixed = access(path, W_OK) != 0 && errno == EROFS;
     FED_TRY(fixed ? open_read_only(path, &db, err)
                   : fedserver_database_open(path, SQLITE_OPEN_READWRITE, &db, err));
-    fed_status status = check_version(db, err);
+    fed_status status = fedserver_sqlite_layout(db, layout, err);
     if (status != FED_OK) {
         fedserver_database_close(db);
         return status;
@@ -188,33 +114,82 @@ static fed_status store_exists(const char *directory, const char *where, fed_err
                : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
-static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+/* Give a finished database its name. The journal of a lost database must not be read as if it were
+ * the new one's. */
+static fed_status put_in_place(const char *fresh, const char *directory, fed_error *err) {
+    static const char *const journals[] = {"server.db-wal", "server.db-shm", "server.db-journal"};
     char path[PATH_SIZE];
-    char fresh[PATH_SIZE];
-    (void)where;
+    for (size_t k = 0; k < sizeof journals / sizeof journals[0]; k++) {
+        FED_TRY(file_path(directory, journals[k], path, err));
+        unlink(path);
+    }
     FED_TRY(file_path(directory, DATABASE, path, err));
-    FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    unlink(fresh); /* what an interrupted creation has left */
-    FED_TRY(create_file(fresh, err));
     return fed_file_move(fresh, path, err);
 }
 
-static fed_status store_copy(void *db, const char *directory, fed_error *err) {
+static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+    char fresh[PATH_SIZE];
+    (void)where;
+    FED_TRY(file_path(directory, UNFINISHED, fresh, err));
+    unlink(fresh); /* what an interrupted creation has left */
+    FED_TRY(create_file(fresh, err));
+    return put_in_place(fresh, directory, err);
+}
+
+static fed_status store_copy(const char *from, const char *to, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];
-    /* S12 in docs/durability.md: a copy has committed rows only. */
-    assert(!((const fedserver_database *)db)->writing);
-    FED_TRY(file_path(directory, DATABASE, path, err));
-    FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    FED_TRY(fedserver_sqlite_copy(db, fresh, err));
-    return fed_file_move(fresh, path, err);
+    fedserver_database *db;
+    int64_t layout;
+    FED_TRY(file_path(from, DATABASE, path, err));
+    FED_TRY(open_file(path, &db, &layout, err));
+    fed_status status = file_path(to, UNFINISHED, fresh, err);
+    if (status == FED_OK) {
+        status = fedserver_sqlite_copy(db, fresh, err);
+    }
+    fedserver_database_close(db);
+    FED_TRY(status);
+    return put_in_place(fresh, to, err);
 }
 
 static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
     char path[PATH_SIZE];
+    fedserver_database *db;
+    int64_t layout;
     (void)where;
     FED_TRY(file_path(directory, DATABASE, path, err));
-    return open_file(path, out, err);
+    FED_TRY(open_file(path, &db, &layout, err));
+    if (layout != FEDSERVER_SCHEMA_VERSION) {
+        const fed_status status = fedserver_sqlite_layout_older(db, layout, err);
+        fedserver_database_close(db);
+        return status;
+    }
+    *out = db;
+    return FED_OK;
+}
+
+/* S8 in docs/durability.md: take the lock first, as a process of the older release may serve. */
+static fed_status upgrade_alone(fedserver_database *db, fed_error *err) {
+    if (sqlite3_db_readonly(db->handle, "main") != 0) {
+        return fed_fail(err, FED_EVERSION,
+                        "%s was made by an older release and must be upgraded, but its medium is "
+                        "read-only; copy the directory to a writable disk",
+                        db->path);
+    }
+    FED_TRY(fedserver_sqlite_lock(db, err));
+    return fedserver_sqlite_upgrade(db, err);
+}
+
+static fed_status store_upgrade(const char *directory, const char *where, fed_error *err) {
+    char path[PATH_SIZE];
+    fedserver_database *db;
+    int64_t layout;
+    (void)where;
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    FED_TRY(open_file(path, &db, &layout, err));
+    const fed_status status = layout < FEDSERVER_SCHEMA_VERSION ? upgrade_alone(db, err) : FED_OK;
+    fedserver_database_close(db);
+    return status;
 }
 
 static void store_close(void *db) {
@@ -230,6 +205,9 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_database *db = user;
     int64_t version;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &version, err));
+    if (version != db->data_version) {
+        FED_TRY(fedserver_database_same_layout(db, err));
+    }
     *changed = version != db->data_version;
     db->data_version = version;
     return FED_OK;
@@ -244,6 +222,7 @@ const fedserver_store fedserver_store_sqlite = {
     .exists = store_exists,
     .create = store_create,
     .open = store_open,
+    .upgrade = store_upgrade,
     .close = store_close,
     .lock = fedserver_sqlite_lock,
     .holder = fedserver_sqlite_holder,

@@ -24,8 +24,11 @@ fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, u
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
-/** The store's functions copy, of copy.c, and check, of verify.c. */
-fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
+/** Copy the store to the file `path` and to files beside it, for the store's function copy. db may
+ * have an older layout. Of copy.c. */
+fed_status fedserver_sqlite_copy(fedserver_database *db, const char *path,
+                                 fed_error *err) FED_CHECKED;
+/** The store's function check, of verify.c. */
 fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
 /** Check all updates' bodies against their checksums, and add the number of bodies to *bodies. */

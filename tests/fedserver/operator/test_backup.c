@@ -3,11 +3,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fed_first_release.h"
 #include "large_world.h"
 
 /* Make a backup as `fedserver backup` does, in a separate process. */
@@ -89,6 +91,51 @@ static void backups_made_while_rounds_come_and_go_are_whole(void **state) {
                     fedserver_rounds_front(&w->home.server->rounds)->versions.digest);
         fedserver_close(w->copy.server);
     }
+}
+
+/* Make the backup's database that of release 0.1.0. */
+static void make_older(const char *path) {
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, FED_LAYOUT_8, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, FED_LAYOUT_7, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void assert_has_bytes(const char *path, const uint8_t *bytes, size_t len) {
+    fed_error err = {0};
+    uint8_t *now;
+    size_t now_len;
+    assert_fed_ok_err(fed_file_read(path, 1 << 28, &now, &now_len, &err));
+    assert_int_equal(now_len, len);
+    assert_memory_equal(now, bytes, len);
+    free(now);
+}
+
+static void an_older_backup_is_restored_and_stays_as_it_is(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    char path[400], out[2000];
+    uint8_t *bytes;
+    size_t len;
+    upload(w, &w->home, 0);
+    upload(w, &w->home, 1);
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    snprintf(path, sizeof path, "%s/server.db", w->backup);
+    make_older(path);
+    assert_fed_ok_err(fed_file_read(path, 1 << 28, &bytes, &len, &err));
+    assert_int_equal(fed_test_run(w->backup, "fedserver", "check --dir .", out, sizeof out), 1);
+    assert_non_null(strstr(out, "restore it into a new directory"));
+    assert_has_bytes(path, bytes, len);
+    assert_fed_ok_err(fedserver_restore(w->backup, w->copy.directory, &err));
+    assert_has_bytes(path, bytes, len);
+    free(bytes);
+    coordinator_check(w->copy.directory);
+    open_copy(w);
+    assert_int_equal(fedserver_rounds_front(&w->copy.server->rounds)->round.received, 2);
+    upload(w, &w->copy, 2);
+    assert_int_equal(fedserver_rounds_front(&w->copy.server->rounds)->versions.version, 1);
+    fedserver_close(w->copy.server);
 }
 
 static void keys_are_for_the_owner_only(void **state) {
@@ -230,6 +277,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_backup_of_a_serving_coordinator_goes_on_bit_for_bit),
         WITH(backups_made_while_rounds_come_and_go_are_whole),
+        WITH(an_older_backup_is_restored_and_stays_as_it_is),
         WITH(keys_are_for_the_owner_only),
         WITH(a_backup_has_every_file_of_the_coordinators_folder),
         WITH(a_front_without_its_key_stops_a_backup),

@@ -7,6 +7,7 @@
 
 #include "fed/crypto.h"
 #include "fed/file.h"
+#include "fed_postgres.h"
 #include "fedserver/operator.h"
 
 static unsigned mode_of(const char *directory, const char *name) {
@@ -53,21 +54,106 @@ FED_TEST(a_second_init_changes_nothing) {
 
 FED_TEST(an_interrupted_init_can_be_run_again) {
     char directory[256];
-    char path[300];
+    char half[300];
     fed_error err = {0};
     fedserver *server = NULL;
     fed_test_tmpdir(directory, sizeof directory);
-    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
-    char half[300];
-    snprintf(path, sizeof path, "%s/server.db", directory);
     snprintf(half, sizeof half, "%s/server.db.new", directory);
-    assert_int_equal(rename(path, half), 0); /* as if init was killed before its last step */
-    assert_fed_fails(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND,
-                     "fedserver init");
+    assert_int_equal(mkdir(half, 0700), 0); /* in the way of init's last step */
+    for (int k = 0; k < 2; k++) {
+        assert_fed_status(fedserver_init(directory, NULL, &err), FED_EIO);
+        assert_int_equal(mode_of(directory, "ca.key"), 0600);
+        assert_fed_fails(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND,
+                         "fedserver init");
+    }
+    assert_int_equal(rmdir(half), 0);
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
     assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
     assert_fed_ok_err(fedserver_begin(server, &err));
     assert_fed_ok_err(fedserver_commit(server, &err));
+    fedserver_close(server);
+    fed_test_rmdir(directory);
+}
+
+/* Delete what keeps the rows, and nothing else. */
+static void lose_store(const char *directory, const char *store) {
+    char path[300];
+    if (store != NULL) {
+        fed_postgres_clear(store + strlen("postgres:"));
+        return;
+    }
+    snprintf(path, sizeof path, "%s/server.db", directory);
+    assert_int_equal(unlink(path), 0);
+}
+
+static char *read_key(const char *directory) {
+    char path[300];
+    uint8_t *text;
+    size_t len;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/ca.key", directory);
+    assert_fed_ok_err(fed_file_read(path, 4096, &text, &len, &err));
+    return (char *)text;
+}
+
+static void keep_keys(const char *directory, const char *store) {
+    const fedserver_init_options options = {.store = store};
+    char args[800], out[1000];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    assert_fed_ok_err(fedserver_init(directory, &options, &err));
+    char *before = read_key(directory);
+    lose_store(directory, store);
+    assert_fed_fails(fedserver_init(directory, &options, &err), FED_ENOTFOUND, "restore a backup");
+    assert_fed_fails(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND,
+                     "restore a backup");
+    assert_null(strstr(err.text, "fedserver init"));
+    snprintf(args, sizeof args, "init --keep --dir '%s' %s%s%s", directory,
+             store != NULL ? "--store '" : "", store != NULL ? store : "",
+             store != NULL ? "'" : "");
+    assert_int_equal(fed_test_run("/", "fedserver", args, out, sizeof out), 1);
+    assert_non_null(strstr(out, "restore a backup"));
+    char *after = read_key(directory);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+FED_TEST(the_keys_of_a_coordinator_whose_store_is_lost_are_kept) {
+    char directory[256];
+    fed_test_tmpdir(directory, sizeof directory);
+    keep_keys(directory, NULL);
+    fed_test_rmdir(directory);
+    if (fed_postgres_is_there()) {
+        fed_test_tmpdir(directory, sizeof directory);
+        keep_keys(directory, fed_postgres_store("postgres"));
+        fed_test_rmdir(directory);
+    }
+}
+
+/* The lost database has left its journal, with a token that was made after the backup. */
+FED_TEST(a_backup_is_restored_where_the_store_is_lost) {
+    char directory[256], backup[300], journal[300], token[FEDSERVER_TOKEN], out[1000];
+    uint8_t *bytes;
+    size_t len;
+    fed_error err = {0};
+    fedserver *server = NULL;
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(backup, sizeof backup, "%s/backup", directory);
+    assert_fed_ok_err(fedserver_init(directory, NULL, &err));
+    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_backup(server, backup, &err));
+    assert_fed_ok_err(fedserver_token_new(server, 1, 3600, token, &err));
+    snprintf(journal, sizeof journal, "%s/server.db-wal", directory);
+    assert_fed_ok_err(fed_file_read(journal, 1 << 24, &bytes, &len, &err));
+    fedserver_close(server);
+    lose_store(directory, NULL);
+    fed_test_put(directory, "server.db-wal", bytes, len);
+    free(bytes);
+    assert_fed_ok_err(fedserver_restore(backup, directory, &err));
+    assert_int_equal(fed_test_run(directory, "fedserver", "tokens --dir .", out, sizeof out), 0);
+    assert_non_null(strstr(out, "no token"));
+    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
     fedserver_close(server);
     fed_test_rmdir(directory);
 }

@@ -144,7 +144,7 @@ static void a_copy_of_a_damaged_file_is_refused(void **state) {
     char elsewhere[256];
     fed_test_tmpdir(elsewhere, sizeof elsewhere);
     replace(store_model(f, &task), "three floats", 12);
-    assert_fed_status(f->store->copy(f->db, elsewhere, &err), FED_EFORMAT);
+    assert_fed_status(f->store->copy(f->directory, elsewhere, &err), FED_EFORMAT);
     assert_fed_status(f->store->exists(elsewhere, "", &err), FED_ENOTFOUND);
     fed_test_rmdir(elsewhere);
 }

@@ -54,7 +54,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     meddle(f, FED_LAYOUT_7);
     meddle(f, FED_FIRST_RELEASE);
     meddle(f, "INSERT INTO updates VALUES (4, 1, x'0102')");
-    reopen(f);
+    reopen_upgraded(f);
     assert_fed_ok_err(f->store->device_revoke(f->db, device.id, 7, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
     reopen(f);
@@ -87,7 +87,7 @@ static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(v
     meddle(f, FED_LAYOUT_7);
     meddle(f, "INSERT INTO updates (task, round, device, lease, len, guard, body)"
               " VALUES (1, 1, 1, 99, 2, -77, x'0102')");
-    reopen(f);
+    reopen_upgraded(f);
     assert_fed_ok_err(f->store->device_each(f->db, last_device, &read, &err));
     assert_true(read.counted_digest == (uint64_t)-77);
 }
@@ -144,14 +144,14 @@ static void the_columns_of_a_task_become_its_text(void **state) {
     read_text(f, 1, before[0]);
     read_text(f, 2, before[1]);
     meddle(f, FED_LAYOUT_8);
-    reopen(f);
+    reopen_upgraded(f);
     read_text(f, 1, after[0]);
     read_text(f, 2, after[1]);
     assert_string_equal(after[0], before[0]);
     assert_string_equal(after[1], before[1]);
     meddle(f, FED_LAYOUT_8);
     meddle(f, FED_LAYOUT_7); /* layout 7 had no device_share, so its tasks have no such limit */
-    reopen(f);
+    reopen_upgraded(f);
     read_text(f, 1, layout_7);
     char *share = strstr(before[0], "\"device_share\":0.25");
     assert_non_null(share);
