@@ -316,9 +316,9 @@ static void other_files_are_refused(void **state) {
     assert_int_equal(pwrite(fd, "\3", 1, 8), 1);
     assert_refused(w, CLIENTS, FED_EVERSION, "format 3");
     assert_int_equal(pwrite(fd, "other", 5, 0), 5);
-    assert_refused(w, CLIENTS, FED_EFORMAT, "does not hold");
+    assert_refused(w, CLIENTS, FED_EFORMAT, "is not a file of clients' stores");
     assert_int_equal(ftruncate(fd, 100), 0);
-    assert_refused(w, CLIENTS, FED_EFORMAT, "does not hold");
+    assert_refused(w, CLIENTS, FED_EFORMAT, "is not a file of clients' stores");
     close(fd);
     assert_int_equal(unlink(w->path), 0);
     assert_refused(w, CLIENTS, FED_ENOTFOUND, w->path);
