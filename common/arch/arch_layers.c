@@ -436,7 +436,7 @@ static fed_status grow_layers(arch_parser *p) {
 static fed_status add_layer(arch_parser *p, const fed_layer *layer) {
     fed_arch *arch = p->arch;
     if (arch->layer_count == FED_ARCH_LAYERS) {
-        return arch_fail(p, p->kind, "the end: a model has at most 1,024 layers");
+        return arch_fail(p, p->kind, "no further layer: a model has at most 1,024 layers");
     }
     if (!arch_shape_fits(layer->out)) {
         return arch_fail(p, p->kind, TOO_LARGE);

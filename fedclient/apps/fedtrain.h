@@ -67,7 +67,8 @@ fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 
 /* ---- Data: fedtrain_data.c ---- */
 
-/** Open a split of the data set that --dataset and --data name. Free with fedtrain_data_free. */
+/** Open one part, such as "train" or "test", of the data set that --dataset and --data name. Free
+ * with fedtrain_data_free. */
 fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
                          fed_error *err) FED_CHECKED;
 

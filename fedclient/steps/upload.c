@@ -96,7 +96,7 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
         return fed_fail(
             err, FED_EFORMAT,
             "the model of task %" PRIu64
-            " has %zu parameters, but it had %zu before: the coordinator changed a running task",
+            " has %zu values, but it had %zu before: the coordinator changed a running task",
             job->assignment.task.id, job->arch.layout.size, count);
     }
     bool clipped = false;

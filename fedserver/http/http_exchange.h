@@ -160,7 +160,7 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 /** Send x->refused if there is one, else x->response. */
 enum MHD_Result http_answer(http_exchange *x);
 
-/* ---- http_batch.c: handles the requests of one iteration in one transaction ------------------ */
+/* ---- http_batch.c: one transaction handles the requests of one turn of the event loop -------- */
 
 /** A peer's request is complete: handle it in the open batch of requests, or begin a batch with it.
  * true: the answer may leave at once, because the batch has written nothing that the answer could

@@ -129,7 +129,7 @@ fed_status fedserver_sent_share(const fedcodec *codec, double *share) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
     for (size_t i = 0; i < VALUES; i++) {
-        /* of about the size of an update's values */
+        /* random values of about the magnitude of an update's values */
         x[i] = (fed_rng_float(&rng) - 0.5f) * 0x1p-10f;
     }
     size_t cap = fedcodec_bound(codec, VALUES), work_size = fedcodec_work_size(codec, VALUES), len;

@@ -299,7 +299,8 @@ fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, cons
     }
     fedserver_object_cache_item *item = find(object_cache, request);
     if (item == NULL) {
-        return fed_fail(err, FED_EBUSY, "the download is not sealed yet: another one was first");
+        return fed_fail(err, FED_EBUSY,
+                        "the download is not sealed yet: another one is sealed first");
     }
     item->asked_ms = now_ms;
     *address = item->address;

@@ -36,7 +36,7 @@ void crowd_second(crowd *c, bool outage);
 
 crowd_counts *crowd_counted(crowd *c);
 
-/** The seconds of the coordinator's start, with all devices enrolled. */
+/** How many seconds the coordinator's start took. The devices had enrolled before. */
 double crowd_start_s(const crowd *c);
 
 uint32_t crowd_version(const crowd *c);

@@ -1,5 +1,5 @@
-/* The processes of the kill matrix: a database, coordinators and devices over real TLS. Tests can
- * cut their connections (cut_lines.h). */
+/* The processes of e2e.test_kill_matrix, which kills, stops and cuts them off at chosen moments: a
+ * database, coordinators and devices over real TLS. cut_lines.h cuts their connections. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_KILL_WORLD_H
 #define FED_KILL_WORLD_H

@@ -17,7 +17,8 @@ typedef struct worker_data {
     fedtrain_share all; /* all samples of `train` */
 } worker_data;
 
-/** Write made-up digits to the directory, and open them. train = 0: the files exist already. */
+/** Write made-up digits to the directory, and open them. train, test: how many digits. train = 0:
+ * write none, because the files exist already. */
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test);
 void worker_data_close(worker_data *data);
 

@@ -150,7 +150,7 @@ typedef enum fed_init { FED_INIT_XAVIER = 0, FED_INIT_HE } fed_init;
 typedef struct fed_arch {
     char *text; /* one blank between words, no comments */
     fed_shape input;
-    uint32_t words;              /* tokens of the input are below it; 0: it has no tokens */
+    uint32_t words;              /* the input's tokens are below `words`; 0: no tokens are input */
     uint32_t classes, positions; /* shape of the output: classes scores at each position */
     fed_loss loss;
     bool scaffold; /* SCAFFOLD's c is the values from index `trained` to 2 * trained - 1 */

@@ -8,9 +8,9 @@
 
 /* The caller of all functions except sim_note_end holds the clients' mutex. */
 
-/** Note that a step has ended. *over becomes true if the client has nothing more to do. */
+/** Record that a step has ended. *over becomes true if the client has nothing more to do. */
 fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
-/** Note that a client checked in. The run's time begins with the first check-in. */
+/** Record that a client checked in. The run's time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
 fed_status sim_note_measured(sim_clients *clients, uint32_t version,
                              const fedclient_round *round) FED_CHECKED;

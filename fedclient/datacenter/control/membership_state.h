@@ -46,7 +46,9 @@ typedef struct feddc_membership_member {
     feddc_heartbeat heartbeat;
     /* times of the last heartbeat, and of the last one with new marks */
     int64_t heard_ms, moved_ms;
-    uint64_t heard, gone; /* event numbers: last heartbeat; end of connection (0: open) */
+    /* values of feddc_membership.events: when something was last heard from this member, and when
+     * its connection ended (0: the connection is open) */
+    uint64_t heard, gone;
     int64_t gone_ms;
     bool acks; /* its host acknowledges what is sent to it */
     bool meets;

@@ -15,8 +15,8 @@ enum { SEMIHOSTING_READ = 1, SEMIHOSTING_UPDATE = 3 }; /* modes "rb" and "r+b" o
 /** Open a file of the host; -1: it can't be opened. */
 int semihosting_open(const char *path, int mode);
 void semihosting_close(int file);
-/** Read or write exactly len bytes of a file, from byte number at on; false: there are fewer, or
- * the host failed. */
+/** Read or write exactly len bytes of a file, beginning at byte number `at`. false: the file has
+ * fewer bytes, or the host failed. */
 bool semihosting_read(int file, size_t at, void *dst, size_t len);
 bool semihosting_write(int file, size_t at, const void *src, size_t len);
 /** Read len bytes from where the last read ended. It is for files without positions, such as

@@ -158,6 +158,7 @@ fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size
 }
 
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
-    assert(task != 0); /* S5 in docs/durability.md: other tasks' updates stay. */
+    /* S5 in docs/durability.md: only one task's updates are deleted. No task has the number 0. */
+    assert(task != 0);
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

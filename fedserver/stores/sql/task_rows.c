@@ -46,13 +46,16 @@ static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_
 
 fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
                                    fedserver_task *task, fed_error *err) {
+    static const char *const states[] = {[FEDSERVER_PICK_QUEUED] = "queued",
+                                         [FEDSERVER_PICK_RUNNING] = "running",
+                                         [FEDSERVER_PICK_FINISHED] = "finished"};
     fedserver_sql_row row;
     bool found;
     FED_TRY(FIRST(TASK_FIND, &row, &found, INT(pick), INT(id)));
     if (!found) {
         return pick == FEDSERVER_PICK_ID
                    ? fed_fail(err, FED_ENOTFOUND, "the store has no task %" PRIu64, id)
-                   : fed_fail(err, FED_ENOTFOUND, "the store has no task in that state");
+                   : fed_fail(err, FED_ENOTFOUND, "the store has no %s task", states[pick]);
     }
     fed_status status = task_read(&row, task, err);
     fedserver_sql_row_end(&row);

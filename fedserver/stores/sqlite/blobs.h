@@ -24,7 +24,7 @@ fed_status fedserver_sqlite_blob_put(void *user, uint64_t task, uint64_t digest,
 fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
                                       size_t *len, fed_error *err) FED_CHECKED;
 
-/** Set *len to the bytes of a blob. FED_ENOTFOUND: there is no such file. */
+/** Set *len to the number of bytes of a blob. FED_ENOTFOUND: there is no such file. */
 fed_status fedserver_sqlite_blob_length(void *user, uint64_t task, uint64_t digest, size_t *len,
                                         fed_error *err) FED_CHECKED;
 

@@ -262,7 +262,8 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) {
     fedserver_database *db = user;
-    assert(task != 0); /* S5 in docs/durability.md: other tasks' updates stay. */
+    /* S5 in docs/durability.md: only one task's updates are deleted. No task has the number 0. */
+    assert(task != 0);
     db->cleared = true;
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

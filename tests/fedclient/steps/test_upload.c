@@ -85,7 +85,7 @@ FED_TEST(a_task_whose_model_changed_its_size_is_refused) {
     device.fake.task.id--;
     device.fake.lease--;
     fed_device_fail(&device, FED_EFORMAT);
-    assert_non_null(strstr(device.err.text, "has 36 parameters, but it had 27 before: the "
+    assert_non_null(strstr(device.err.text, "has 36 values, but it had 27 before: the "
                                             "coordinator changed a running task"));
     fed_device_close(&device);
 }

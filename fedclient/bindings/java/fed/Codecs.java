@@ -15,7 +15,8 @@ import java.util.Objects;
  * <pre>
  * FloatBuffer residual = Codecs.buffer(n);          // zeros at first; keep it
  * byte[] message = Codecs.encode("sbc:p=0.01", gradient, residual);
- * Codecs.decode(message, again);
+ * FloatBuffer decoded = Codecs.buffer(n);
+ * Codecs.decode(message, decoded);
  * </pre>
  *
  * <p>Buffers are direct and in this machine's byte order, as those of {@link #buffer} and {@link Model}; their values are
