@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "fed/bytes.h"
+#include "fed/crypto.h"
 
 enum {
     SEQUENCE = 0x30,
@@ -16,11 +17,11 @@ enum {
     DNS_NAME_MAX = 253
 };
 
-/* Is the text a host name: letters, digits, '-' and '.', perhaps after "*."? A mistyped IP address
- * is refused. */
-static int is_dns_name(const char *host) {
+/* Is the text a host name: letters, digits, '-', '_' and '.', perhaps after "*."? Compose and
+ * Windows make names with '_'. A mistyped IP address is refused. */
+static bool is_dns_name(const char *host) {
     static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.0123456789";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.0123456789";
     const char *name = strncmp(host, "*.", 2) == 0 ? host + 2 : host;
     size_t len = strlen(name);
     return len > 0 && len <= DNS_NAME_MAX && strspn(name, allowed) == len &&
@@ -39,11 +40,29 @@ static void write_element(fed_writer *w, uint8_t tag, const void *value, size_t 
     fed_write_bytes(w, value, len);
 }
 
+/* Read an IPv6 address, perhaps in brackets as in a URL. */
+static bool read_ipv6(const char *host, uint8_t ip[16]) {
+    char plain[INET6_ADDRSTRLEN];
+    const size_t len = strlen(host);
+    const bool bracketed = len > 2 && host[0] == '[' && host[len - 1] == ']';
+    if (!bracketed || len - 2 >= sizeof plain) {
+        return inet_pton(AF_INET6, host, ip) == 1;
+    }
+    memcpy(plain, host + 1, len - 2);
+    plain[len - 2] = '\0';
+    return inet_pton(AF_INET6, plain, ip) == 1;
+}
+
+bool fed_host_is_valid(const char *host) {
+    uint8_t ip[16];
+    return inet_pton(AF_INET, host, ip) == 1 || read_ipv6(host, ip) || is_dns_name(host);
+}
+
 static fed_status write_host(fed_writer *w, const char *host, fed_error *err) {
     uint8_t ip[16];
     if (inet_pton(AF_INET, host, ip) == 1) {
         write_element(w, ADDRESS, ip, 4);
-    } else if (inet_pton(AF_INET6, host, ip) == 1) {
+    } else if (read_ipv6(host, ip)) {
         write_element(w, ADDRESS, ip, 16);
     } else if (is_dns_name(host)) {
         write_element(w, DNS_NAME, host, strlen(host));

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "fed/crypto.h"
 #include "fedserver/commands/upstream.h"
 
 static int init(const arguments *args) {
     char machine[256] = "";
     const char *hosts[] = {"localhost", "127.0.0.1", "::1", NULL, NULL};
-    if (gethostname(machine, sizeof machine - 1) == 0 && machine[0] != '\0') {
+    /* A machine's name need not be a name that a certificate can have. */
+    if (gethostname(machine, sizeof machine - 1) == 0 && fed_host_is_valid(machine)) {
         hosts[3] = machine;
     }
     const fedserver_init_options options = {

@@ -170,6 +170,11 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
                : fed_fail(err, FED_EINVAL, "server.pem has no names: give one with --add-host");
 }
 
+const char *fedserver_certificate_subject(const char *const *hosts) {
+    enum { COMMON_NAME_MOST = 64 }; /* RFC 5280, ub-common-name */
+    return strlen(hosts[0]) <= COMMON_NAME_MOST ? hosts[0] : "fed coordinator";
+}
+
 static fed_status issue(const char *directory, const char *const *hosts, int64_t now_s,
                         fed_pem *keys, fed_error *err) {
     fed_pem bundle, ca, csr, cert;
@@ -177,9 +182,9 @@ static fed_status issue(const char *directory, const char *const *hosts, int64_t
     FED_TRY(fedserver_pem_read(directory, "ca.key", &keys[0], err));
     FED_TRY(fedserver_ca_pick(&bundle, &keys[0], &ca, err));
     FED_TRY(fedserver_pem_read(directory, "server.key", &keys[1], err));
-    FED_TRY(fed_csr_new(&keys[1], hosts[0], &csr, err));
+    FED_TRY(fed_csr_new(&keys[1], fedserver_certificate_subject(hosts), &csr, err));
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
-                                      .common_name = hosts[0],
+                                      .common_name = fedserver_certificate_subject(hosts),
                                       .hosts = hosts,
                                       .not_before = now_s - 3600,
                                       .not_after = now_s + 3652 * day_s};

@@ -15,6 +15,10 @@ fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *
 fed_status fedserver_pem_write(const char *directory, const char *name, const char *text,
                                unsigned mode, fed_error *err) FED_CHECKED;
 
+/** The subject of a server's certificate: the first host, unless it is longer than a common name
+ * may be. Clients look at the hosts, not at the subject. */
+const char *fedserver_certificate_subject(const char *const *hosts);
+
 /** When the first certificate of a file in the directory expires, Unix time; 0: unreadable. */
 int64_t fedserver_certificate_expires_s(const char *directory, const char *file);
 

@@ -21,9 +21,9 @@ static fed_status make_certificates(const char *directory, const char *const *ho
     FED_TRY(fed_ca_new(&ca_key, "fed coordinator CA", now_s - 3600, now_s + 20 * year_s, &ca_cert,
                        err));
     FED_TRY(fed_key_new(&key, err));
-    FED_TRY(fed_csr_new(&key, hosts[0], &csr, err));
+    FED_TRY(fed_csr_new(&key, fedserver_certificate_subject(hosts), &csr, err));
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
-                                      .common_name = hosts[0],
+                                      .common_name = fedserver_certificate_subject(hosts),
                                       .hosts = hosts,
                                       .not_before = now_s - 3600,
                                       .not_after = now_s + 10 * year_s};

@@ -3,6 +3,7 @@
 #ifndef FED_CRYPTO_H
 #define FED_CRYPTO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,10 @@ fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_b
 /** Make a certificate request, signed with key. */
 fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr,
                        fed_error *err) FED_CHECKED;
+
+/** May a server's certificate name this host: a DNS name, perhaps with '_' or a leading "*.", or an
+ * IP address, an IPv6 address perhaps in brackets? */
+bool fed_host_is_valid(const char *host);
 
 /** The fields of a certificate that a CA issues. */
 typedef struct fed_cert_options {

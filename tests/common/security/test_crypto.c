@@ -127,8 +127,8 @@ FED_TEST(the_certificate_has_our_name_and_the_requests_key) {
 }
 
 FED_TEST(a_server_certificate_names_its_hosts_in_order) {
-    static const char *const hosts[] = {"localhost", "*.fed.example", "127.0.0.1",
-                                        "::1",       "2001:db8::17",  NULL};
+    static const char *const hosts[] = {"localhost",    "*.fed.example", "127.0.0.1",  "::1",
+                                        "2001:db8::17", "[fe80::2]",     "fed_server", NULL};
     fed_pem cert;
     fed_cert_options options = client_options();
     options.purpose = FED_CERT_SERVER;
@@ -139,11 +139,15 @@ FED_TEST(a_server_certificate_names_its_hosts_in_order) {
                  "-verify_hostname a.fed.example -CAfile ca.pem server.pem");
     assert_shell("openssl verify -attime 1800000001 -verify_ip 2001:db8::17 -CAfile ca.pem "
                  "server.pem");
+    assert_shell("openssl verify -attime 1800000001 -verify_ip fe80::2 -CAfile ca.pem server.pem");
+    assert_shell("openssl verify -attime 1800000001 -verify_hostname fed_server -CAfile ca.pem "
+                 "server.pem");
     assert_int_not_equal(
         shell("openssl verify -attime 1800000001 -purpose sslclient -CAfile ca.pem server.pem"), 0);
     assert_shell("openssl x509 -in server.pem -noout -text");
     assert_printed("DNS:localhost, DNS:*.fed.example, IP Address:127.0.0.1, "
-                   "IP Address:0:0:0:0:0:0:0:1, IP Address:2001:DB8:0:0:0:0:0:17\n");
+                   "IP Address:0:0:0:0:0:0:0:1, IP Address:2001:DB8:0:0:0:0:0:17, "
+                   "IP Address:FE80:0:0:0:0:0:0:2, DNS:fed_server\n");
     assert_printed("TLS Web Server Authentication\n");
 }
 
@@ -165,8 +169,9 @@ FED_TEST(long_host_names_are_written_as_der_wants) {
 }
 
 FED_TEST(hosts_that_are_none_are_refused) {
-    static const char *const bad[] = {"",     "a b",    "127.0.0.256", "a_b",     "host:8443",
-                                      "a..b", ".local", "*",           "a,DNS:b", "h\xC3\xA9"};
+    static const char *const bad[] = {"",     "a b",         "127.0.0.256", "host:8443",
+                                      "a..b", ".local",      "*",           "a,DNS:b",
+                                      "[::1", "[127.0.0.1]", "[fed]",       "h\xC3\xA9"};
     fed_cert_options options = client_options();
     options.purpose = FED_CERT_SERVER;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -175,7 +180,11 @@ FED_TEST(hosts_that_are_none_are_refused) {
         options.hosts = hosts;
         assert_fed_status(issue(csr.text, &options, &cert), FED_EINVAL);
         assert_string_equal(cert.text, "untouched");
+        assert_false(fed_host_is_valid(bad[i]));
     }
+    assert_true(fed_host_is_valid("fine.example"));
+    assert_true(fed_host_is_valid("10.0.0.1"));
+    assert_true(fed_host_is_valid("[::1]"));
 }
 
 FED_TEST(a_server_certificate_needs_hosts_and_has_room_for_some) {

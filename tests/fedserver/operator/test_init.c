@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
 #include "fed_postgres.h"
@@ -31,6 +32,27 @@ FED_TEST(keys_and_database_are_private) {
     assert_int_equal(mode_of(directory, "server.db"), 0600);
     assert_int_equal(mode_of(directory, "ca.pem"), 0644);
     fed_test_rmdir(base);
+}
+
+/* Names that Kubernetes, Compose and URLs have. A subject has at most 64 bytes, a host 253. */
+FED_TEST(each_name_that_a_coordinator_may_have_makes_a_certificate) {
+    static const char *const names[] = {
+        "fedserver-0.fedserver-headless.federated-learning-production.svc.cluster.local",
+        "fed_server", "[::1]"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        const char *const hosts[] = {names[k], NULL}, *const more[] = {"more.example", NULL};
+        char directory[256];
+        fed_error err = {0};
+        fedserver_certificate c;
+        fed_test_tmpdir(directory, sizeof directory);
+        const fedserver_init_options options = {.hosts = hosts};
+        assert_fed_ok_err(fedserver_init(directory, &options, &err));
+        assert_fed_ok_err(fedserver_certificate_renew(directory, more, fed_clock_unix_ms(), &err));
+        assert_fed_ok_err(fedserver_certificate_read(directory, &c, &err));
+        assert_int_equal(c.host_count, 2);
+        assert_string_equal(c.hosts[0], k == 2 ? "::1" : names[k]);
+        fed_test_rmdir(directory);
+    }
 }
 
 FED_TEST(a_second_init_changes_nothing) {
