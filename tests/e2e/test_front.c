@@ -124,6 +124,10 @@ FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
+    for (int k = 0; k < TRIES && r.status == 503; k++) { /* it still starts the tasks */
+        fed_reply_free(&r);
+        r = fed_curl_ask(curl);
+    }
     assert_int_equal(r.status, 200);
     assert_true(r.body.len > BYTES);
     fed_reply_free(&r);

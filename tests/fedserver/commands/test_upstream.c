@@ -117,6 +117,7 @@ static void check_in(const world *w) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)m.len);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
     fed_curl_expect(curl, 200, "");
+    fed_curl_close(curl);
 }
 
 /* The metric of the steps upstream that have failed in a row. */

@@ -178,8 +178,9 @@ static void ask_with_arguments(world *w, const fed_identity *who, uint16_t port,
     for (unsigned k = 1; k < count; k++) {
         len += (size_t)snprintf(path + len, sizeof path - len, "&a");
     }
-    fed_curl_expect(fed_curl_new(&w->ca, who, port, path), status,
-                    status == 200 ? path + 1 : "64 arguments");
+    CURL *curl = fed_curl_new(&w->ca, who, port, path);
+    fed_curl_expect(curl, status, status == 200 ? path + 1 : "64 arguments");
+    fed_curl_close(curl);
 }
 
 /* So many do not fit into libmicrohttpd's memory, which can't answer then. */
