@@ -4,6 +4,7 @@
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/unfit.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
@@ -82,6 +83,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
         fed_error why = {0};
         fed_status fit = t->intake->open(&t->task, &t->arch.layout, &update, &why);
         if (fit != FED_OK) {
+            FED_TRY(fedserver_unfit_add(&server->rounds, t, call->device, &why, call->now_ms, err));
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
@@ -94,6 +96,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     if (action == FEDSERVER_DO_COUNT) {
         counted = fedserver_training_count(&server->rounds, t, call->device, &update, digest,
                                            call->now_ms, err);
+        counted = counted == FED_OK ? fedserver_unfit_clear(t, call->device, err) : counted;
     }
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         t->intake->drop(&update);

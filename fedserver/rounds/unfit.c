@@ -1,0 +1,39 @@
+/* Tells the operator of a device whose updates do not fit its task, and ends its work for nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/unfit.h"
+
+#include <stdio.h>
+
+#include "fedserver/rounds/leases.h"
+
+static fed_status set(fedserver_training *t, const fedserver_device *device, int64_t refusals,
+                      fed_error *err) {
+    return fedserver_marks_set(&t->unfit, device->id, refusals) == FED_OK
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for the devices with refused updates");
+}
+
+fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *t,
+                               fedserver_device *device, const fed_error *why, int64_t now_ms,
+                               fed_error *err) {
+    enum { DIGITS = 8 };
+    char name[DIGITS + 1], reason[256];
+    const int64_t refusals = fedserver_marks_get(&t->unfit, device->id, 0) + 1;
+    if (refusals == 1) {
+        fed_hex(device->fingerprint, DIGITS / 2, name);
+        fed_logf(rounds->log, FED_LOG_WARN,
+                 "device %s: its update of task %llu (%s) is refused: %s", name,
+                 (unsigned long long)t->task.wire.id, t->task.name, why->text);
+    }
+    if (refusals < FEDSERVER_UNFIT_MOST) {
+        return set(t, device, refusals, err);
+    }
+    snprintf(reason, sizeof reason, "its updates are refused: %.200s", why->text);
+    FED_TRY(set(t, device, 0, err));
+    return fedserver_leases_decline(rounds, t, device, reason, now_ms, err);
+}
+
+fed_status fedserver_unfit_clear(fedserver_training *t, const fedserver_device *device,
+                                 fed_error *err) {
+    return fedserver_marks_get(&t->unfit, device->id, 0) != 0 ? set(t, device, 0, err) : FED_OK;
+}

@@ -1,0 +1,22 @@
+/* Tells the operator of a device whose updates do not fit its task, and ends its work for nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_UNFIT_H
+#define FEDSERVER_UNFIT_H
+
+#include "fedserver/rounds/training.h"
+
+/** After so many refused updates in a row the device gets no lease of the task, as if the device
+ * had declined the task. */
+enum { FEDSERVER_UNFIT_MOST = 3 };
+
+/** The update of the device's lease is refused: it does not fit the task. *why: the reason, which
+ * the log gets at the first refusal in a row, and the list of declines after the last one. */
+fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *training,
+                               fedserver_device *device, const fed_error *why, int64_t now_ms,
+                               fed_error *err) FED_CHECKED;
+
+/** An update of the device was counted, so refusals are counted from 0 again. */
+fed_status fedserver_unfit_clear(fedserver_training *training, const fedserver_device *device,
+                                 fed_error *err) FED_CHECKED;
+
+#endif
