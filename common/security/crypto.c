@@ -248,6 +248,14 @@ static int set_leaf_extensions(mbedtls_x509write_cert *cert, fed_cert_purpose pu
     return code;
 }
 
+bool fed_host_is_valid(const char *host) {
+    const char *const hosts[] = {host, NULL};
+    uint8_t der[FED_HOSTS_DER];
+    size_t len = 0;
+    fed_error ignored = {0};
+    return fed_hosts_write(hosts, der, &len, &ignored) == FED_OK;
+}
+
 static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hosts,
                             fed_error *err) {
     uint8_t der[FED_HOSTS_DER];

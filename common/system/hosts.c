@@ -3,11 +3,11 @@
 #include "common/system/hosts.h"
 
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "fed/bytes.h"
-#include "fed/crypto.h"
 
 enum {
     SEQUENCE = 0x30,
@@ -51,11 +51,6 @@ static bool read_ipv6(const char *host, uint8_t ip[16]) {
     memcpy(plain, host + 1, len - 2);
     plain[len - 2] = '\0';
     return inet_pton(AF_INET6, plain, ip) == 1;
-}
-
-bool fed_host_is_valid(const char *host) {
-    uint8_t ip[16];
-    return inet_pton(AF_INET, host, ip) == 1 || read_ipv6(host, ip) || is_dns_name(host);
 }
 
 static fed_status write_host(fed_writer *w, const char *host, fed_error *err) {

@@ -1,4 +1,4 @@
-/* Tells the operator of a device whose updates do not fit its task, and ends its work for nothing. */
+/* Reports a device whose updates are out of range, and ends its work for nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/unfit.h"
 

@@ -1,4 +1,4 @@
-/* Tells the operator of a device whose updates do not fit its task, and ends its work for nothing. */
+/* Reports a device whose updates are out of range, and ends its work for nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_UNFIT_H
 #define FEDSERVER_UNFIT_H
@@ -9,8 +9,9 @@
  * had declined the task. */
 enum { FEDSERVER_UNFIT_MOST = 3 };
 
-/** The update of the device's lease is refused: it does not fit the task. *why: the reason, which
- * the log gets at the first refusal in a row, and the list of declines after the last one. */
+/** The update of the device's lease is refused, because it is out of the task's range. *why: the
+ * reason, which the log gets at the first refusal in a row, and the list of declines after the
+ * last one. */
 fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *training,
                                fedserver_device *device, const fed_error *why, int64_t now_ms,
                                fed_error *err) FED_CHECKED;

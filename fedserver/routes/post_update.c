@@ -83,7 +83,9 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
         fed_error why = {0};
         fed_status fit = t->intake->open(&t->task, &t->arch.layout, &update, &why);
         if (fit != FED_OK) {
-            FED_TRY(fedserver_unfit_add(&server->rounds, t, call->device, &why, call->now_ms, err));
+            FED_TRY(fit == FED_ERANGE ? fedserver_unfit_add(&server->rounds, t, call->device, &why,
+                                                            call->now_ms, err)
+                                      : FED_OK);
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }

@@ -213,10 +213,8 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
-/* Send an update, which is refused. The device keeps its lease, however often it is refused. */
 static void upload_expect(coordinator *c, const test_device *d, fed_writer *w, int status,
                           const char *word) {
-    fedserver_marks_free(&fedserver_rounds_front(&c->server->rounds)->unfit);
     answer a = coordinator_ask(c, d, "POST", "/v1/update", "", w->data, w->len);
     assert_int_equal(a.status, status);
     assert_string_equal(a.error, word);
