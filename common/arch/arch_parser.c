@@ -224,11 +224,11 @@ fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) {
         return fed_arch_parse(model, arch, err);
     }
     enum { FILE_LIMIT = 1 << 20 };
-    uint8_t *text;
+    char *text;
     size_t len;
-    FED_TRY(fed_file_read(model + 1, FILE_LIMIT, &text, &len, err));
+    FED_TRY(fed_file_read_text(model + 1, FILE_LIMIT, &text, &len, err));
     fed_error why = {0};
-    fed_status status = fed_arch_parse((const char *)text, arch, &why);
+    fed_status status = fed_arch_parse(text, arch, &why);
     if (status != FED_OK) {
         status = fed_fail(err, status, "%s: %s", model + 1, why.text);
     }

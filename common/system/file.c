@@ -89,6 +89,63 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     return FED_OK;
 }
 
+static bool begins(const char *text, size_t len, const char *mark) {
+    return len >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0;
+}
+
+/* UTF-16 may lack its mark. If it begins in ASCII, one of its first two bytes is 0. */
+static bool is_utf16(const char *text, size_t len) {
+    return begins(text, len, "\xff\xfe") || begins(text, len, "\xfe\xff") ||
+           (len >= 2 && (text[0] == '\0') != (text[1] == '\0'));
+}
+
+static const char utf8_mark[] = "\xef\xbb\xbf";
+
+bool fed_text_is_clean(const char *text, size_t len) {
+    return !begins(text, len, utf8_mark) && !is_utf16(text, len) && memchr(text, '\r', len) == NULL;
+}
+
+fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *err) {
+    if (is_utf16(text, *len)) {
+        return fed_fail(err, FED_EFORMAT, "can't read %s: it is in UTF-16; save it as UTF-8", path);
+    }
+    size_t to = 0;
+    for (size_t at = begins(text, *len, utf8_mark) ? strlen(utf8_mark) : 0; at < *len; at++) {
+        const bool cr = text[at] == '\r';
+        at += cr && at + 1 < *len && text[at + 1] == '\n';
+        text[to++] = (char)(cr ? '\n' : text[at]);
+    }
+    memset(text + to, 0, *len - to);
+    *len = to;
+    return FED_OK;
+}
+
+fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_t *len,
+                              fed_error *err) {
+    uint8_t *data = NULL;
+    size_t size = 0;
+    FED_TRY(fed_file_read(path, limit, &data, &size, err));
+    const fed_status status = fed_text_clean(path, (char *)data, &size, err);
+    if (status != FED_OK) {
+        free(data);
+        return status;
+    }
+    *text = (char *)data;
+    *len = size;
+    return FED_OK;
+}
+
+fed_status fed_file_read_word(const char *path, char *word, size_t cap, fed_error *err) {
+    static const char blanks[] = " \t\n";
+    char *text = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read_text(path, cap - 1, &text, &len, err));
+    const char *first = text + strspn(text, blanks);
+    snprintf(word, cap, "%.*s", (int)strcspn(first, blanks), first);
+    free(text);
+    return FED_OK;
+}
+
 /* Map a plain file. A file of 0 bytes can't be mapped, and need not be. */
 static fed_status map_open(int fd, const char *path, size_t limit, const uint8_t **data,
                            size_t *len, fed_error *err) {

@@ -9,7 +9,7 @@
 #include "fed/file.h"
 #include "fedclient/apps/fedclientd.h"
 
-enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
+enum { CA_LIMIT = 65536, TOKEN_SIZE = 1025 };
 
 typedef struct device {
     const fedclientd_settings *settings;
@@ -118,13 +118,9 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
 }
 
 static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client, fed_error *err) {
-    uint8_t *token = NULL;
-    size_t len = 0;
-    FED_TRY(fed_file_read(s->token_file, TOKEN_LIMIT, &token, &len, err));
-    token[strcspn((const char *)token, " \r\n")] = '\0';
-    fed_status status = enrol_in_time(s, client, (const char *)token, err);
-    free(token);
-    return status;
+    char token[TOKEN_SIZE];
+    FED_TRY(fed_file_read_word(s->token_file, token, sizeof token, err));
+    return enrol_in_time(s, client, token, err);
 }
 
 static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_error *err) {
@@ -195,14 +191,14 @@ static bool stopped(void *user) {
  * the command line's name for the file. */
 static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
                             fedclient_transport *transport, fed_error *err) {
-    uint8_t *ca = NULL;
+    char *ca = NULL;
     size_t len = 0;
     if (file != NULL) {
-        FED_TRY(fed_file_read(file, CA_LIMIT, &ca, &len, err));
+        FED_TRY(fed_file_read_text(file, CA_LIMIT, &ca, &len, err));
     }
     fed_error why = {0};
     const fedclient_transport_options options = {
-        .ca_pem = (const char *)ca, .stopped = stopped, .user = d, .for_caches = for_caches};
+        .ca_pem = ca, .stopped = stopped, .user = d, .for_caches = for_caches};
     fed_status status = fedclient_transport_open(d->settings->transport, &options, transport, &why);
     free(ca);
     if (status == FED_EFORMAT) {

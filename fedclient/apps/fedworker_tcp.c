@@ -54,17 +54,14 @@ static fed_status read_secret(const fedworker_options *o, uint8_t secret[FEDDC_S
     if (o->listen == NULL && o->join == NULL) {
         return write_secret(NULL, secret, err);
     }
-    uint8_t *text = NULL;
-    size_t len = 0;
-    const fed_status status = fed_file_read(o->secret_file, 1000, &text, &len, err);
+    char text[1001];
+    const fed_status status = fed_file_read_word(o->secret_file, text, sizeof text, err);
     if (status == FED_ENOTFOUND && o->listen != NULL) {
         return write_secret(o->secret_file, secret, err);
     }
     FED_TRY(status);
-    text[strcspn((const char *)text, "\r\n")] = '\0';
-    const bool good = strlen((const char *)text) == (size_t)2 * FEDDC_SECRET &&
-                      fed_unhex((const char *)text, secret, FEDDC_SECRET) == FED_OK;
-    free(text);
+    const bool good =
+        strlen(text) == (size_t)2 * FEDDC_SECRET && fed_unhex(text, secret, FEDDC_SECRET) == FED_OK;
     return good ? FED_OK
                 : fed_fail(err, FED_EFORMAT,
                            "--secret-file %.200s must hold %d hex digits, the worker group's "

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     fed_error err = {0};
-    uint8_t *ca = NULL;
+    char *ca = NULL;
     size_t len = 0;
     fedclient_platform platform = {0};   /* keeps the state in ./device-state */
     fedclient_transport transport = {0}; /* HTTPS that trusts only this CA */
@@ -81,9 +81,9 @@ int main(int argc, char **argv) {
                                        .transport = &transport,
                                        .hold_ms = 25000,
                                        .train = train};
-    bool ok = fed_file_read(argv[2], 65536, &ca, &len, &err) == FED_OK &&
+    bool ok = fed_file_read_text(argv[2], 65536, &ca, &len, &err) == FED_OK &&
               fedclient_platform_posix_open("device-state", &platform, &err) == FED_OK &&
-              fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = (char *)ca},
+              fedclient_transport_open(NULL, &(fedclient_transport_options){.ca_pem = ca},
                                        &transport, &err) == FED_OK &&
               fedclient_open(&options, &client, &err) == FED_OK &&
               take_part(client, argc > 3 ? argv[3] : "", &err) == FED_OK;

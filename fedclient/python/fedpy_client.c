@@ -53,10 +53,10 @@ static void *on_room(void *user, size_t len) {
 static fed_status open_app(fedpy_client *c, const fedclient_options *options, const char *ca,
                            const char *state, fed_error *err) {
     enum { CA_LIMIT = 65536 };
-    uint8_t *pem = NULL;
+    char *pem = NULL;
     size_t len = 0;
-    FED_TRY(fed_file_read(ca, CA_LIMIT, &pem, &len, err));
-    const fed_status status = fedclient_app_open(options, (const char *)pem, state, &c->app, err);
+    FED_TRY(fed_file_read_text(ca, CA_LIMIT, &pem, &len, err));
+    const fed_status status = fedclient_app_open(options, pem, state, &c->app, err);
     free(pem);
     return status;
 }

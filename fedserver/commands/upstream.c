@@ -275,16 +275,10 @@ static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_m
 }
 
 static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_error *err) {
-    uint8_t *data = NULL;
-    size_t len = 0;
-    if (args->upstream_token_file == NULL) {
-        snprintf(token, TOKEN_MOST, "%s", args->upstream_token);
-        return FED_OK;
+    if (args->upstream_token_file != NULL) {
+        return fed_file_read_word(args->upstream_token_file, token, TOKEN_MOST, err);
     }
-    FED_TRY(fed_file_read(args->upstream_token_file, TOKEN_MOST - 1, &data, &len, err));
-    snprintf(token, TOKEN_MOST, "%.*s", (int)strcspn((const char *)data, " \r\n"),
-             (const char *)data);
-    free(data);
+    snprintf(token, TOKEN_MOST, "%s", args->upstream_token);
     return FED_OK;
 }
 
@@ -335,7 +329,7 @@ static void *live(void *user) {
 
 static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     const arguments *args = u->args;
-    uint8_t *ca = NULL;
+    char *ca = NULL;
     size_t len = 0;
     const fedclient_options options = {.server = args->upstream,
                                        .log = &u->device_log,
@@ -346,8 +340,8 @@ static fed_status open_app(upstream *u, const char *state, fed_error *err) {
                                        .name = args->name,
                                        .software = "fedserver/" FED_VERSION,
                                        .computes_on = "an edge aggregator"};
-    FED_TRY(fed_file_read(args->upstream_ca, CA_MOST, &ca, &len, err));
-    const fed_status status = fedclient_app_open(&options, (const char *)ca, state, &u->app, err);
+    FED_TRY(fed_file_read_text(args->upstream_ca, CA_MOST, &ca, &len, err));
+    const fed_status status = fedclient_app_open(&options, ca, state, &u->app, err);
     free(ca);
     return status;
 }

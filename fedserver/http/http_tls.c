@@ -22,11 +22,8 @@ static fed_status read_pem(const char *directory, const char *name, char **text,
     if (len < 0 || (size_t)len >= sizeof path) {
         return fed_fail(err, FED_EINVAL, "the path of the coordinator's directory is too long");
     }
-    uint8_t *data = NULL;
     size_t size = 0;
-    FED_TRY(fed_file_read(path, PEM_MOST, &data, &size, err));
-    *text = (char *)data;
-    return FED_OK;
+    return fed_file_read_text(path, PEM_MOST, text, &size, err);
 }
 
 static gnutls_datum_t datum(const char *text) {

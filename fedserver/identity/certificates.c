@@ -20,10 +20,10 @@ static const int64_t day_s = INT64_C(24) * 3600;
 fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *pem,
                               fed_error *err) {
     char path[PATH_SIZE];
-    uint8_t *data = NULL;
+    char *data = NULL;
     size_t len = 0;
     fedserver_path(directory, name, path, sizeof path);
-    FED_TRY(fed_file_read(path, sizeof pem->text - 1, &data, &len, err));
+    FED_TRY(fed_file_read_text(path, sizeof pem->text - 1, &data, &len, err));
     memcpy(pem->text, data, len);
     pem->text[len] = '\0';
     gnutls_memset(data, 0, len);
@@ -55,18 +55,17 @@ static fed_status fit(const char *chain, const gnutls_datum_t *certificates, con
 }
 
 fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_error *err) {
-    gnutls_datum_t certificates, secret;
-    size_t len = 0;
-    FED_TRY(fed_file_read(chain, PEM_MOST, &certificates.data, &len, err));
-    certificates.size = (unsigned)len;
-    fed_status status = fed_file_read(key, PEM_MOST, &secret.data, &len, err);
+    char *certificates = NULL, *secret = NULL;
+    size_t len = 0, secret_len = 0;
+    FED_TRY(fed_file_read_text(chain, PEM_MOST, &certificates, &len, err));
+    fed_status status = fed_file_read_text(key, PEM_MOST, &secret, &secret_len, err);
     if (status == FED_OK) {
-        secret.size = (unsigned)len;
-        status = fit(chain, &certificates, key, &secret, err);
-        gnutls_memset(secret.data, 0, secret.size);
-        free(secret.data);
+        status = fit(chain, &(gnutls_datum_t){(unsigned char *)certificates, (unsigned)len}, key,
+                     &(gnutls_datum_t){(unsigned char *)secret, (unsigned)secret_len}, err);
+        gnutls_memset(secret, 0, secret_len);
+        free(secret);
     }
-    free(certificates.data);
+    free(certificates);
     return status;
 }
 
@@ -123,16 +122,15 @@ fed_status fedserver_certificate_read(const char *directory, fedserver_certifica
 
 int64_t fedserver_certificate_expires_s(const char *directory, const char *file) {
     char path[PATH_SIZE];
-    uint8_t *text = NULL;
+    char *text = NULL;
     size_t len = 0;
     fed_error ignored = {0};
     int64_t begins_s = 0, expires_s = 0;
     fedserver_path(directory, file, path, sizeof path);
-    if (fed_file_read(path, PEM_MOST, &text, &len, &ignored) != FED_OK) {
+    if (fed_file_read_text(path, PEM_MOST, &text, &len, &ignored) != FED_OK) {
         return 0;
     }
-    const fed_status status =
-        fed_cert_validity((const char *)text, &begins_s, &expires_s, &ignored);
+    const fed_status status = fed_cert_validity(text, &begins_s, &expires_s, &ignored);
     free(text);
     return status == FED_OK ? expires_s : 0;
 }

@@ -93,17 +93,17 @@ static void file_path(const char *directory, char path[PATH_SIZE]) {
 fed_status fedserver_store_read(const char *directory, fedserver_store_choice *choice,
                                 fed_error *err) {
     char path[PATH_SIZE];
-    uint8_t *text = NULL;
+    char *text = NULL;
     size_t len = 0;
     fed_error why = {0};
     file_path(directory, path);
-    fed_status status = fed_file_read(path, LINE_SIZE, &text, &len, &why);
+    fed_status status = fed_file_read_text(path, LINE_SIZE, &text, &len, &why);
     if (status == FED_ENOTFOUND) {
         return fedserver_store_parse(NULL, choice, err);
     }
     if (status == FED_OK) {
-        text[strcspn((char *)text, "\n")] = '\0';
-        status = fedserver_store_parse((char *)text, choice, &why);
+        text[strcspn(text, "\n")] = '\0';
+        status = fedserver_store_parse(text, choice, &why);
     }
     free(text);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s: %s", path, why.text);

@@ -303,10 +303,10 @@ fed_status fedserver_config_values(const fedserver_config *config, float **value
 }
 
 fed_status fedserver_config_read(const char *path, fedserver_config *config, fed_error *err) {
-    uint8_t *text;
+    char *text;
     size_t len;
-    FED_TRY(fed_file_read(path, 1 << 20, &text, &len, err));
-    fed_status status = fedserver_config_parse(path, (const char *)text, len, config, err);
+    FED_TRY(fed_file_read_text(path, 1 << 20, &text, &len, err));
+    fed_status status = fedserver_config_parse(path, text, len, config, err);
     free(text);
     return status;
 }

@@ -170,7 +170,7 @@ fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *e
 
 /**
  * As fed_arch_parse, but "@FILE" reads the text from a file. For the command line and for tasks.
- * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read.
+ * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read_text.
  */
 fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 

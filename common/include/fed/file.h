@@ -3,6 +3,7 @@
 #ifndef FED_FILE_H
 #define FED_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,27 @@ fed_status fed_file_fail(fed_error *err, const char *verb, const char *path);
  * FED_ERANGE if the file is larger than limit, FED_EIO, FED_ENOMEM. */
 fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t *len,
                          fed_error *err) FED_CHECKED;
+
+/**
+ * Give a text that a person has written the one form that our parsers read. UTF-8's byte order mark
+ * is removed, and a line that ends with CR LF or CR ends with '\n'. Works in place: *len becomes
+ * the new length, and the bytes after it 0. `path` names the text in the message.
+ * Errors: FED_EFORMAT: the text is in UTF-16. It is unchanged.
+ */
+fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *err) FED_CHECKED;
+
+/** Would fed_text_clean leave the text as it is? */
+bool fed_text_is_clean(const char *text, size_t len);
+
+/** As fed_file_read, of a text that a person has written. It is as fed_text_clean leaves it.
+ * Errors: as both. */
+fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_t *len,
+                              fed_error *err) FED_CHECKED;
+
+/** Read the first word of a text, such as a token. Blanks and line ends before it do not count.
+ * word: char[cap], terminated; "" if the text has no word. Errors: as fed_file_read_text;
+ * FED_ERANGE if the whole text takes cap bytes or more. */
+fed_status fed_file_read_word(const char *path, char *word, size_t cap, fed_error *err) FED_CHECKED;
 
 /**
  * Map a plain file of at most `limit` bytes, read-only. Pages are read when they are touched, and

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/presence.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "deploy/sim/conditions/streams.h"
+#include "fed/file.h"
 #include "fed/params.h"
 #include "fed/rng.h"
 
@@ -41,7 +41,7 @@ static fed_status bad_line(const char *path, size_t line, const char *why, fed_e
 static fed_status read_line(const char *path, size_t number, const char *text, uint32_t clients,
                             uint32_t *client, sim_interval *interval, bool *any, fed_error *err) {
     *any = false;
-    if (text[strspn(text, " \t\r\n")] == '\0' || text[0] == '#' ||
+    if (text[strspn(text, " \t")] == '\0' || text[0] == '#' ||
         (number == 1 && strncmp(text, "client", 6) == 0)) {
         return FED_OK;
     }
@@ -50,7 +50,7 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
         char *end = NULL;
         field[i] = strtod(text, &end);
         const bool any_digits = end != text;
-        end += strspn(end, " \t\r\n");
+        end += strspn(end, " \t");
         if (!any_digits || *end != (i < 2 ? ',' : '\0')) {
             return bad_line(path, number, "the line is not three numbers", err);
         }
@@ -71,13 +71,18 @@ static fed_status read_line(const char *path, size_t number, const char *text, u
     return FED_OK;
 }
 
-/** Read the whole file. If interval is NULL, count each client's intervals in first[k + 1].
+/** The lines of a trace, each with a NUL at its end. */
+typedef struct trace_lines {
+    const char *path, *text;
+    size_t len;
+} trace_lines;
+
+/** Read all lines. If interval is NULL, count each client's intervals in first[k + 1].
  * Otherwise store them from interval[first[k]] on, and move first[k] past them. */
-static fed_status walk_trace(FILE *file, const char *path, const sim_condition *c, size_t *first,
+static fed_status walk_trace(const trace_lines *lines, const sim_condition *c, size_t *first,
                              sim_interval *interval, fed_error *err) {
-    char text[256];
-    rewind(file);
-    for (size_t number = 1; fgets(text, sizeof text, file) != NULL; number++) {
+    const char *path = lines->path, *text = lines->text;
+    for (size_t number = 1; text < lines->text + lines->len; number++, text += strlen(text) + 1) {
         uint32_t k = 0;
         sim_interval read;
         bool any = false;
@@ -98,10 +103,10 @@ static fed_status walk_trace(FILE *file, const char *path, const sim_condition *
     return FED_OK;
 }
 
-static fed_status read_trace(FILE *file, const char *path, sim_condition *c, fed_error *err) {
+static fed_status read_trace(const trace_lines *lines, sim_condition *c, fed_error *err) {
     c->first = calloc(c->clients + 1U, sizeof *c->first);
     FED_REQUIRE(c->first != NULL, FED_ENOMEM);
-    FED_TRY(walk_trace(file, path, c, c->first, NULL, err));
+    FED_TRY(walk_trace(lines, c, c->first, NULL, err));
     for (uint32_t k = 0; k < c->clients; k++) {
         c->first[k + 1] += c->first[k];
     }
@@ -110,20 +115,22 @@ static fed_status read_trace(FILE *file, const char *path, sim_condition *c, fed
     fed_status status = c->interval != NULL && at != NULL ? FED_OK : FED_ENOMEM;
     if (status == FED_OK) {
         memcpy(at, c->first, (c->clients + 1U) * sizeof *at);
-        status = walk_trace(file, path, c, at, c->interval, err);
+        status = walk_trace(lines, c, at, c->interval, err);
     }
     free(at);
     return status;
 }
 
 static fed_status open_trace(const char *path, sim_condition *c, fed_error *err) {
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return fed_fail(err, FED_EIO, "%s: can't be read: %s", path, strerror(errno));
+    char *text = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read_text(path, SIZE_MAX / 2, &text, &len, err));
+    for (size_t k = 0; k < len; k++) {
+        text[k] = (char)(text[k] == '\n' ? '\0' : text[k]);
     }
     c->kind = SIM_TRACE;
-    fed_status status = read_trace(file, path, c, err);
-    (void)fclose(file);
+    const fed_status status = read_trace(&(trace_lines){path, text, len}, c, err);
+    free(text);
     return status;
 }
 

@@ -51,8 +51,8 @@ typedef struct sim_presence {
     sim_condition condition[SIM_CONDITIONS];
 } sim_presence;
 
-/** Read a spec for that many clients; NULL or "" means always. After FED_EINVAL, FED_EIO or
- * FED_EFORMAT, *err says what is wrong. Call sim_presence_free afterwards, even after an error. */
+/** Read a spec for that many clients; NULL or "" means always. After a failure other than
+ * FED_ENOMEM, *err says what is wrong. Call sim_presence_free afterwards, even after an error. */
 fed_status sim_presence_parse(const char *spec, uint32_t clients, sim_presence *presence,
                               fed_error *err) FED_CHECKED;
 void sim_presence_free(sim_presence *presence);

@@ -97,11 +97,11 @@ fed_status sim_scenario_parse(const char *name, const char *text, sim_scenario *
 }
 
 fed_status sim_scenario_read(const char *path, sim_scenario *s, fed_error *err) {
-    uint8_t *text = NULL;
+    char *text = NULL;
     size_t len = 0;
-    FED_TRY(fed_file_read(path, SIM_SCENARIO_LIMIT, &text, &len, err));
-    fed_status status = strlen((char *)text) == len
-                            ? sim_scenario_parse(path, (char *)text, s, err)
+    FED_TRY(fed_file_read_text(path, SIM_SCENARIO_LIMIT, &text, &len, err));
+    fed_status status = strlen(text) == len
+                            ? sim_scenario_parse(path, text, s, err)
                             : fed_fail(err, FED_EINVAL,
                                        "%s: this is not a text file: it contains a NUL byte", path);
     free(text);

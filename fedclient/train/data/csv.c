@@ -230,10 +230,6 @@ static fed_status read_row(table *t) {
 }
 
 static fed_status read_table(table *t, const char *label) {
-    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* UTF-8's byte order mark */
-    if (t->file->bytes.len >= sizeof mark && memcmp(t->next, mark, sizeof mark) == 0) {
-        t->next += sizeof mark;
-    }
     FED_TRY(read_first_line(t, label));
     while (next_line(t)) {
         FED_TRY(read_row(t));

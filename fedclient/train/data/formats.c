@@ -75,8 +75,8 @@ static fed_status open_cifar100(const request *want, fedtrain_dataset *set, fed_
 static fed_status open_csv(const request *want, fedtrain_dataset *set, fed_error *err) {
     fedtrain_input file = {.path = ""};
     fedtrain_input classes = {.path = ""};
-    FED_TRY(fedtrain_input_open(want->directory, want->test ? "test.csv" : "train.csv", LIMIT_BYTES,
-                                &file, err));
+    FED_TRY(fedtrain_input_open_text(want->directory, want->test ? "test.csv" : "train.csv",
+                                     LIMIT_BYTES, &file, err));
     if (want->key != NULL && strcmp(want->key, "target=") == 0) {
         fed_status read = fedtrain_csv_parse_targets(&file, want->option, set, err);
         fedtrain_bytes_release(&file.bytes);
@@ -84,7 +84,7 @@ static fed_status open_csv(const request *want, fedtrain_dataset *set, fed_error
     }
     fed_error why = {0};
     fed_status status =
-        fedtrain_input_open(want->directory, "classes.txt", LIMIT_BYTES, &classes, &why);
+        fedtrain_input_open_text(want->directory, "classes.txt", LIMIT_BYTES, &classes, &why);
     const bool numbers = status == FED_ENOTFOUND;
     if (status == FED_OK || numbers) {
         status = fedtrain_csv_parse(&file, want->option != NULL ? want->option : "last",

@@ -3,6 +3,7 @@
 #include "fedclient/train/data/input.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fed/file.h"
@@ -50,5 +51,36 @@ fed_status fedtrain_input_open(const char *directory, const char *name, size_t l
     fed_status status =
         fedtrain_gunzip(input->path, packed.data, packed.len, limit, &input->bytes, err);
     fedtrain_bytes_release(&packed);
+    return status;
+}
+
+/* Put a cleaned copy in the place of the bytes, which may be mapped. */
+static fed_status clean(fedtrain_input *input, fed_error *err) {
+    size_t len = input->bytes.len;
+    char *copy = malloc(len);
+    if (copy == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy of %s", input->path);
+    }
+    memcpy(copy, input->bytes.data, len);
+    const fed_status status = fed_text_clean(input->path, copy, &len, err);
+    if (status != FED_OK) {
+        free(copy);
+        return status;
+    }
+    fedtrain_bytes_release(&input->bytes);
+    input->bytes = (fedtrain_bytes){FEDTRAIN_HEAP, (const uint8_t *)copy, len};
+    return FED_OK;
+}
+
+fed_status fedtrain_input_open_text(const char *directory, const char *name, size_t limit,
+                                    fedtrain_input *input, fed_error *err) {
+    FED_TRY(fedtrain_input_open(directory, name, limit, input, err));
+    fed_status status = FED_OK;
+    if (!fed_text_is_clean((const char *)input->bytes.data, input->bytes.len)) {
+        status = clean(input, err);
+    }
+    if (status != FED_OK) {
+        fedtrain_bytes_release(&input->bytes);
+    }
     return status;
 }

@@ -320,7 +320,7 @@ fed_status fedtrain_text_open(const char *name, const char *directory, const cha
     kind.characters = from->characters;
     FED_TRY(find_part(from, part, &kind, file, sizeof file, err));
     fedtrain_input input = {.path = ""};
-    FED_TRY(fedtrain_input_open(directory, file, LIMIT_BYTES, &input, err));
+    FED_TRY(fedtrain_input_open_text(directory, file, LIMIT_BYTES, &input, err));
     fed_status status = fedtrain_text_parse(&input, &kind, words, text, err);
     fedtrain_bytes_release(&input.bytes);
     return status;

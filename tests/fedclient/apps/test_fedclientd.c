@@ -351,14 +351,16 @@ FED_TEST_WITH(it_trains_only_when_it_may, clientd_world *w) {
     clientd_run(w, args, 0, "round 3: update counted");
 }
 
-FED_TEST_WITH(a_token_may_come_from_a_file, clientd_world *w) {
-    char line[FEDSERVER_TOKEN + 2], path[320];
-    fed_error err = {0};
+FED_TEST_WITH(a_token_and_a_ca_may_come_from_files_that_windows_saved, clientd_world *w) {
+    char text[8000], token[320], ca[320];
     queue_task(w, "sgd");
-    snprintf(line, sizeof line, "%s\n", w->token);
-    snprintf(path, sizeof path, "%s/token", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, line, strlen(line), 0600, &err));
-    const char *const args[] = {"--token-file", path, "--until-finished", NULL};
+    snprintf(token, sizeof token, "%s/token", w->directory);
+    snprintf(ca, sizeof ca, "%s/ca", w->directory);
+    snprintf(text, sizeof text, "\xef\xbb\xbf%s \r\n", w->token);
+    fed_test_put(w->directory, "token", text, strlen(text));
+    snprintf(text, sizeof text, "\xef\xbb\xbf%s", w->coordinator.ca);
+    fed_test_put(w->directory, "ca", text, strlen(text));
+    const char *const args[] = {"--token-file", token, "--ca", ca, "--until-finished", NULL};
     clientd_run(w, args, 0, "finished");
 }
 
@@ -410,10 +412,15 @@ FED_TEST_WITH(wrong_usage_is_told, clientd_world *w) {
 }
 
 FED_TEST_WITH(what_a_person_has_to_do_is_told, clientd_world *w) {
+    char wide[320];
+    snprintf(wide, sizeof wide, "%s/wide", w->directory);
+    fed_test_put(w->directory, "wide", "t\0o\0k\0e\0n\0", 10);
     const struct {
         const char *args[5], *text;
     } cases[] = {{{NULL}, "make a token"},
                  {{"--token", "wrong"}, "token_unknown"},
+                 {{"--token-file", wide}, "save it as UTF-8"},
+                 {{"--token", "t", "--ca", wide}, "save it as UTF-8"},
                  {{"--token", "t", "--ca", "/nowhere/ca.pem"}, "/nowhere/ca.pem"},
                  {{"--token", "t", "--downloads-ca", "/nowhere/cdn.pem"}, "/nowhere/cdn.pem"},
                  {{"--token", "t", "--downloads-ca", w->log}, "signed the cache's"},

@@ -57,15 +57,16 @@ typedef struct fedtrain_dataset {
  * in that file, one a line, from class 0 on: all devices and the evaluator need the same file. Sets
  * with targets ignore the file. The first line of a table is a header if one of its fields is
  * neither a number nor the name of a class. Fields may stand in double quotes; blank lines are
- * skipped.
+ * skipped. Tables and classes.txt may have any form that fed_text_clean (fed/file.h) reads.
  *
  * Where a file is missing, the same name with .gz is tried. A file that begins as gzip does is
  * unpacked into memory. Other files are mapped, so they must not shrink while the set is open.
  *
  * Errors  name the file, and the byte offset in it (of a packed one: in what it unpacks to), or
  *         line and column. FED_EINVAL an unknown name or split; FED_ENOTFOUND, FED_EIO, FED_ENOMEM;
- *         FED_EFORMAT sizes that do not fit the file, truncated files, labels out of range;
- *         FED_ERANGE more than 2 GiB; FED_EVERSION a packed file, in a build without zlib
+ *         FED_EFORMAT sizes that do not fit the file, truncated files, labels out of range, a table
+ *         in UTF-16; FED_ERANGE more than 2 GiB; FED_EVERSION a packed file, in a build without
+ *         zlib
  * Owner   fedtrain_dataset_free
  */
 fed_status fedtrain_dataset_open(const char *name, const char *directory, const char *part,

@@ -40,14 +40,14 @@ typedef struct fedtrain_text {
  *   words, chars  PART.txt, for a part of any name, as words or as characters
  *
  * Words are separated by blanks; a line ends with the word <eos>. Characters are bytes, and
- * include line ends. NAME:vocabulary=N keeps the N most frequent words only. Each vocabulary has
- * the word <unk> for all words that it lacks. It is the text's own <unk>, as in ptb, or is added
- * as the last word.
+ * include line ends, each as one '\n', as fed_text_clean leaves them. NAME:vocabulary=N keeps the N
+ * most frequent words only. Each vocabulary has the word <unk> for all words that it lacks. It is
+ * the text's own <unk>, as in ptb, or is added as the last word.
  *
  * words   NULL: make the vocabulary from this text. Otherwise the vocabulary to use, such as the
  *         training part's; it must outlive the text.
  * Errors  name the file: FED_EINVAL an unknown name or part, FED_ENOTFOUND, FED_EIO, FED_EFORMAT an
- *         empty text or a broken .gz, FED_ERANGE more than 1 GiB, FED_ENOMEM.
+ *         empty text, a text in UTF-16 or a broken .gz, FED_ERANGE more than 1 GiB, FED_ENOMEM.
  * Owner   fedtrain_text_free
  */
 fed_status fedtrain_text_open(const char *name, const char *directory, const char *part,

@@ -68,7 +68,6 @@ FED_TEST(test_line_ends_blanks_and_quotes_do_not_matter) {
     check_two("\"0.5\",\"-2\" ,3\n\"1e-3\",40,7.0\n", "last");
     check_two("\"a, or \"\"a\"\"\",b,kind\n0.5,-2,3\n1e-3,40,7\n", "kind");
     check_two("a,\"kind \"\"of\"\" it\",b\n0.5,3,-2\n1e-3,7,40\n", "kind \"of\" it");
-    check_two("\xef\xbb\xbfkind,a,b\n3,0.5,-2\n7,1e-3,40\n", "kind");
 }
 
 FED_TEST(test_a_table_can_be_normalised_by_column) {
