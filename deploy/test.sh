@@ -128,7 +128,7 @@ thread_sanitizer() {
     # sweeps and kill matrix, as deploy.sim.test_inproc, e2e.test_chaos and e2e.test_edges run the same code here; and Open MPI and devices,
     # which the sanitizer can't see into.
     local threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.system\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
-        -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*)$|'"$other_stores")
+        -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*|outputs)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
     cmake --preset tsan -DFED_WERROR=OFF >/dev/null
     # A test NAME.postgres runs the program NAME on PostgreSQL.

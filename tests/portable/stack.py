@@ -25,10 +25,11 @@ KNOWN = {
     ("common/system/file.c", "fed_file_move"): 8448,
     ("common/system/file.c", "fed_dir_make"): 4352,
     ("common/system/file.c", "open_parent"): 4352,
+    ("common/system/file.c", "read_link"): 4352,
     # the bytes of a block of 4096 floats
     ("common/system/file.c", "fed_file_put_floats"): 16640,
     # two paths of 4 KB
-    ("common/arch/checkpoint.c", "fed_checkpoint_save"): 8576,
+    ("common/arch/checkpoint.c", "fed_checkpoint_save_as"): 8576,
     # used by the coordinator only
     ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
