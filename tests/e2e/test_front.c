@@ -116,22 +116,22 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
+/* One packet of a Unix socket can't carry such a status: Linux's usual buffer has 212,992 bytes. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
-    enum { LONG_TASKS = 150, BYTES = 512 * 1024 };
+    enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};
-    assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGTERM, &err));
     queue_long_tasks(w, LONG_TASKS);
-    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
-    fed_reply r = fed_curl_ask(curl);
-    for (int k = 0; k < TRIES && r.status == 503; k++) { /* it still starts the tasks */
+    size_t len = 0;
+    for (int k = 0; k < ASKED_MOST && len < BYTES; k++) { /* the tasks start one after the other */
+        fed_reply r = fed_curl_ask(curl);
+        assert_true(r.status == 200 || r.status == 503);
+        len = r.status == 200 ? r.body.len : 0;
         fed_reply_free(&r);
-        r = fed_curl_ask(curl);
+        fed_sleep_ms(PAUSE_MS);
     }
-    assert_int_equal(r.status, 200);
-    assert_true(r.body.len > BYTES);
-    fed_reply_free(&r);
     fed_curl_close(curl);
+    assert_true(len >= BYTES);
     assert_fed_ok_err(fedserver_health(w->coordinator.directory, &err));
 }
 
