@@ -57,7 +57,7 @@ fed_status fedtrain_input_open(const char *directory, const char *name, size_t l
 /* Put a cleaned copy in the place of the bytes, which may be mapped. */
 static fed_status clean(fedtrain_input *input, fed_error *err) {
     size_t len = input->bytes.len;
-    char *copy = malloc(len);
+    char *copy = malloc(len + 1); /* never 0 bytes */
     if (copy == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a copy of %s", input->path);
     }
