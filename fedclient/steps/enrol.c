@@ -303,7 +303,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     client->unreached = false;
     fed_status status = renew(client, &why);
     client->heals = heals;
-    if (client->unreached) { /* no request came to the coordinator */
+    if (client->unreached && client->failures > 0) { /* neither port answers: see suspect_port */
         client->renew_again_s = now_s;
     }
     if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {

@@ -576,6 +576,20 @@ static void a_device_asks_the_front_until_somebody_answers(void **state) {
     }
 }
 
+/* A firewall may let devices reach only their port. Then a renewal that the coordinator asks for
+ * costs one request in ten minutes, as any other. */
+static void a_front_that_is_cut_off_is_not_asked_at_each_step(void **state) {
+    enum { MANY = 100 };
+    fed_device *device = *state;
+    device->fake.wants_renewal = true;
+    fed_fake_fail(&device->fake, "/v1/renew", FED_FAKE_UNREACHABLE, MANY);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    }
+    assert_int_equal(device->fake.plan.times, MANY - 1);
+    assert_int_equal(device->fake.renewals, 0);
+}
+
 static fed_status fail_to_train(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
     return fed_fail(err, FED_EINVAL, "the program's data are gone");
@@ -749,6 +763,7 @@ int main(void) {
         test(a_fault_of_the_program_does_not_heal_because_a_renewal_failed),
         test(a_new_devices_port_is_found_at_the_front),
         test(a_device_asks_the_front_until_somebody_answers),
+        test(a_front_that_is_cut_off_is_not_asked_at_each_step),
         fed_unit_test(power_loss_at_any_put_loses_no_gradient),
         fed_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
         fed_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
