@@ -6,10 +6,8 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* An answer to this path proves that the rounds' process runs, and that it can read the store. A
- * process of a release before 0.2.0 does not know the path, and hangs up. Such a process's answer
- * to the second path proves the same. */
-static const char question[] = "/healthz", older_question[] = "/v1/status";
+/* An answer to this path proves that the rounds' process runs, and that it can read the store. */
+static const char question[] = "/healthz";
 
 /* Ask until there is an answer. The relay stops waiting after ten seconds. */
 static fed_status await_answer(fedserver_relay *relay, const char *directory,
@@ -22,17 +20,17 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
         request.waited_ms = now_ms - start_ms;
         *response = (fedserver_response){0};
         if (!fedserver_relay_ask(relay, &request, now_ms, response)) {
-            return fed_fail(err, FED_EIO,
-                            "the process that serves %s does not answer; its log says why, or its "
-                            "disk hangs",
-                            directory);
+            return fed_fail(
+                err, FED_EIO,
+                "the process that serves %s does not answer: its log says why, its disk "
+                "hangs, or it is of another release than this program",
+                directory);
         }
         if (!response->hold) {
             return FED_OK;
         }
         struct pollfd readable = {.fd = fedserver_relay_fd(relay), .events = POLLIN};
-        const bool connected = readable.fd >= 0;
-        alone = connected ? 0 : alone + 1;
+        alone = readable.fd < 0 ? alone + 1 : 0;
         if (alone == 2) {
             return fed_fail(err, FED_EIO,
                             "nobody serves %s; `fedserver run` does, on a directory that "
@@ -42,9 +40,6 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
         /* without a descriptor, poll only waits */
         (void)poll(&readable, 1, (int)response->hold_ms);
         (void)fedserver_relay_receive(relay);
-        if (connected && fedserver_relay_fd(relay) < 0) {
-            request.path = older_question;
-        }
     }
 }
 
