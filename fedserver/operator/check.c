@@ -190,12 +190,9 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     fedserver_update update;
     const fedserver_intake *intake = fedserver_intake_of(&c->task);
     c->updates++;
-    fed_status status = fedserver_marks_set(&c->leases, row->device, (int64_t)row->lease);
-    if (status == FED_OK && c->task.state == FEDSERVER_TASK_RUNNING) {
-        status = fedserver_marks_set(&c->running_leases, row->device, (int64_t)row->lease);
-    }
-    if (status != FED_OK) {
-        return fed_fail(err, status, "out of memory for the updates");
+    FED_TRY(fedserver_marks_set(&c->leases, row->device, (int64_t)row->lease, err));
+    if (c->task.state == FEDSERVER_TASK_RUNNING) {
+        FED_TRY(fedserver_marks_set(&c->running_leases, row->device, (int64_t)row->lease, err));
     }
     if (fedserver_intake_read(body, len, &update, NULL) != FED_OK ||
         !head_fits(c, row, &update.head)) {

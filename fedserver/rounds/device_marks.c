@@ -11,13 +11,10 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
     if (decline->revoked) {
         return FED_OK;
     }
-    fed_status status = fedserver_marks_set(&t->declined, decline->device, decline->at_ms);
-    if (status == FED_OK && strcmp(decline->reason, FEDSERVER_TOO_LONG) == 0) {
-        status = fedserver_marks_set(&t->too_long, decline->device, 1);
-    }
-    return status == FED_OK
-               ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "out of memory for the devices that declined");
+    FED_TRY(fedserver_marks_set(&t->declined, decline->device, decline->at_ms, err));
+    return strcmp(decline->reason, FEDSERVER_TOO_LONG) == 0
+               ? fedserver_marks_set(&t->too_long, decline->device, 1, err)
+               : FED_OK;
 }
 
 fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_training *t,

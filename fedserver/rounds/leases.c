@@ -535,9 +535,7 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_training *t,
                  (unsigned long long)t->task.wire.id, t->task.name, reason);
         rounds->counters.declines++;
     }
-    return fedserver_marks_set(&t->declined, device->id, now_ms) == FED_OK
-               ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "out of memory for a decline");
+    return fedserver_marks_set(&t->declined, device->id, now_ms, err);
 }
 
 fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *t,

@@ -28,7 +28,8 @@ static size_t lower_bound(const fedserver_marks *marks, int64_t device) {
     return low;
 }
 
-fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value) {
+fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value,
+                               fed_error *err) {
     const size_t at = lower_bound(marks, device);
     if (at < marks->count && marks->items[at].device == device) {
         marks->items[at].value = value;
@@ -37,7 +38,9 @@ fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t v
     if (marks->count == marks->cap) {
         const size_t cap = marks->cap == 0 ? 16 : 2 * marks->cap;
         fedserver_mark *items = realloc(marks->items, cap * sizeof *items);
-        FED_REQUIRE(items != NULL, FED_ENOMEM);
+        if (items == NULL) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for marks of %zu devices", cap);
+        }
         marks->items = items;
         marks->cap = cap;
     }

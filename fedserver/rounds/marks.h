@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fed/status.h"
+#include "fed/error.h"
 
 typedef struct fedserver_mark {
     int64_t device; /* the id of the device's row */
@@ -23,7 +23,8 @@ void fedserver_marks_free(fedserver_marks *marks);
 
 /** Set the device's value in place of an earlier one. For a device with the largest id so far this
  * takes constant time. FED_ENOMEM: nothing has changed. */
-fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value) FED_CHECKED;
+fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value,
+                               fed_error *err) FED_CHECKED;
 
 /** The device's value, or `none` if the device has no value. */
 int64_t fedserver_marks_get(const fedserver_marks *marks, int64_t device, int64_t none);

@@ -25,17 +25,10 @@ bool fedserver_too_long(const fedserver_training *t, const fed_checkin *checkin)
     return w.status != FED_OK;
 }
 
-static fed_status mark(fedserver_marks *marks, const fedserver_device *device, int64_t value,
-                       fed_error *err) {
-    return fedserver_marks_set(marks, device->id, value) == FED_OK
-               ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "out of memory for a decline");
-}
-
 static fed_status decline(fedserver_rounds *rounds, fedserver_training *t, fedserver_device *device,
                           int64_t now_ms, fed_error *err) {
     FED_TRY(fedserver_leases_decline(rounds, t, device, FEDSERVER_TOO_LONG, now_ms, err));
-    return mark(&t->too_long, device, 1, err);
+    return fedserver_marks_set(&t->too_long, device->id, 1, err);
 }
 
 /* Make the decline so old that it holds no longer. */
@@ -44,8 +37,8 @@ static fed_status forget(fedserver_rounds *rounds, fedserver_training *t,
     const int64_t long_ago_ms = 0;
     FED_TRY(rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, FEDSERVER_TOO_LONG,
                                        long_ago_ms, err));
-    FED_TRY(mark(&t->declined, device, long_ago_ms, err));
-    return mark(&t->too_long, device, 0, err);
+    FED_TRY(fedserver_marks_set(&t->declined, device->id, long_ago_ms, err));
+    return fedserver_marks_set(&t->too_long, device->id, 0, err);
 }
 
 fed_status fedserver_too_long_decline(fedserver_rounds *rounds, fedserver_device *device,

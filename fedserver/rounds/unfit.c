@@ -6,13 +6,6 @@
 
 #include "fedserver/rounds/leases.h"
 
-static fed_status set(fedserver_training *t, const fedserver_device *device, int64_t refusals,
-                      fed_error *err) {
-    return fedserver_marks_set(&t->unfit, device->id, refusals) == FED_OK
-               ? FED_OK
-               : fed_fail(err, FED_ENOMEM, "out of memory for the devices with refused updates");
-}
-
 fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *t,
                                fedserver_device *device, const fed_error *why, int64_t now_ms,
                                fed_error *err) {
@@ -26,14 +19,16 @@ fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *t,
                  (unsigned long long)t->task.wire.id, t->task.name, why->text);
     }
     if (refusals < FEDSERVER_UNFIT_MOST) {
-        return set(t, device, refusals, err);
+        return fedserver_marks_set(&t->unfit, device->id, refusals, err);
     }
     snprintf(reason, sizeof reason, "its updates are refused: %.200s", why->text);
-    FED_TRY(set(t, device, 0, err));
+    FED_TRY(fedserver_marks_set(&t->unfit, device->id, 0, err));
     return fedserver_leases_decline(rounds, t, device, reason, now_ms, err);
 }
 
 fed_status fedserver_unfit_clear(fedserver_training *t, const fedserver_device *device,
                                  fed_error *err) {
-    return fedserver_marks_get(&t->unfit, device->id, 0) != 0 ? set(t, device, 0, err) : FED_OK;
+    return fedserver_marks_get(&t->unfit, device->id, 0) != 0
+               ? fedserver_marks_set(&t->unfit, device->id, 0, err)
+               : FED_OK;
 }

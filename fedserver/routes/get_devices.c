@@ -43,11 +43,9 @@ typedef struct marking {
 
 static fed_status mark_declined(void *user, const fedserver_device *d, fed_error *err) {
     const marking *m = user;
-    if (d->declined_task != 0 &&
-        fedserver_marks_set(&m->training->declined, d->id, m->now_ms) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
-    }
-    return FED_OK;
+    return d->declined_task != 0
+               ? fedserver_marks_set(&m->training->declined, d->id, m->now_ms, err)
+               : FED_OK;
 }
 
 /* Read the devices from the store. So the front, too, can list them without the rounds' process. */

@@ -30,9 +30,8 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
     fedserver_own_count(&table, &own, metric.samples);
     FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,
                                    table.count, err));
-    if (metric.version >= fedserver_measured(t, device) &&
-        fedserver_marks_set(&t->measured, device->id, metric.version) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the devices that evaluate");
+    if (metric.version >= fedserver_measured(t, device)) {
+        FED_TRY(fedserver_marks_set(&t->measured, device->id, metric.version, err));
     }
     if (device->evaluated_task != metric.task || device->evaluated_version < metric.version) {
         device->evaluated_task = metric.task;
