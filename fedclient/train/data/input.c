@@ -57,7 +57,7 @@ fed_status fedtrain_input_open(const char *directory, const char *name, size_t l
 /* Put a cleaned copy in the place of the bytes, which may be mapped. */
 static fed_status clean(fedtrain_input *input, fed_error *err) {
     size_t len = input->bytes.len;
-    char *copy = malloc(len + 1); /* never 0 bytes */
+    char *copy = malloc(len);
     if (copy == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a copy of %s", input->path);
     }
@@ -76,7 +76,8 @@ fed_status fedtrain_input_open_text(const char *directory, const char *name, siz
                                     fedtrain_input *input, fed_error *err) {
     FED_TRY(fedtrain_input_open(directory, name, limit, input, err));
     fed_status status = FED_OK;
-    if (!fed_text_is_clean((const char *)input->bytes.data, input->bytes.len)) {
+    if (input->bytes.data != NULL && input->bytes.len > 0 &&
+        !fed_text_is_clean((const char *)input->bytes.data, input->bytes.len)) {
         status = clean(input, err);
     }
     if (status != FED_OK) {
