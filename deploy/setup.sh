@@ -27,6 +27,7 @@ packages=(
     libmbedtls-dev libxxhash-dev libzstd-dev                       # coordinator and client
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     valgrind                                                       # counts of instructions
+    locales                                                        # a locale with a decimal comma
     g++ make                                                       # tests of what is installed
     python3-numpy python3-pip python3-setuptools python3-venv python3-wheel # the Python package
     openssl curl ca-certificates git python3 xz-utils              # scripts, and tests of scripts

@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/params.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool fed_word_is(fed_word w, const char *text) {
@@ -91,6 +93,25 @@ bool fed_word_number(fed_word w, double *value) {
     }
     *value = negative ? -*value : *value;
     return true;
+}
+
+bool fed_text_number(const char *text, double *value) {
+    char local[512]; /* the number with the point that strtod expects in this locale */
+    const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
+    if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') {
+        return false;
+    }
+    if (dot != NULL && strcmp(point, ".") != 0) {
+        const int n =
+            snprintf(local, sizeof local, "%.*s%s%s", (int)(dot - text), text, point, dot + 1);
+        if (n < 0 || (size_t)n >= sizeof local) {
+            return false;
+        }
+        text = local;
+    }
+    char *end = NULL;
+    *value = strtod(text, &end);
+    return *end == '\0' && isfinite(*value);
 }
 
 /* What the parameters belong to, for errors. */

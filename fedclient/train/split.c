@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/params.h"
 #include "fedclient/train/items.h"
 
 /* Random numbers of the seed that are used for splits only. */
@@ -17,12 +18,7 @@ static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
  * after the number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
-    char *end = NULL;
-    if (strncmp(spec, key, len) != 0 || spec[len] == '\0') {
-        return false;
-    }
-    *value = strtod(spec + len, &end);
-    return *end == '\0';
+    return strncmp(spec, key, len) == 0 && fed_text_number(spec + len, value);
 }
 
 fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split, fed_error *err) {

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "fed/bytes.h"
+#include "fed/params.h"
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
 
@@ -124,57 +126,123 @@ static fed_status next_field(table *t) {
 }
 
 static bool parse_number(const char *text, double *value) {
-    char *end = NULL;
-    if (strpbrk(text, "xXnN") != NULL) {
-        /* hexadecimal, nan and inf, which strtod accepts but tables do not hold */
-        return false;
-    }
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
+    return fed_text_number(text, value) && fabs(*value) <= FLT_MAX;
 }
 
 /* The number of the class of that name; class_count if there is none. */
-static size_t find_class(const table *t, const char *name) {
-    size_t k = 0, len = strlen(name);
+static size_t find_class(const table *t, class_name name) {
+    size_t k = 0;
     while (k < t->class_count &&
-           (t->classes[k].len != len || memcmp(t->classes[k].at, name, len) != 0)) {
+           (t->classes[k].len != name.len || memcmp(t->classes[k].at, name.at, name.len) != 0)) {
         k++;
     }
     return k;
 }
 
-/* Count the columns, decide whether the line is a header, and find the label's column. */
-static fed_status read_first_line(table *t, const char *label) {
-    const uint8_t *start = t->next;
-    bool header = false;
-    if (!next_line(t)) {
-        return fed_fail(t->err, FED_EFORMAT, "%s: the file has no line with numbers",
-                        t->file->path);
+static size_t class_of_field(const table *t) {
+    return find_class(t, (class_name){(const uint8_t *)t->field, strlen(t->field)});
+}
+
+/* What the fields of the first line are. */
+typedef struct first_line {
+    size_t names;   /* fields that are neither a number, nor a class, nor a missing value */
+    size_t missing; /* the first column without a value, from 1; 0: none */
+    size_t label;   /* the first column of the label's name, from 1; 0: none */
+    bool counts;    /* the fields are 0, 1, 2 and so on, or 1, 2, 3 */
+} first_line;
+
+/* What tables write where a value is missing. */
+static bool is_missing(const char *field) {
+    static const char *const words[] = {"", "NA", "N/A", "nan", "null", "None", "?", "-"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(field, words[i]) == 0) {
+            return true;
+        }
     }
-    size_t named = 0;
+    return false;
+}
+
+static fed_status scan_first_line(table *t, const char *label, first_line *found) {
+    double start = 0;
+    *found = (first_line){.counts = true};
     while (t->at != NULL) {
-        double number;
+        double number = -1;
         FED_TRY(next_field(t));
-        /* A field that is neither a number nor a class makes the line a header. */
-        header = header ||
-                 (!parse_number(t->field, &number) && find_class(t, t->field) == t->class_count);
-        named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;
+        const bool is_number = parse_number(t->field, &number);
+        if (!is_number && class_of_field(t) == t->class_count) {
+            const bool missing = is_missing(t->field);
+            found->names += !missing;
+            found->missing = missing && found->missing == 0 ? t->column : found->missing;
+        }
+        start = t->column == 1 ? number : start;
+        found->counts = found->counts && is_number && (start == 0 || start == 1) &&
+                        number == start + (double)(t->column - 1);
+        if (found->label == 0 && strcmp(t->field, label) == 0) {
+            found->label = t->column;
+        }
     }
     t->columns = t->column;
+    return FED_OK;
+}
+
+/* Refuse a first line that may be a header or a sample. */
+static fed_status check_first_line(table *t, const first_line *found) {
     if (t->columns < 2) {
         return fail_field(t, "one column only: a sample needs a label and a feature at least, with "
                              "a comma between them");
     }
-    if (strcmp(label, "first") == 0 || strcmp(label, "last") == 0) {
-        named = strcmp(label, "first") == 0 ? 1 : t->columns;
-    } else if (!header || named == 0) {
+    if (found->names > 0) {
+        return FED_OK;
+    }
+    if (found->missing > 0) {
+        return fed_fail(t->err, FED_EFORMAT,
+                        "%s: line %zu, column %zu: a value is missing: write a number, or, if the "
+                        "line is a header, a name",
+                        t->file->path, t->line, found->missing);
+    }
+    if (found->counts && t->columns > 3) {
+        return fed_fail(t->err, FED_EFORMAT,
+                        "%s: line %zu counts the columns and can't be told from a sample: delete "
+                        "it, or name a column",
+                        t->file->path, t->line);
+    }
+    return FED_OK;
+}
+
+static fed_status find_label(table *t, const char *label, const first_line *found) {
+    const bool first = strcmp(label, "first") == 0, header = found->names > 0;
+    const size_t named = header ? found->label : 0;
+    if (first || strcmp(label, "last") == 0) {
+        t->label = first ? 1 : t->columns;
+        return named == 0 || named == t->label
+                   ? FED_OK
+                   : fed_fail(t->err, FED_EFORMAT,
+                              "%s: line %zu: \"%s\" is the name of column %zu, and means the %s "
+                              "column, too: rename that column",
+                              t->file->path, t->line, label, named, label);
+    }
+    if (named == 0) {
         return fed_fail(t->err, FED_EFORMAT, "%s: line %zu: %s \"%.40s\": write first, last or %s",
                         t->file->path, t->line,
                         header ? "the header has no column" : "there is no header that could name",
                         label, header ? "a name that is there" : "add a header");
     }
     t->label = named;
-    if (!header) { /* no header: read this line again, as a sample */
+    return FED_OK;
+}
+
+/* Count the columns, decide whether the line is a header, and find the label's column. */
+static fed_status read_first_line(table *t, const char *label) {
+    const uint8_t *start = t->next;
+    first_line found;
+    if (!next_line(t)) {
+        return fed_fail(t->err, FED_EFORMAT, "%s: the file has no line with numbers",
+                        t->file->path);
+    }
+    FED_TRY(scan_first_line(t, label, &found));
+    FED_TRY(check_first_line(t, &found));
+    FED_TRY(find_label(t, label, &found));
+    if (found.names == 0) { /* no header: read this line again, as a sample */
         t->next = start;
         t->line = 0;
     }
@@ -182,7 +250,7 @@ static fed_status read_first_line(table *t, const char *label) {
 }
 
 static fed_status add_class(table *t) {
-    const size_t k = find_class(t, t->field);
+    const size_t k = class_of_field(t);
     if (k == t->class_count) {
         return fail_field(t, "this class is not in classes.txt: add a line for it behind the "
                              "others, on every device");
@@ -246,14 +314,22 @@ static fed_status read_table(table *t, const char *label) {
 static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
                                size_t *count, fed_error *err) {
     const uint8_t *data = file->bytes.data;
-    table lines = {.file = file, .next = data, .end = data + file->bytes.len};
-    for (*count = 0; next_line(&lines);) {
+    table lines = {.file = file, .next = data, .end = data + file->bytes.len, .classes = classes};
+    for (*count = 0; next_line(&lines); lines.class_count = *count) {
+        const class_name name = {lines.at, (size_t)(lines.stop - lines.at)};
+        const size_t same = find_class(&lines, name);
+        if (same < *count) {
+            return fed_fail(err, FED_EFORMAT,
+                            "%s: line %zu: \"%.*s\" is the name of class %zu already: delete one",
+                            file->path, lines.line, (int)(name.len < 40 ? name.len : 40),
+                            (const char *)name.at, same);
+        }
         if (*count == FEDTRAIN_CLASSES) {
             return fed_fail(err, FED_EFORMAT,
                             "%s: line %zu: this is more than the %d classes that are possible",
                             file->path, lines.line, FEDTRAIN_CLASSES);
         }
-        classes[(*count)++] = (class_name){lines.at, (size_t)(lines.stop - lines.at)};
+        classes[(*count)++] = name;
     }
     return *count > 0
                ? FED_OK

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/params.h"
 #include "fedclient/train/data/input.h"
 #include "fedclient/train/data/vocabulary_table.h"
 
@@ -278,10 +279,9 @@ static fed_status find_corpus(const char *name, const corpus **found, size_t *vo
     if (*option == '\0') {
         return FED_OK;
     }
-    char *end = NULL;
-    bool known = strncmp(option, key, strlen(key)) == 0;
-    double most = known ? strtod(option + strlen(key), &end) : 0;
-    if (!known || *end != '\0' || !(most >= 2 && most <= 1e9)) {
+    double most;
+    if (strncmp(option, key, strlen(key)) != 0 || !fed_text_number(option + strlen(key), &most) ||
+        !(most >= 2 && most <= 1e9)) {
         return fed_fail(err, FED_EINVAL,
                         "\"%.100s\": a text's option is :vocabulary=N, with N from 2 to 1e9", name);
     }

@@ -112,6 +112,27 @@ FED_TEST(test_labels_that_no_column_has_are_refused) {
     assert_refused("1,2\n1,2\n", "2", "there is no header");
 }
 
+FED_TEST(test_a_name_that_means_another_column_too_is_refused) {
+    assert_refused("last,a,b\n1,2,3\n", "last",
+                   "line 1: \"last\" is the name of column 1, and means the last column, too");
+    assert_refused("a,b,first\n1,2,3\n", "first", "\"first\" is the name of column 3");
+    check_two("first,a,b\n3,0.5,-2\n7,1e-3,40\n", "first");
+    check_two("a,b,last\n0.5,-2,3\n1e-3,40,7\n", "last");
+}
+
+FED_TEST(test_a_first_line_that_may_be_a_header_or_a_sample_is_refused) {
+    static const char *const missing[] = {"NA", "n/a", "NaN", "null", "?", "-", ""};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "1,%s,3\n4,5,6\n", missing[i]);
+        assert_refused(text, "last", "line 1, column 2: a value is missing: write a number");
+    }
+    assert_refused("0,1,2,3\n4,5,6,7\n", "last", "line 1 counts the columns");
+    assert_refused("1,2,3,4\n4,5,6,7\n", "last", "line 1 counts the columns");
+    check_two(",x,kind\n0.5,-2,3\n1e-3,40,7\n", "last"); /* a column without a name */
+    check_two("0,1,kind\n0.5,-2,3\n1e-3,40,7\n", "last");
+}
+
 FED_TEST(test_quotes_must_be_closed) {
     assert_refused("1,2\n\"1,2\n", "last", "line 2, column 1: \"1,2\": the quotes are not closed");
     assert_refused("1,2\n\"1\"5,2\n", "last", "line 2, column 1: \"1\": something stands behind");
@@ -164,6 +185,9 @@ FED_TEST(test_a_class_without_a_name_in_the_file_is_told) {
     classes = input_of("\n \n", 3);
     assert_fed_status(fedtrain_csv_parse(&in, "kind", &classes, &set, &err), FED_EFORMAT);
     assert_fed_says(err, "no names of classes");
+    classes = input_of("low\nmid\n low\n", 14);
+    assert_fed_status(fedtrain_csv_parse(&in, "kind", &classes, &set, &err), FED_EFORMAT);
+    assert_fed_says(err, "line 3: \"low\" is the name of class 0 already");
 }
 
 FED_TEST(test_targets_are_real_numbers) {
