@@ -31,13 +31,11 @@ static void on_signal(int number) {
     }
 }
 
-/* Print an address as a URL; an IPv6 address gets brackets there: "[::1]". */
 static void print_url(const char *what, const char *host, uint16_t port) {
     const bool v6 = strchr(host, ':') != NULL;
     printf("%s https://%s%s%s:%u", what, v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-/* The front's process, as its parent sees it. */
 typedef struct front {
     const arguments *args;
     const fed_log *log;
@@ -135,7 +133,7 @@ static int64_t pause_of(const front *f) {
     return (int64_t)RESTART_MS << (f->failures < DOUBLINGS ? f->failures : DOUBLINGS);
 }
 
-/* The front has ended, or could not be started, or its pause is not over. */
+/* Start the front again if it has ended and its pause is over. */
 static void tend_children(front *f) {
     int how = 0;
     children = 0;
@@ -154,7 +152,6 @@ static void tend_children(front *f) {
     children = children != 0 || f->pid == 0;
 }
 
-/* Called in each iteration of the loop of `run`. */
 static void tend_run(void *user) {
     front *f = user;
     notify_alive();
@@ -236,7 +233,7 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Set signal handlers, and allow as many open files as the system does: each connection is one. */
+/* Set signal handlers, and raise the limit of open files, because each connection needs one. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
@@ -289,7 +286,6 @@ static fed_status serve(const arguments *args, fedserver_part part,
     return status;
 }
 
-/* Listen at HOST:PORT for the other coordinators, which connect to the same address. */
 static fed_status listen_for_others(const char *address, int *fd, fed_error *err) {
     fed_host_port at;
     fed_error why = {0};
@@ -305,7 +301,6 @@ static fed_status listen_for_others(const char *address, int *fd, fed_error *err
     return fedserver_http_listen(at.host, &at.port, fd, err);
 }
 
-/* Log the error as the last line of a process that serves, with time and level like every line. */
 static int fail(const fed_log *log, const fed_error *err) {
     fed_logf(log, FED_LOG_ERROR, "%s", err->text);
     return COMMAND_FAILED;
@@ -351,7 +346,7 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* The command front: serve people and enrolment. Only this process reads the CA's key. */
+/* Only this command's process reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {

@@ -51,7 +51,7 @@ typedef struct front {
 struct fedserver_relay {
     fedserver_part part;
     const fed_log *log;
-    int directory;        /* an open directory, by which the socket gets a short name */
+    int directory;        /* the coordinator's directory, to make the socket's path short */
     int listening, epoll; /* at the rounds' process */
     front fronts[PEERS];
     uint64_t tickets; /* how many questions were taken */
@@ -247,7 +247,6 @@ static bool split_head(char *head, int *status, char **path, char **etag, char *
     return *status >= 200 && *status <= 599;
 }
 
-/* Read all of the file into a blob. NULL: it can't be read, or there is no memory. */
 static fedserver_blob *blob_of_file(int fd) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -266,7 +265,6 @@ static fedserver_blob *blob_of_file(int fd) {
     return fedserver_blob_new(&body);
 }
 
-/* Take an answer for the path that its packet names. False: the answer is malformed. */
 static bool take_answer(fedserver_relay *relay, char *head, int file) {
     char *path = NULL, *etag = NULL, *type = NULL;
     int status = 0;
@@ -443,7 +441,7 @@ static void send_answer(fedserver_relay *relay, front *f) {
     fedserver_blob_free(f->body);
     f->body = NULL;
     if (!sent) {
-        drop_front(f); /* the front may connect again */
+        drop_front(f);
     }
 }
 

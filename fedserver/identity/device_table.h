@@ -45,7 +45,8 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
 /** The k-th of `count` devices, in the order in which they were added. */
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k);
 
-/** Give a device of the table another fingerprint. It is not found by its old one any more. */
+/** Give a device of the table another fingerprint. The table no longer finds the device by its old
+ * fingerprint. */
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 

@@ -34,7 +34,6 @@ struct fedserver_edge {
     fedserver_edge_record record;
 };
 
-/* Fill in the defaults of the rules, and check them. */
 static fed_status take_rules(const fedserver_edge_rules *given, fedserver_edge_rules *rules,
                              fed_error *err) {
     rules->cohort = given->cohort > 0 ? given->cohort : MOST;
@@ -77,7 +76,6 @@ void fedserver_edge_close(fedserver_edge *edge) {
     free(edge);
 }
 
-/* The edge aggregator's task; NULL: it is not in memory. */
 static fedserver_training *training(const fedserver_edge *edge) {
     return fedserver_rounds_task(&edge->server->rounds, edge->record.task);
 }
@@ -119,8 +117,8 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* Find the task here that belongs to upstream's task of that number. *found: there is one
- * that is not over. */
+/* *found: the edge aggregator has a task for upstream's task of that number, and the task is not
+ * over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
     const fedserver *server = edge->server;
@@ -214,7 +212,8 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* Samples to tell upstream. A device whose contribution was lowered here counts less there, too. */
+/* Samples to tell upstream. A device whose contribution was lowered here counts less upstream,
+ * too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -230,7 +229,8 @@ static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *we
     return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
-/* Compute the change into offer->values, and record the number of the training that takes it. */
+/* Compute the change into offer->values. Record offer->number, the number of the training that
+ * takes the change. */
 static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer, fed_error *err) {
     fedserver_training *t = training(edge);
     fedserver_edge_record *r = &edge->record;

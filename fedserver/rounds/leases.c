@@ -54,8 +54,6 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
     return asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
 }
 
-/* -- slots -- */
-
 /* Remove ended leases from the list, and set when to look again. Returns how many remain. */
 static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     fedserver_lease_list *list = &t->leases;
@@ -127,10 +125,9 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
                                         err);
 }
 
-/* The time is not known here. So an asynchronous lease that has ended may be counted until the
- * next fedserver_leases_advance, although another device has its slot; the cohort bounds the
- * number. An edge aggregator may have had another cohort when the leases were given, so in a
- * synchronous round all leases are counted. */
+/* The time is not known here. So an asynchronous lease that has ended may be counted until the next
+ * fedserver_leases_advance; the result is at most the cohort. In a synchronous round all leases are
+ * counted: an edge aggregator may have had another cohort when they were given. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
     if (!asynchronous(t)) {
@@ -157,8 +154,6 @@ void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, i
         fedserver_slots_freed(rounds, t, now_ms);
     }
 }
-
-/* -- which device gets a slot -- */
 
 static fedserver_candidate candidate_of(const fedserver_training *t,
                                         const fedserver_device *device) {
@@ -203,7 +198,6 @@ static bool reported(const fedserver_training *t, const fedserver_device *device
            device->counted_lease == device->lease;
 }
 
-/* The number of the device's updates in the present sum. */
 static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
     return fedserver_device_counts_of(&t->sum.counts, device->id);
 }
@@ -314,8 +308,6 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
     return INT64_MAX;
 }
 
-/* -- a device checks in -- */
-
 /* A lease's number is random, so that a coordinator restored from a backup repeats none. */
 static fed_status lease_name(uint64_t *lease) {
     uint64_t name = 0;
@@ -398,7 +390,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-/* The event of a check-in. *offer tells how good the task's answer would be. */
+/* *offer: how good the task's answer to the check-in would be. */
 static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
                                      bool roams, int64_t now_ms, fedserver_offer *offer) {
     static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
@@ -426,7 +418,6 @@ bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
     return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
 }
 
-/* Has the device a slot for one more task? */
 static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
                      const fedserver_device *device, int64_t now_ms) {
     unsigned kept = 0;
@@ -500,8 +491,6 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
-/* -- a device declines -- */
-
 /* End the device's lease, by setting lease_task to 0, which is no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
@@ -545,8 +534,6 @@ fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training
     return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, t, device, now_ms, err)
                                                      : FED_OK;
 }
-
-/* -- a device sends an update -- */
 
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
                                                     const fedserver_device *device,

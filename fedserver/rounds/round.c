@@ -41,7 +41,6 @@ static bool asynchronous(const fedserver_round_rules *rules) {
     return rules->staleness > 0;
 }
 
-/* Decide whether to close the round, or to abandon the attempt. */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
     /* an edge aggregator commits the round itself, with its upstream's version */
@@ -92,8 +91,8 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
-/* Open the next attempt. An asynchronous round only gets here when its task is resumed: its leases
- * and updates stay, and the deadline starts anew. */
+/* Open the next attempt. An asynchronous round is reopened only when its task is resumed: its
+ * leases and updates stay, and the deadline starts anew. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
     /* S5 in docs/durability.md: a round that closes never reopens. */
@@ -108,7 +107,7 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
     }
 }
 
-/* Open the next round. An asynchronous one keeps the leases, and gets the updates that were
+/* Open the next round. An asynchronous round keeps the leases, and gets the updates that were
  * counted for it while the last round closed. */
 static void open_next(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     /* S5 in docs/durability.md: a synchronous round begins without updates. */

@@ -28,7 +28,6 @@ static fed_status append_delta(void *user, uint32_t version, const uint8_t *part
                           fed_status_text(status));
 }
 
-/* Take the strategy's state from the model's row, or make the state with which a task starts. */
 static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
                              fed_error *err) {
     size_t trained = fedserver_trained(&t->arch.layout);
@@ -212,7 +211,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* Write the rows of the new version. *reach: the oldest version that is kept whole. */
+/* *reach: the oldest version that is kept whole. */
 static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                               const fedserver_closed *made, uint32_t *reach, fed_error *err) {
     const uint64_t id = t->task.wire.id;
@@ -268,7 +267,6 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* After a round's commit, open the next round or finish the task. */
 static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                           fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
@@ -292,14 +290,13 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
-    rounds->queue_changed = true; /* the next task may start */
+    rounds->queue_changed = true;
     rounds->shrinks = true;
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
     return finish_task(rounds, t, err);
 }
 
-/* Delete the leases that end with the round, and the pieces of their updates. */
 static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_training *t,
                                fed_error *err) {
     uint32_t next = t->round.number + 1;
@@ -447,7 +444,6 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
     }
 }
 
-/* Open the next attempt after one that missed the minimum of updates at its deadline. */
 static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
                          const fedserver_round *before, int64_t now_ms, fed_error *err) {
     /* D1 in docs/durability.md: counted updates stay counted. */
@@ -484,7 +480,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
 static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
                                      int64_t now_ms, fed_error *err) {
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
-        return FED_OK; /* move_on does both when the next round opens */
+        return FED_OK; /* move_on stores the round and offers the slots when the next round opens */
     }
     if (t->round.leased + 1 == t->task.rules.cohort) {
         fedserver_slots_freed(rounds, t, now_ms);

@@ -8,7 +8,6 @@
 
 #include "fedcodec/codec.h"
 
-/* One device's updates together. */
 typedef struct party {
     int64_t device;
     double weight, reach, norm; /* norm: the largest norm of the device's updates */

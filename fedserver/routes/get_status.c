@@ -55,7 +55,6 @@ static json_t *task_json(const fedserver_training *t) {
     return made;
 }
 
-/* The device that stands out in a round, with its amount; a JSON null if there is none. */
 static json_t *standout_json(const fedserver_standout *who, const char *amount) {
     return who->device == 0 ? json_null()
                             : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
@@ -129,7 +128,6 @@ static void tag_status(json_t *root, fedserver_response *response) {
     json_decref(rest);
 }
 
-/* The newest committed rounds of a task, at most `most`. */
 static fed_status rounds_json(fedserver *server, const fedserver_training *t, uint32_t most,
                               json_t **rounds, fed_error *err) {
     told_rounds told = {json_array(), most, t->arch.loss == FED_LOSS_SQUARED};
@@ -137,7 +135,7 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     fed_status status =
         server->store->round_each(server->db, id, most + 1, append_round, &told, err);
     const size_t count = json_array_size(told.rounds);
-    if (status == FED_OK && count > 0) { /* add the devices' custom metrics */
+    if (status == FED_OK && count > 0) {
         const json_t *oldest = json_array_get(told.rounds, count - 1);
         const json_int_t first = json_integer_value(json_object_get(oldest, "number"));
         status = fedserver_own_each(server, id, (uint32_t)first, append_own, told.rounds, err);

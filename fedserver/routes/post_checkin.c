@@ -101,9 +101,9 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
     return FED_OK;
 }
 
-/* No task runs, or none for this device. If the device has declined all tasks, it is told so. If it
- * took part in tasks that are finished, it gets the last model of each, once. Otherwise it is told
- * to wait, or that all tasks are over. */
+/* Answer a device for which no task runs. If the device has declined all tasks, the answer says so.
+ * A device that took part in finished tasks gets the last model of each, once. Otherwise the device
+ * is told to wait, or that all tasks are over. */
 static fed_status without_a_task(fedserver *server, const fedserver_call *call,
                                  const fed_checkin *checkin, fed_assignment *answer,
                                  fed_error *err) {
@@ -124,7 +124,7 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     return FED_OK;
 }
 
-/* Answer a device that trains. *admit_ms: when it may get a slot; 0: not known. */
+/* *admit_ms: when the device may get a slot, in Unix milliseconds; 0: not known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                         fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     fedserver_device *device = call->device;

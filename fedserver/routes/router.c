@@ -79,7 +79,7 @@ static bool is_at(const route *to, const char *path) {
            (len > 1 && to->path[len - 1] == '/' && strncmp(to->path, path, len) == 0);
 }
 
-/* Find a request's route, or NULL. *path_known: the path has a route, maybe of another method. */
+/* *path_known: the path has a route, maybe of another method. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
@@ -98,7 +98,6 @@ static bool has_way(const fedserver_request *request, unsigned way) {
     return to != NULL && (to->ways & way) != 0;
 }
 
-/* Find the request's route, or why the request is refused. */
 static refusal admit(const fedserver *server, const fedserver_request *request,
                      const fedserver_device *device, uint64_t body_len, const route **to) {
     bool path_known = false;
@@ -220,7 +219,6 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
                      : fedserver_visitor_refuse(server, call->request, visitor, response, err);
 }
 
-/* At the front: get the answer from the rounds' process, or hold the request until it comes. */
 static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
                              fedserver_response *response, fed_error *err) {
     if (!fedserver_relay_ask(server->relay, call->request, call->now_ms, response)) {

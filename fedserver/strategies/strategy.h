@@ -119,7 +119,8 @@ fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strate
 
 /** Measure, on random values, which fraction of an update's values the codec does not send as 0. */
 fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
-/** From this fraction on a codec counts as sending all values: a few of them happen to be 0. */
+/** A codec that sends at least this fraction counts as sending all values: some values are 0
+ * anyway. */
 #define FEDSERVER_SENDS_ALL 0.75
 
 /** Check that the strategy fits a task whose rounds commit with `minimum` to `goal` updates.

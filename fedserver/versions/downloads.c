@@ -163,7 +163,6 @@ static fed_status encode(const fedserver_versions *v, const fedserver_old_versio
     return status;
 }
 
-/* Make the download that kind, from and to of *made describe, and set its blob and tag. */
 static fed_status make(const fedserver_versions *v, const fedserver_old_versions *old,
                        fedserver_made *made, fed_error *err) {
     fed_writer part;
@@ -272,7 +271,7 @@ static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions 
                                                        : fed_fail(err, status, "%s", why.text);
 }
 
-/* Choose the shortest download for a request. *chosen NULL: it is the chain of deltas. */
+/* *chosen NULL: the chain of deltas is the shortest download. */
 static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
                          const fedserver_old_versions *old,
                          const fedserver_download_request *request, int64_t now_ms,
@@ -365,8 +364,6 @@ fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_vers
     *count = 1;
     return FED_OK;
 }
-
-/* -- keeping the downloads in another process -- */
 
 static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {

@@ -43,7 +43,7 @@ typedef struct fedserver_object_cache_item {
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A request to seal a run of a task's download. */
+/** A request to seal a run (downloads.h) of a task's download. */
 typedef struct fedserver_object_request {
     uint64_t task;
     uint64_t limit; /* bytes that the task's files may have together */

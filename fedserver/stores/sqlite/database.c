@@ -186,7 +186,6 @@ static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *ro
     return status;
 }
 
-/* Run a statement, and ignore the rows that it returns. */
 static fed_status run(fedserver_database *db, int sql, const fedserver_value *values, int count,
                       fed_error *err) {
     sqlite3_stmt *statement;
@@ -203,8 +202,6 @@ fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LAYOUT, NO_VALUES, &layout, err));
     return layout == FEDSERVER_SCHEMA_VERSION ? FED_OK : fedserver_layout_changed(db->path, err);
 }
-
-/* -- transactions -- */
 
 fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
                                    fed_error *err) {
