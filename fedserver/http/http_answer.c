@@ -72,7 +72,7 @@ static bool suit(http_exchange *x) {
     return zipped != NULL;
 }
 
-/* Count the answer by its status. Answers 429 get at most one line of the log in ten seconds. */
+/* Count the answer by its status. Answers 429 get at most one log line in ten seconds. */
 static void count_answer(const http_exchange *x, int status) {
     enum { SAY_EVERY_MS = 10 * 1000 };
     http *h = x->http;
@@ -92,7 +92,6 @@ static void count_answer(const http_exchange *x, int status) {
     h->throttled_ms = now_ms;
 }
 
-/* Will libmicrohttpd send a body behind the head? */
 static bool body_follows(const http_exchange *x) {
     const fedserver_response *response = &x->response;
     size_t len = 0;

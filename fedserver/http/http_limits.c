@@ -172,7 +172,6 @@ void http_limits_leave(http_limits_peer *peer) {
     peer->connections--;
 }
 
-/* Seconds until a bucket is above zero again. */
 static double wait_s(double left, double per_s) {
     return left > 0 ? 0 : per_s > 0 ? (1 - left) / per_s : 1;
 }

@@ -11,7 +11,7 @@
 enum {
     LOOK_MS = 100,       /* the loop looks at *stop at least this often */
     DRAIN_MS = 2000,     /* time to send the last answers when stopping */
-    IDLE_ITERATIONS = 4, /* the loop waits after so many in a row that moved no byte */
+    IDLE_ITERATIONS = 4, /* the loop waits after this many iterations that moved no byte */
     IDLE_MOST_MS = 50    /* the longest of the waits after IDLE_ITERATIONS */
 };
 

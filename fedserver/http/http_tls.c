@@ -117,7 +117,7 @@ static void forget_tickets(http_tls *tls) {
 
 /* Derive the ticket key from the server's private key by HKDF (RFC 5869). ca.pem goes in, too, so
  * that no session of a removed CA is resumed. GnuTLS derives the keys of single tickets from this
- * key and the time, so all processes have the same ones. */
+ * key and the time, so all processes have the same ticket keys. */
 static bool derive_key(const http_tls_pair *pair, gnutls_datum_t *key) {
     static const char purpose[] = "fedserver: session tickets, 1";
     const gnutls_datum_t text = datum(pair->key);
@@ -283,8 +283,8 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
     if (kind == FEDSERVER_DEVICES) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(session, verify_device);
-        /* Give tickets only where every peer is verified: the front's could be resumed here
-         * without a certificate. If enabling tickets fails, only resumption is lost. */
+        /* Give tickets only where every peer is verified: a ticket of the front could be resumed
+         * here without a certificate. If enabling tickets fails, only resumption is lost. */
         (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
 }

@@ -253,7 +253,6 @@ uint64_t fedserver_ca_id_at(const char *directory) {
                : 0;
 }
 
-/* Find the CA that issues, and whether ca.pem has another one beside it. */
 static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
                           fed_error *err) {
     fed_pem bundle, key = {.text = ""};

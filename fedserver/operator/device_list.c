@@ -72,7 +72,6 @@ static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-/* Find the only device whose fingerprint begins with the prefix. */
 static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
                                  fedserver_entry *entry, int64_t *id, fed_error *err) {
     enum { PREFIX_MIN = 8 };

@@ -59,7 +59,6 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     return FED_OK;
 }
 
-/* Free bytes on the directory's disk; 0: the system does not say. */
 static uint64_t free_bytes(const char *directory) {
     struct statvfs disk;
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;

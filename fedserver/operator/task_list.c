@@ -11,7 +11,6 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
-/* What `explain` needs to add to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;
     uint64_t limit, used; /* bytes: that all tasks may take together, that the running ones take */
@@ -29,7 +28,7 @@ static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed
     return FED_OK;
 }
 
-/* Say why a queued task does not run: the same rules as those of rounds/queue.c. */
+/* The rules are those of rounds/queue.c. */
 static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error *err) {
     const fedserver *s = e->server;
     fedserver_task task;
@@ -134,7 +133,6 @@ static fed_status place(fedserver *server, uint64_t id, uint32_t position, fed_e
     return status;
 }
 
-/* Write the change to the audit log. */
 static fed_status note(fedserver *server, int64_t now_ms, const fedserver_task *task,
                        const char *verb, fed_error *err) {
     char event[24];

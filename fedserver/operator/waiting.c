@@ -102,7 +102,6 @@ static void say_whom(sentence *s, const fedserver_waiting *w) {
     }
 }
 
-/* Append what happens at the round's deadline, or what must happen after it. */
 static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -188,7 +187,6 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-/* For say_running: where to append what the list of tasks says, and counts of the tasks. */
 typedef struct summary {
     sentence *s;
     const fedserver_rounds *view; /* the running tasks and their rounds */

@@ -1,5 +1,5 @@
-/* Folds a round's updates again where they count for less than they claim, and makes one change of
- * the model from them. */
+/* Makes one change of the model from a round's updates. Adds the updates up again where some of
+ * them count for less than they claim. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/combine.h"
 

@@ -41,7 +41,8 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
     }
 }
 
-/* Remove a task from memory if a person has cancelled or paused it. *stays: it was not removed. */
+/* Remove a task from memory if a person has cancelled or paused it. *stays: the task was not
+ * removed. */
 static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, bool *stays,
                               fed_error *err) {
     fedserver_task now;
@@ -170,7 +171,7 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
         *more = need > limit;
         return FED_OK;
     }
-    /* S14 in docs/durability.md: the store says that it is queued. */
+    /* S14 in docs/durability.md: the store says that the task is queued. */
     assert(task->state == FEDSERVER_TASK_QUEUED);
     drop_finished(rounds, need);
     return fedserver_training_start(rounds, task, s->now_ms, err);

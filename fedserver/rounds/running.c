@@ -50,7 +50,7 @@ typedef struct loading {
     bool all; /* a task that can't be read is a failure */
 } loading;
 
-/* Open a task, or set it aside if it can't be read. *t NULL: it was set aside. */
+/* Open a task, or set it aside if it can't be read. *t is NULL where the task was set aside. */
 static fed_status open_task(const loading *l, const fedserver_task *task, fedserver_training **t,
                             fed_error *err) {
     fed_error why = {0};

@@ -35,7 +35,6 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-/* What mark_declined needs. It notes in the training which devices have declined the task. */
 typedef struct marking {
     fedserver_training *training;
     int64_t now_ms;

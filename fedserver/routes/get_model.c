@@ -39,7 +39,6 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
     return w->status;
 }
 
-/* Make the answer's body of the addresses, as one part. */
 static fed_status write_cache_download(const fedserver_download_request *request,
                                        const fed_writer *addresses, fedserver_response *response,
                                        uint64_t *tag) {

@@ -23,7 +23,6 @@ static fed_status refuse_value(const source *s, fedserver_field_id id, const fed
     return fedserver_source_explain(s, id, why->text, err);
 }
 
-/* Replaces a codec's spec by its canonical text. */
 static fed_status take_codec(const source *s, fedserver_field_id id, char spec[FEDCODEC_SPEC],
                              fed_error *err) {
     fedcodec codec;
@@ -179,7 +178,8 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-/* Check phase k of the list of phases, numbered from 0. The phases before it are checked. */
+/* Check phase k of the list of phases, numbered from 0. The phases before phase k are checked
+ * already. */
 static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
@@ -214,7 +214,6 @@ static fed_status check_downloads(const source *s, const char *url, fed_error *e
     return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 
-/* Check the values of the file together, and replace texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;

@@ -49,7 +49,8 @@ typedef struct fedserver_field {
     size_t offset, size;        /* offset and size of the member in fedserver_config */
     size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    /* texts of the default (NULL: the key is required) and of what is right (NULL: low to high) */
+    /* text of the default (NULL: the key is required); text that says which values are valid (NULL:
+     * those from low to high) */
     const char *preset, *right;
 } fedserver_field;
 
@@ -73,7 +74,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
                                  bool bounded, char found[96]);
 
 /** Write the value as JSON. A number has the shortest text that fedserver_field_take reads back to
- * the same bits. Not for a LIST. */
+ * the same bits. Not for FEDSERVER_LIST. */
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
 
 #endif

@@ -7,7 +7,6 @@
 #include "fedserver/operator.h"
 #include "fedserver/task/task_source.h"
 
-/* Write a key, after a comma unless it is the first key of an object. */
 static void write_name(fed_writer *w, const char *name, bool *first) {
     fed_write_printf(w, "%s\"%s\":", *first ? "" : ",", name);
     *first = false;

@@ -168,7 +168,6 @@ static fed_status advance(fedserver_sealing *s, const char *directory, size_t *b
                                                          : fed_file_fail(err, "write", path);
 }
 
-/* Make the folder, and delete the files of an earlier process. */
 static fed_status sweep(const char *directory, fed_error *err) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     fedserver_path(directory, FEDSERVER_OBJECT_CACHE_FOLDER, folder, sizeof folder);
@@ -252,7 +251,7 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
     }
     /* A short run is sealed at once. A long run is sealed in steps, by the requests of many
      * devices, and leaves half of the budget to short runs. */
-    const size_t work = 2 * len_of(&request->run); /* each byte is hashed, then sealed */
+    const size_t work = 2 * len_of(&request->run);
     /* Work done earlier counts less as time passes. */
     const int64_t passed_ms = now_ms > object_cache->work_ms ? now_ms - object_cache->work_ms : 0;
     const int64_t whole_ms = FEDSERVER_OBJECT_CACHE_STEP / FEDSERVER_OBJECT_CACHE_RATE;

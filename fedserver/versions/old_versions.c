@@ -7,7 +7,6 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 
-/* Find the newest keyframe whose version is at most `version`. *found false: there is none. */
 static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
                                 fedserver_keyframe *keyframe, bool *found, fed_error *err) {
     fed_error absent = {0};

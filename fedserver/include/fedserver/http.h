@@ -36,8 +36,7 @@ typedef struct fedserver_http_options {
     uint16_t devices_port;
     /* With FEDSERVER_DOOR_FRONT, devices_port must be set, too: enrolment answers name it. */
     fedserver_doors doors;
-    int front_socket; /* a listening socket in place of bind and front_port; closed at the end; 0:
-                       * none */
+    int front_socket; /* a listening socket in place of front_port; closed at the end; 0: none */
     /* A listening socket for the links of other coordinators with the same store, at the setup's
      * `address`. It is closed at the end. 0: this process serves alone. */
     int cluster_socket;
@@ -45,8 +44,7 @@ typedef struct fedserver_http_options {
      * twice without harm; 0: 10 s. */
     uint32_t leader_wait_ms;
     uint32_t connection_limit; /* of each listener; 0: as many as the process may open */
-    uint32_t requests_per_s;   /* of a device; ten times as many of an address at the front; 0:
-                                * 100 */
+    uint32_t requests_per_s;   /* of a device; of an address at the front ten times that; 0: 100 */
     uint32_t connections;      /* connections that one device may have at a time; 0: 16 */
     /** Addresses of proxies, separated by commas. Each connection from a proxy begins with a PROXY
      * header, which names the client. NULL: there are no such proxies. */

@@ -18,7 +18,7 @@ static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 _Static_assert(LAYOUTS == FEDSERVER_PG_LAYOUT, "the newest layout is this program's");
 
-/* Run a statement whose result is one number. *number is -1 where it returns no row, or NULL. */
+/* *number is -1 where the statement returns no row, or NULL. */
 static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
     PGresult *result;
     FED_TRY(fedserver_pg_script(db, sql, &result, err));
@@ -28,7 +28,7 @@ static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error
     return FED_OK;
 }
 
-/* Read the layout's number; -1: the database has no store. */
+/* *layout is -1 where the database has no store. */
 static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     long there;
     *layout = -1;
@@ -95,8 +95,6 @@ static fed_status check_encoding(fedserver_pg *db, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the store's functions -- */
-
 static fed_status store_exists(const char *directory, const char *where, fed_error *err) {
     fedserver_pg *db;
     long layout = -1;
@@ -120,7 +118,6 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     return status;
 }
 
-/* Connect to a store of this release or of an older one. */
 static fed_status open_any(const char *where, fedserver_pg **out, long *layout, fed_error *err) {
     fedserver_pg *db;
     FED_TRY(fedserver_pg_connect(where, &db, err));

@@ -179,7 +179,7 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     if (status == FED_OK) {
         status = fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err);
     }
-    /* before `complete` makes it write to a journal, whose loss would go unnoticed */
+    /* Upgrade before `complete` lets the copy write to a journal, whose loss would go unnoticed. */
     if (status == FED_OK) {
         status = fedserver_sqlite_upgrade(copy, err);
     }

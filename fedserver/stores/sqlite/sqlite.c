@@ -27,7 +27,7 @@ static const char DATABASE[] = "server.db";
 static const char UNFINISHED[] = "server.db.new";
 
 static fed_status create_file(const char *path, fed_error *err) {
-    /* SQLite would create it with mode 0644 */
+    /* SQLite would create the file with mode 0644. */
     int file = fed_file_open_shared(path, O_RDWR | O_CREAT | O_EXCL);
     if (file < 0) {
         return fed_fail(err, FED_EIO,
@@ -77,7 +77,6 @@ static fed_status open_read_only(const char *path, fedserver_database **db, fed_
     return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
 }
 
-/* Open a database of this release or of an older one. */
 static fed_status open_file(const char *path, fedserver_database **out, int64_t *layout,
                             fed_error *err) {
     if (access(path, F_OK) != 0) {
