@@ -157,7 +157,7 @@ static bool shares(const fedserver *server) {
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    if (server->setup.part == FEDSERVER_GATE) { /* a front keeps no devices or rounds in memory */
+    if (server->setup.part == FEDSERVER_GATE) {
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
@@ -178,7 +178,6 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
                                      &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
-        /* A thread that has made a version writes to this eventfd, to wake the serving thread. */
         const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (bell < 0) {
             return fed_fail(
@@ -289,7 +288,6 @@ void fedserver_let_go(fedserver *server) {
     }
 }
 
-/* Does this process handle requests: as the leader, as the only coordinator, or as a front? */
 static bool acts(const fedserver *server) {
     return server->serving && !server->parted;
 }
@@ -358,8 +356,6 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* The time at which something is due without a request. TICK_MS is the longest wait, since a
- * command may have queued a task or revoked a device meanwhile. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
     int64_t next_ms = now_ms + TICK_MS;
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -369,7 +365,6 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
         }
         const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
         if (closing && t->closing == NULL) {
-            /* the round is to be closed, but nothing has begun to close it */
             return now_ms;
         }
         if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {

@@ -35,7 +35,7 @@ struct cluster {
     int listening, epoll;
     place followers[CLUSTER_LINKS_MOST];
     bool leads, dismissed;
-    place up; /* the link to the leader */
+    place up;
     char leader[ADDRESS_TEXT];
     uint64_t term;
     bool told; /* the log already says that the link to the leader works */

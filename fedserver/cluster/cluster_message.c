@@ -72,7 +72,6 @@ void cluster_frame_write(fed_writer *w, cluster_kind kind, uint64_t id, const fe
     fed_write_bytes(w, head_len > 0 ? head->data : NULL, head_len);
 }
 
-/* Bits that tell which optional members a request has. */
 enum {
     HAS_RANGE = 1,
     HAS_IF_RANGE = 2,

@@ -15,8 +15,8 @@ typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 static const struct row {
     const char *name;
     kind kind;
-    size_t offset;    /* where its member of `arguments` is */
-    double low, high; /* least and largest allowed value of a number */
+    size_t offset;
+    double low, high;
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},

@@ -43,11 +43,11 @@ typedef struct front {
     /* The front's listening socket. This process keeps it open, too, so that people's connections
      * only wait while the front is started again. */
     int socket;
-    int ready;   /* a pipe: the front writes a byte once it serves; -1: none */
-    bool served; /* that byte has come */
+    int ready; /* a pipe: the front writes a byte once it serves; -1: none */
+    bool served;
     uint16_t port, devices_port;
     int64_t started_ms;
-    unsigned failures; /* starts in a row after which the front ended before it served */
+    unsigned failures; /* starts in a row that ended before the front served */
     fed_status status; /* result of opening the socket, and of upstream_tend */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
@@ -107,7 +107,7 @@ static void start_front(front *f) {
     if (ends[1] >= 0) {
         close(ends[1]);
     }
-    if (f->pid < 0) { /* fork has failed, so tend_run tries again a second later */
+    if (f->pid < 0) {
         f->pid = 0;
         children = 1;
     }
@@ -133,7 +133,6 @@ static int64_t pause_of(const front *f) {
     return (int64_t)RESTART_MS << (f->failures < DOUBLINGS ? f->failures : DOUBLINGS);
 }
 
-/* Start the front again if it has ended and its pause is over. */
 static void tend_children(front *f) {
     int how = 0;
     children = 0;
@@ -254,7 +253,7 @@ static uint64_t task_memory(const arguments *args) {
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* Serve until `stop` is set. *edge becomes an edge aggregator's device; edge NULL: none. */
+/* *edge becomes the device of an edge aggregator; edge NULL: none. */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {

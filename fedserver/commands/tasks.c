@@ -75,7 +75,6 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-/* Read a number from 1 to `most`. False: the text is not such a number. */
 static bool take_number(const char *text, unsigned long long most, unsigned long long *number) {
     char *end;
     *number = strtoull(text, &end, 10);

@@ -22,7 +22,6 @@ enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
 enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
 enum { FIRST_MS = 500, MOST_MS = 60000, SAID = 4 };
 
-/* The last model of a task that has ended upstream. */
 typedef struct finish {
     uint64_t task;
     const float *values;
@@ -37,8 +36,8 @@ struct upstream {
     unsigned said_count;
     fedserver_edge *edge;
     fedclient_app *app;
-    atomic_ullong devices; /* how many devices of this edge aggregator have checked in lately */
-    atomic_uint failures;  /* steps of the device that have failed in a row */
+    atomic_ullong devices;
+    atomic_uint failures; /* steps of the device that have failed in a row */
     pthread_t thread;
     bool started;
     bool training; /* a training runs; only the device's thread uses this member */
@@ -53,7 +52,7 @@ struct upstream {
     fed_error why;
     fedserver_edge_change change;
 
-    fed_status failed; /* why the device can't enrol; FED_OK: it can */
+    fed_status failed;
     fed_error failure;
 };
 
@@ -148,7 +147,6 @@ static void post(upstream *u, const fedserver_edge_offer *offer, const finish *l
     pthread_mutex_unlock(&u->mutex);
 }
 
-/* True: the serving thread has answered already. */
 static bool take_back(upstream *u, fed_error *err) {
     pthread_mutex_lock(&u->mutex);
     const bool done = u->done;

@@ -139,9 +139,8 @@ const http_refusal *http_refusal_of(int status) {
     return &refused_otherwise;
 }
 
-/* What look_at_header has found in a request's head. */
 typedef struct head_look {
-    unsigned lengths; /* how many Content-Length headers */
+    unsigned lengths;
     bool bad;
 } head_look;
 
@@ -253,7 +252,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    /* http_peer_valid, called by why_not, has read the identity */
+    /* why_not has called http_peer_valid, which has read the identity */
     x->request.authority = x->peer->identity.authority;
     if (size > 0) {
         x->body = malloc((size_t)size);

@@ -94,7 +94,6 @@ static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     return (size_t)hash & (slot_count - 1);
 }
 
-/* Forget idle peers. If half of the table or more is still in use, double it. False: no room. */
 static bool make_room(http_limits *limits, int64_t now_ms) {
     const http_limits_rules *rules = &limits->rules;
     size_t kept = 0;

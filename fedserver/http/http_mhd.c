@@ -208,7 +208,6 @@ static void close_doors(http *h) {
     http_tls_free(&h->tls);
 }
 
-/* Read the certificates again. Open connections keep the certificates that they began with. */
 static void reload(http *h) {
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
         fed_error why = {0};
@@ -230,7 +229,6 @@ static void reload(http *h) {
 
 static fed_status serve_until_stop(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
-        /* Log warnings about the certificates once a day, and after each reload. */
         enum { DAY_MS = 24 * 3600 * 1000 };
         const int64_t now_ms = fed_clock_unix_ms();
         if (options->reload != NULL && atomic_exchange(options->reload, 0) != 0) {
@@ -253,7 +251,6 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
     if (status == FED_OK) {
         return http_loop_drain(h, err);
     }
-    /* Let another coordinator lead now, before the connections have ended. */
     fedserver_let_go(h->server);
     return status;
 }

@@ -106,7 +106,6 @@ static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserve
     return fill(pair, directory, err);
 }
 
-/* Free the ticket key. Open sessions have copies of it. */
 static void forget_tickets(http_tls *tls) {
     if (tls->ticket_key != NULL) {
         gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
@@ -172,7 +171,8 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
     if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
-        /* A CA may have been removed: resume no session that it has verified. */
+        /* A CA may have been removed: do not resume sessions of devices whose certificates this CA
+         * signed. */
         forget_tickets(tls);
     }
     /* Only the devices' listener gives session tickets. */

@@ -30,7 +30,7 @@ typedef struct checking {
     uint32_t version;
     uint32_t last; /* version of the last delta, or number of the last round, that was visited */
     size_t deltas, keyframes, rounds, open_rounds;
-    bool closing; /* the open round is being closed */
+    bool closing;
 
     size_t running;
     size_t updates, all_updates; /* updates: of this task's open round; of all open rounds */
@@ -91,7 +91,6 @@ static fed_status check_deltas(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* Check that a keyframe and the deltas after it give the next keyframe, or the model. */
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
@@ -123,7 +122,7 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
         fed_error absent = {0};
         status =
             s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
-        if (status == FED_ENOTFOUND) { /* there is no older keyframe */
+        if (status == FED_ENOTFOUND) {
             return FED_OK;
         }
         status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
@@ -135,7 +134,6 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
     return status;
 }
 
-/* Round k makes version k. The rounds are visited from the newest to the oldest. */
 static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     checking *c = user;
@@ -394,7 +392,6 @@ static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     return read;
 }
 
-/* bundle: any certificate of the file may match the key. */
 static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
     fed_pem cert, key;
     fed_error why = {0};

@@ -86,7 +86,6 @@ static fed_status remember(const fedserver_edge *edge, fed_error *err) {
 
 static const char NAME[] = "upstream's task ";
 
-/* Make upstream's task the edge aggregator's own, in rounds that only the edge aggregator ends. */
 static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms) {
     const int64_t lease_ms = offer->lease_ms;
@@ -96,7 +95,7 @@ static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_of
         .codec_down = "float32",
         .strategy = "fedavg",
         .device_share = 0.5,
-        .priority = 5, /* the default priority of a task */
+        .priority = 5,
         .rules = {.rounds = MOST,
                   .cohort = edge->rules.cohort,
                   .goal = edge->rules.goal,
@@ -189,7 +188,7 @@ static fed_status put_state(const fedserver_edge *edge, const fedserver_task *ta
     return edge->server->store->task_put(edge->server->db, &changed, 1U << task->state, err);
 }
 
-/* Bring a paused task into memory, and let it run. The caller commits. */
+/* The caller commits. */
 static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, int64_t now_ms,
                        fed_error *err) {
     fedserver_task queued = *task;
@@ -199,7 +198,7 @@ static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, i
     return fedserver_training_start(&edge->server->rounds, &queued, now_ms, err);
 }
 
-/* Pause the running task. The caller commits. */
+/* The caller commits. */
 static fed_status let_go(const fedserver_edge *edge, fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
     FED_TRY(put_state(edge, &training(edge)->task, FEDSERVER_TASK_PAUSED, err));
@@ -270,7 +269,6 @@ static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *
     return FED_OK;
 }
 
-/* Commit the round with upstream's newest version, which the next round trains. */
 static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                        fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
@@ -288,7 +286,6 @@ static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *of
     const fedserver_round *round = &training(edge)->round;
     const fedserver_edge_record *r = &edge->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    /* The operator may have started the edge aggregator with other rules: use the present ones. */
     fedserver_round_rules *rules = &training(edge)->task.rules;
     rules->cohort = edge->rules.cohort;
     rules->goal = edge->rules.goal;
@@ -342,7 +339,7 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {
-        /* after FED_EDECLINED nothing has changed */
+        /* Only FED_EDECLINED leaves everything unchanged. */
         server->store->rollback(server->db);
         server->broken = true;
     }
@@ -364,7 +361,7 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
     if (is_in_memory(edge)) {
         return tend_open(edge, offer, now_ms, change, err);
     }
-    edge->server->rounds.queue_changed = true; /* the next fedserver_begin starts the task */
+    edge->server->rounds.queue_changed = true;
     return FED_OK;
 }
 

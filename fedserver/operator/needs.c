@@ -35,7 +35,7 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     const uint64_t vector = arch.layout.size * sizeof(float);
     const uint64_t state =
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
-    uint64_t update = 0; /* bytes of the largest update of all phases */
+    uint64_t update = 0;
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         fedcodec codec;

@@ -80,7 +80,6 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* The tasks that are not over, in the order of the list. */
 typedef struct order {
     struct {
         uint64_t id;
@@ -104,7 +103,6 @@ static fed_status append(void *user, const fedserver_task_entry *entry, fed_erro
     return FED_OK;
 }
 
-/* Give all tasks of the list new places: `id` comes after `position` - 1 other queued tasks. */
 static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
                            fed_error *err) {
     uint64_t next = 1;
@@ -156,7 +154,6 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
     return fedserver_finish(server, status, err);
 }
 
-/* For each change: the states that allow it, the state after it, and its word in messages. */
 static const struct {
     const char *verb;
     unsigned from;
@@ -194,7 +191,6 @@ static fed_status change(fedserver *server, int64_t now_ms, fedserver_task *task
     return deed == FEDSERVER_RESUME ? place(server, task->wire.id, 1, err) : FED_OK;
 }
 
-/* Delete the cancelled task's data, if no other process serves the coordinator. */
 static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     if (server->serving) {
         return FED_OK;

@@ -26,9 +26,9 @@ struct fedserver_closing {
     bool wanted[2];          /* whether to make a snapshot of each of `kinds` */
     fedserver_closed made;
     fedserver_closing *before; /* the previous closing, which may still free a version */
-    fedserver_versions old;    /* the previous version, to be freed */
+    fedserver_versions old;
 
-    bool apart;   /* a thread makes the version */
+    bool apart;
     bool started; /* the thread was started, and not joined yet */
     pthread_t thread;
     int bell; /* the thread writes to this descriptor at its end, which wakes the event loop */
@@ -129,7 +129,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     c->made.bytes = c->t.sum.bytes;
     c->made.own = c->t.own;
     fed_status status = FED_OK;
-    if (c->t.sum.updates > 0) { /* a version that is given may have no updates */
+    if (c->t.sum.updates > 0) {
         status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
@@ -304,7 +304,7 @@ void fedserver_closing_take(fedserver_training *t) {
             fedserver_downloads_add(&t->downloads, &c->made.snapshots[k]);
         }
     }
-    if (t->sum.size == 0) { /* no update has arrived meanwhile */
+    if (t->sum.size == 0) {
         fedserver_sum_clear(&c->t.sum);
         t->sum = c->t.sum;
         c->t.sum = (fedserver_sum){0};

@@ -10,7 +10,7 @@
 
 typedef struct refolding {
     fedserver_sum *sum;
-    uint32_t number; /* index of the next update */
+    uint32_t number;
 } refolding;
 
 static fed_status refold_stored(void *user, const fedserver_update_row *row,
@@ -36,7 +36,6 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_training *t,
     return FED_OK;
 }
 
-/* Collects a round's updates as rows, for a strategy that needs all updates at once. */
 typedef struct gathering {
     const fedserver_training *training;
     const fedserver_drift *drift;

@@ -66,7 +66,7 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
             continue;
         }
         if (!fedserver_lease_stands(t, device, now_ms)) {
-            /* so the lease stays ended if the wall clock is set back */
+            /* The lease stays ended even if the wall clock is set back. */
             device->lease_deadline_ms = 0;
             continue;
         }
@@ -85,7 +85,6 @@ static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *er
     /* fedserver_leases_advance must still see that leases have ended */
     const int64_t look_ms = t->lease_ends_ms;
     if (t->leases.count == t->leases.cap) {
-        /* drops ended leases, so that the list does not grow with each attempt */
         (void)sift_leases(t, now_ms);
         t->lease_ends_ms = look_ms;
     }
@@ -283,7 +282,6 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     if (asynchronous(t) && t->round.number > 1) {
-        /* no slot has become free, but there is a new model */
         rounds->wake_due = true;
         return;
     }
@@ -390,7 +388,6 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-/* *offer: how good the task's answer to the check-in would be. */
 static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
                                      bool roams, int64_t now_ms, fedserver_offer *offer) {
     static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
@@ -491,7 +488,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
-/* End the device's lease, by setting lease_task to 0, which is no task. */
+/* lease_task 0 is no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
     /* S10 in docs/durability.md: the lease holds a slot. */

@@ -10,7 +10,6 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"
 
-/* The pause between two calls of the store's function shrink. */
 enum { SHRINK_PAUSE_MS = 5 };
 
 fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
@@ -41,8 +40,6 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
     }
 }
 
-/* Remove a task from memory if a person has cancelled or paused it. *stays: the task was not
- * removed. */
 static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, bool *stays,
                               fed_error *err) {
     fedserver_task now;
@@ -96,7 +93,6 @@ fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
     return FED_OK;
 }
 
-/* The task in memory that finished first. NULL: none has finished. */
 static fedserver_training *oldest_finished(const fedserver_rounds *rounds, size_t *count) {
     fedserver_training *oldest = NULL;
     *count = 0;
@@ -137,7 +133,6 @@ static uint64_t memory_of_running(const fedserver_rounds *rounds) {
     return bytes;
 }
 
-/* Log why a task waits, once for each task. `fedserver tasks` shows the reason at any time. */
 static void say_that_it_waits(fedserver_rounds *rounds, const fedserver_task *task, uint64_t used,
                               uint64_t need) {
     char why[FEDSERVER_TASK_WAITS];

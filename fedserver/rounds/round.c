@@ -43,7 +43,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    /* an edge aggregator commits the round itself, with its upstream's version */
+    /* an edge aggregator commits the round itself */
     const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
@@ -61,7 +61,6 @@ uint32_t fedserver_round_counting(const fedserver_round *round) {
     return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
 }
 
-/* May an update with a valid lease count? While a round closes, only if there is a next one. */
 static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
     return round->phase != FEDSERVER_ROUND_CLOSING ||
            (asynchronous(rules) && round->number < rules->rounds);
@@ -145,7 +144,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         round->phase = FEDSERVER_ROUND_CLOSING;
         round->closing_ms = now_ms;
         return;
-    case FEDSERVER_DO_REOPEN: /* devices that have reported keep their slots */
+    case FEDSERVER_DO_REOPEN:
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:

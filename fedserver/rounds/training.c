@@ -50,7 +50,6 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
-/* Load the chain of deltas: as many of the last deltas as fit into it, but at least the newest. */
 static fed_status load_chain(fedserver_rounds *rounds, uint64_t id, fedserver_versions *v,
                              fed_error *err) {
     uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
@@ -184,14 +183,13 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     fed_error absent = {0};
     fed_status status =
         rounds->store->task_put(rounds->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
-    if (status == FED_ENOTFOUND) { /* a person has cancelled or paused the task first */
+    if (status == FED_ENOTFOUND) {
         rounds->queue_changed = true;
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    /* a task that has run before continues with its open round */
     fed_error why = {0};
     status = fedserver_training_open(rounds, &starting, &t, &why);
     if (fedserver_unreadable(status)) {
@@ -280,7 +278,6 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
         if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
-            /* slots may have become free while the round closed */
             fedserver_slots_freed(rounds, t, now_ms);
         }
         return fedserver_round_save(rounds, t, err);
@@ -306,7 +303,6 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
-/* Log the devices that count for less than they claimed, so that a person can revoke them. */
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
                                      uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
@@ -425,7 +421,6 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
     return t->round.received > 0 ? fedserver_training_advance(rounds, t, now_ms, err) : FED_OK;
 }
 
-/* Store that the round closes, before a thread makes its version. */
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     if (!fedserver_closing_apart(rounds, t)) {
         return FED_OK;

@@ -16,7 +16,6 @@
  * over are listed at most. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
-/* Add all keys of the task, with the values that hold in the phase of the open round. */
 static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
@@ -24,7 +23,7 @@ static void add_keys(json_t *made, const fedserver_task *task, const fedserver_p
                                  ? (const char *)phase + field->phase_offset
                                  : (const char *)task + field->offset;
         if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
-            fed_writer text; /* the value in the form that it has in the task's text */
+            fed_writer text;
             fed_writer_growing(&text);
             fedserver_field_write(field, member, &text);
             json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
@@ -144,7 +143,6 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* Add the keys "task" and "round" to `made`, and "rounds" if most > 0. t NULL: there is no task. */
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
@@ -158,8 +156,6 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     return status;
 }
 
-/* Add every running task, with its open round and its newest rounds. The main task's rounds are
- * in the root already. */
 static fed_status add_running(fedserver *server, const fedserver_training *main_task,
                               int64_t now_ms, json_t *running, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;

@@ -124,7 +124,6 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     return FED_OK;
 }
 
-/* *admit_ms: when the device may get a slot, in Unix milliseconds; 0: not known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                         fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     fedserver_device *device = call->device;
@@ -233,7 +232,6 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
     FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
-    /* 0 or less: the time is not known, or already past */
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
     /* Tell an evaluator at once that the task is over, because it waits only for this. */

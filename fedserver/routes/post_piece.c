@@ -24,8 +24,6 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* Find how many bytes of this message are stored. *other: the device's stored pieces belong to
- * another message. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;

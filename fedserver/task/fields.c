@@ -72,7 +72,6 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
     return dst;
 }
 
-/* Take the next text of a list such as "a, b or c" from *right into *text. Returns its length. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;

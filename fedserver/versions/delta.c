@@ -159,7 +159,6 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     return FED_OK;
 }
 
-/* The copy shares only the chain with v. */
 static fed_status copy_versions(const fedserver_versions *v, fedserver_versions *copy,
                                 fed_error *err) {
     const size_t bytes = v->layout->size * sizeof *v->values;

@@ -40,7 +40,6 @@ enum {
     TEXT_SIZE = 2048
 };
 
-/* The length of the first line of libpq's text; hints and a position in the SQL follow it. */
 static int line_length(const char *text) {
     return (int)strcspn(text != NULL ? text : "", "\n");
 }
@@ -87,11 +86,12 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
                         "%s: another process has held the database for 5 s; end it, then try again",
                         db->place);
     }
-    /* division by 0: REVISION_FENCED found another term */
+    /* the statement REVISION_FENCED divides by 0 where another coordinator leads */
     if (is_class(state, "22012") && db->term != 0) {
         return fedserver_pg_fail_outdone(db, err);
     }
-    /* square root of -1: LAYOUT_FENCED found another layout */
+    /* the statement LAYOUT_FENCED takes the root of -1 where another release has changed the
+     * tables */
     if (is_class(state, "2201F")) {
         return fedserver_layout_changed(db->place, err);
     }
@@ -128,7 +128,7 @@ static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *er
                : lose(db, PQerrorMessage(db->conn), err);
 }
 
-/* Wait for the next result. *result NULL: the statement has no further result. */
+/* *result NULL: the statement has no further result. */
 static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     *result = NULL;
     while (!db->lost) {
@@ -295,7 +295,7 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
 /* The results of the statements that were sent since the pipeline's last synchronization. */
 typedef struct answers {
     PGresult *last;
-    PGresult *failure; /* the first result that is an error */
+    PGresult *failure;
 } answers;
 
 static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result) {

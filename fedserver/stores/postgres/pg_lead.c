@@ -37,8 +37,8 @@ struct fedserver_pg_pulse {
     fedserver_pg *db;
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
-    atomic_bool ended; /* the lead is lost, for the reason below */
-    bool outdone;      /* another coordinator leads; false: `status` and `err` say what failed */
+    atomic_bool ended;
+    bool outdone; /* another coordinator leads; false: `status` and `err` say what failed */
     fed_status status;
     fed_error err;
 };
@@ -151,7 +151,7 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
     fedserver_written written = {0};
     fed_status status = WRITE_NOW(LEAD_TAKE, &written, TEXT(address));
     status = status == FED_OK ? WRITE(LEAD_FENCE, INT(written.id)) : status;
-    if (status != FED_OK) { /* nothing else was written in this transaction */
+    if (status != FED_OK) { /* the transaction has no other writes */
         fedserver_pg_rollback(db);
         return status;
     }

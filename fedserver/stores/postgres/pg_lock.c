@@ -19,7 +19,7 @@ static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
 
 typedef struct holder {
-    char name[FEDSERVER_PG_NAME]; /* name of the connection that has the lock; "": none has it */
+    char name[FEDSERVER_PG_NAME];
     long process;
     bool here;
 } holder;

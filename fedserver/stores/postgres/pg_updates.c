@@ -53,12 +53,11 @@ static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_err
         db->place, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* A pass over stored updates: which ones, and the function to call for each. */
 typedef struct walk {
     fedserver_pg *db;
-    uint64_t task;  /* 0: all tasks */
-    uint32_t round; /* 0: any round */
-    int64_t last;   /* the id of the last update visited */
+    uint64_t task;
+    uint32_t round;
+    int64_t last;
     fed_status (*each)(void *user, const stored_update *u, fed_error *err);
     void *user;
 } walk;

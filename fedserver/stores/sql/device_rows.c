@@ -100,7 +100,7 @@ static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_de
 typedef struct device_page {
     fedserver_device_visit visit;
     void *user;
-    int64_t last; /* id of the device visited last */
+    int64_t last;
     uint32_t count;
 } device_page;
 

@@ -132,7 +132,6 @@ static void free_model(const fedserver_model_row *model) {
     free(model->state);
 }
 
-/* Read a model whose bytes are blobs. residual, state: whether the row names such a blob. */
 static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;

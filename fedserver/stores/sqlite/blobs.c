@@ -204,7 +204,6 @@ fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err
     return status;
 }
 
-/* *more false: there is no k-th blob that a row names. */
 static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint64_t *digest,
                              bool *more, fed_error *err) {
     sqlite3_stmt *row;

@@ -16,7 +16,7 @@
 
 /* A round with updates in a segment file, and the offset at which the last of them ends. */
 typedef struct large_bodies {
-    uint64_t task, end; /* end 0: there is no such round */
+    uint64_t task, end;
     uint32_t round;
 } large_bodies;
 
@@ -50,7 +50,6 @@ static void let_go(held_files *held) {
     free(held->at);
 }
 
-/* Open a round's segment file and keep it. FED_ENOTFOUND: the round has ended. */
 static fed_status hold(const fedserver_database *db, const large_bodies *large, held_files *held,
                        fed_error *err) {
     fedserver_segment *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
@@ -152,7 +151,6 @@ static fed_status complete(const fedserver_database *db, fedserver_database *cop
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
     FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(copy_files(db, copy, held, err));
-    /* checks every body's checksum */
     return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err);
 }
 

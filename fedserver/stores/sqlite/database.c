@@ -64,7 +64,6 @@ static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
     sqlite3_result_int64(context, (sqlite3_int64)fed_digest_bytes(bytes, len));
 }
 
-/* Make the URI with which SQLite opens a file that no process writes to. */
 static void name_immutable(const char *path, char *uri, size_t cap) {
     size_t len = (size_t)snprintf(uri, cap, "file:");
     for (; *path != '\0' && len + 3 < cap; path++) {
@@ -125,9 +124,9 @@ void fedserver_database_close(fedserver_database *db) {
         sqlite3_finalize(db->statements[k]);
     }
     fedserver_segment_close(&db->segment);
-    sqlite3_close(db->handle); /* rolls back what was not committed */
+    sqlite3_close(db->handle);
     if (db->lock >= 0) {
-        close(db->lock); /* releases the lock */
+        close(db->lock);
     }
     free(db);
 }

@@ -130,7 +130,7 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     char fresh[PATH_SIZE];
     (void)where;
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    unlink(fresh); /* what an interrupted creation has left */
+    unlink(fresh);
     FED_TRY(create_file(fresh, err));
     return put_in_place(fresh, directory, err);
 }
@@ -212,7 +212,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_sqlite; /* stores.c declares it by stores.def */
+extern const fedserver_store fedserver_store_sqlite;
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",

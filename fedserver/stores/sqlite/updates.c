@@ -207,7 +207,6 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
         db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* *more: there is an update with an id above u->id. */
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;
