@@ -148,6 +148,5 @@ bool cluster_tls_writes(const cluster_tls *tls) {
 }
 
 void cluster_tls_bye(cluster_tls *tls) {
-    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* sent only if the socket takes the bytes at
-                                                     * once */
+    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* sent only if the socket is ready now */
 }

@@ -50,7 +50,6 @@ typedef enum http_origin {
     ORIGIN_QUESTION   /* the front's process, through front.sock; this coordinator is a follower */
 } http_origin;
 
-/** A request and its answer. */
 typedef struct http_exchange {
     http *http;
     http_origin origin;

@@ -36,7 +36,8 @@ typedef struct fedserver_devices {
 
 void fedserver_devices_free(fedserver_devices *devices);
 
-/** Add a copy of a device. *added, which may be NULL: its place until fedserver_devices_free. */
+/** Add a copy of a device. *added: the copy, valid until fedserver_devices_free. `added` may be
+ * NULL. */
 fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device,
                                  fedserver_device **added) FED_CHECKED;
 /** Find a device; NULL: it is not in memory. */

@@ -42,8 +42,8 @@ void fedserver_sum_clear(fedserver_sum *sum);
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_contribution contribution, fed_error *err) FED_CHECKED;
 
-/** fedserver_sum_add without the values, in two steps: make room for another claim, then note the
- * claim, whose norms the caller has set. */
+/** fedserver_sum_add without the values, in two steps: make room for another contribution, then
+ * record the contribution, whose norms the caller has set. */
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
 void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution);
 

@@ -60,7 +60,8 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
  * has to call again. */
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
-/** Has the thread ended? Then *status and *err are its result. False where it never started. */
+/** Has the thread ended? If so, *status and *err are its result. False where the thread never
+ * started. */
 bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_error *err);
 
 /** The results of a closing that succeeded. */

@@ -19,7 +19,7 @@ void fedserver_told(const fedserver_training *training, fed_task *wire);
 bool fedserver_too_long(const fedserver_training *training, const fed_checkin *checkin);
 
 /** Decline the running tasks that are too long for the device. Where the device has newer software
- * since, forget these declines: it can take the tasks now. */
+ * since, forget these declines: the device can take the tasks now. */
 fed_status fedserver_too_long_decline(fedserver_rounds *rounds, fedserver_device *device,
                                       const fed_checkin *checkin, int64_t now_ms,
                                       fed_error *err) FED_CHECKED;

@@ -53,7 +53,7 @@ typedef struct fedserver_device {
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
     uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
-    uint64_t counted_digest;    /* of the update counted last; 0: not known (layout 7 and before) */
+    uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
     uint32_t evaluated_version; /* that model's version */
     int64_t revoked_ms;         /* 0: not revoked */
@@ -144,7 +144,7 @@ typedef struct fedserver_decline {
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
     const char *reason;         /* a sentence in well-formed UTF-8, as fed_utf8_clean makes it */
     int64_t at_ms;
-    bool revoked; /* the device is revoked */
+    bool revoked;
 } fedserver_decline;
 
 /** Which of the coordinators that share a store leads. Only the leader runs rounds. */
@@ -244,8 +244,9 @@ typedef struct fedserver_store {
      * again. */
     fed_status (*lock)(void *db, fed_error *err) FED_CHECKED;
     /**
-     * Call it in place of `lock` where several coordinators share the store: try to lead, or go on
-     * leading. It returns soon, and sets *lead to who leads. A handle that leads has the lock.
+     * Call `lead` in place of `lock` where several coordinators share the store: try to lead, or go
+     * on leading. `lead` returns soon, and sets *lead to who leads. A handle that leads has the
+     * lock.
      *
      * A lead lasts for a short time, measured by the store's own clock. The store renews it in the
      * background while the process runs, also while the caller's thread is busy. A process that is
@@ -253,9 +254,9 @@ typedef struct fedserver_store {
      * committed: its next write or commit fails with FED_ESTATE or FED_EIO. Then `lead->mine` is
      * false, and the handle can never lead again.
      *
-     * address: "HOST:PORT" where the other coordinators reach this one. FED_EINVAL: it is longer
-     * than fedserver_lead has room for. Optional, as are let_go and serve_term. A store without
-     * them can be used by one coordinator only.
+     * address: "HOST:PORT" where the other coordinators reach this one. FED_EINVAL: address is too
+     * long for fedserver_lead. Optional, as are let_go and serve_term. A store without them can be
+     * used by one coordinator only.
      */
     fed_status (*lead)(void *db, const char *address, fedserver_lead *lead,
                        fed_error *err) FED_CHECKED;
@@ -278,9 +279,9 @@ typedef struct fedserver_store {
     /** Report what of the stored bytes is damaged, as far as the store can tell. Changes nothing.
      * The handle must have the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
-    /** Delete what a crash has left behind, such as updates whose receipt was never acknowledged
-     * (S9 in docs/durability.md). The process that serves calls it once, with the lock, before its
-     * first write. FED_EFORMAT: something that was acknowledged is missing. */
+    /** Delete what a crash has left behind, such as updates that were never acknowledged (S9 in
+     * docs/durability.md). The process that serves calls it once, with the lock, before its first
+     * write. FED_EFORMAT: something that was acknowledged is missing. */
     fed_status (*recover)(void *db, fed_error *err) FED_CHECKED;
     /** FED_OK: everything since the last commit is durable. On failure nothing of it is, and the
      * transaction has ended. Exception: after FED_EIO of PostgreSQL it may be unknown whether the
@@ -394,8 +395,8 @@ typedef struct fedserver_store {
      * Keep bytes of a task's model under their digest. Rows can then name the bytes by the digest:
      * see `kept` of the rows, and delta_add. The bytes never change, and are durable once this
      * handle has committed. A row of the same transaction may name them, or a later row of any
-     * handle. A thread with a handle of its own may call this while other handles write: it waits
-     * for none of them.
+     * handle. A thread with a handle of its own may call this while other handles write: the call
+     * waits for none of these writes.
      *
      * digest: fed_digest_bytes(bytes, len). Where there is such a blob already, nothing is
      * written.

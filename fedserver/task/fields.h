@@ -61,7 +61,7 @@ bool fedserver_field_kept(const fedserver_field *field);
 /** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** A text that says what the value must be, to follow "it must be". It may lie in `dst`. */
+/** A text that says what the value must be, to follow "it must be". The text may lie in `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
 /** Put the default into *member. */

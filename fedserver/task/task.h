@@ -65,8 +65,9 @@ typedef struct fedserver_task {
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* a spec: how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
-    uint32_t priority;       /* of several tasks for a device, the larger number comes first */
-    /* largest fraction for one device, both of a round's weight and of what moves the model */
+    uint32_t priority;       /* a device gets the task with the larger number first */
+    /* the largest fraction that one device may have of a round's weight, and of what moves the
+     * model */
     double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;

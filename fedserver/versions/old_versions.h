@@ -15,8 +15,8 @@
  * bytes as a snapshot, or when there are FEDSERVER_CHAIN_PARTS deltas. The last two keyframes stay,
  * and the deltas since the older one. So in the long run a commit writes at most as many bytes for
  * keyframes as for deltas, or a snapshot's bytes / FEDSERVER_CHAIN_PARTS. All versions since the
- * older keyframe can be computed again. To compute one, the coordinator reads and applies deltas of
- * at most about one snapshot's bytes.
+ * older keyframe can be computed again. To compute a version, the coordinator reads and applies
+ * deltas of at most about one snapshot's bytes.
  */
 
 /** Where the versions of one task are stored. */

@@ -43,7 +43,7 @@ typedef struct fedserver_pg {
     bool several;              /* the connection string names several servers */
     size_t unsent;             /* bytes given to libpq that may not have been sent yet */
     unsigned sent;             /* statements sent since the pipeline's last synchronization */
-    unsigned next_at; /* which of these statements, from 1, returns the revision; 0: none */
+    unsigned next_at; /* which of the statements sent, from 1, returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
     int64_t revision; /* the newest committed revision that this handle has read */
     bool looked;      /* `revision` has been read; looked_ms is when */
