@@ -24,8 +24,8 @@ enum {
 };
 
 typedef struct place {
-    cluster_link *link; /* NULL: free */
-    bool writes;        /* epoll also watches whether the socket takes bytes */
+    cluster_link *link;
+    bool writes; /* epoll also watches whether the socket takes bytes */
 } place;
 
 struct cluster {

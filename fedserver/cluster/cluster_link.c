@@ -35,9 +35,8 @@ struct cluster_link {
     bool caller, shaken, up;
     bool broken; /* a frame could not be queued completely: out of memory */
     int64_t heard_ms, spoke_ms;
-    uint64_t says, said,
-        /* the number in heartbeats: this side's, the last that this side sent, the peer's last */
-        heard;
+    /* The numbers in heartbeats: this side's, the last that this side sent, the peer's last. */
+    uint64_t says, said, heard;
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are not blobs */
     cluster_frame frame;

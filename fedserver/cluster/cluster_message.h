@@ -25,7 +25,7 @@ typedef enum cluster_kind {
     CLUSTER_REQUEST = 2,  /* from a follower: a request of a device or of the front */
     CLUSTER_ANSWER = 3,   /* from the leader: the answer to a request */
     CLUSTER_CANCEL = 4,   /* from a follower: nobody waits for the answer with this id */
-    CLUSTER_HEARTBEAT = 5 /* this side is alive; the id is the leader's largest update */
+    CLUSTER_HEARTBEAT = 5 /* this side is alive; id: bytes of the largest update */
 } cluster_kind;
 
 /** A frame that is being received. cluster_frame_init makes it wait for its first byte. */

@@ -37,7 +37,7 @@ struct upstream {
     fedserver_edge *edge;
     fedclient_app *app;
     atomic_ullong devices;
-    atomic_uint failures; /* steps of the device that have failed in a row */
+    atomic_uint failures;
     pthread_t thread;
     bool started;
     bool training; /* a training runs; only the device's thread uses this member */

@@ -237,7 +237,7 @@ static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
     FED_TRY(t->intake->combine(&edge->server->rounds, t, &weights, offer->values, err));
     r->closed_version =
-        /* if the record does not name the open round, its version is not known */
+        /* where the record does not name the open round, the round's version is not known */
         r->open_round == t->round.number ? r->open_version : offer->version;
     r->closed_round = t->round.number;
     r->closed_number = offer->number;

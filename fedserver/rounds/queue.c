@@ -180,7 +180,6 @@ static fed_status start_queued(fedserver_rounds *rounds, int64_t now_ms, fed_err
                                 &s, err);
 }
 
-/* Return some space of the store to the file system, in batches that have no request to answer. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
     if (!rounds->shrinks) {

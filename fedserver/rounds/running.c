@@ -46,7 +46,7 @@ fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserve
 
 typedef struct loading {
     fedserver_rounds *rounds;
-    bool all; /* a task that can't be read is a failure */
+    bool all;
 } loading;
 
 static fed_status open_task(const loading *l, const fedserver_task *task, fedserver_training **t,

@@ -88,7 +88,8 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
 }
 
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    /* The list has no gap, so a round's number gives its index; round NULL: it is not listed. */
+    /* The list has no gap, so a round's number gives its index; round NULL: the round is not
+     * listed. */
     const json_int_t newest =
         json_integer_value(json_object_get(json_array_get(user, 0), "number"));
     json_t *round =

@@ -63,8 +63,6 @@ static fed_status are_over(const fedserver *server, const fed_checkin *checkin, 
     return FED_OK;
 }
 
-/* Find a finished task of the device whose last model the device lacks. NULL: no such task is in
- * memory. */
 static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
         const fed_held *held = &checkin->held[k];

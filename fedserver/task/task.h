@@ -60,7 +60,7 @@ typedef struct fedserver_task {
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
     char codec_down[FEDCODEC_SPEC];           /* codec of the model deltas in the first phase */
-    fedserver_phase phases[FEDSERVER_PHASES]; /* after phase 0, in the order of their rounds */
+    fedserver_phase phases[FEDSERVER_PHASES]; /* the later phases, in the order of their rounds */
     uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* a spec: how updates become the next version */
     fedserver_selection selection;

@@ -39,7 +39,7 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
                           : field->type == FEDSERVER_CHARS ? member[0] == '\0'
                                                            : false;
         const bool empty = none && field->preset != NULL && field->preset[0] == '\0';
-        if (empty) { /* an empty default need not be written */
+        if (empty) {
             continue;
         }
         write_name(w, field->name, &first);

@@ -478,7 +478,7 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     db->writing = db->revised = false;
     /* S5 in docs/durability.md: the commit has ended the transaction. */
     assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE);
-    /* no other handle has committed meanwhile */
+    /* If the two numbers follow each other, no other handle has committed meanwhile. */
     if (revised && db->next == db->revision + 1) {
         db->revision = db->next;
     }

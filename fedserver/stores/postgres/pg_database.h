@@ -52,8 +52,8 @@ typedef struct fedserver_pg {
     char why[300];
 } fedserver_pg;
 
-/** Connect, and set up the session. `where` is libpq's connection string or URL. It may hold a
- * password, so no error repeats it. */
+/** Connect, and set up the session. `where` is libpq's connection string or URL. The string may
+ * hold a password, so no error repeats it. */
 fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error *err) FED_CHECKED;
 void fedserver_pg_close(fedserver_pg *db);
 

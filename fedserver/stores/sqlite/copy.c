@@ -82,7 +82,6 @@ static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *
     return FED_OK;
 }
 
-/* Find the segment file of a copied round, or open it if the round began after hold_all. */
 static fed_status find_file(const fedserver_database *db, const large_bodies *large,
                             held_files *held, const fedserver_segment **file, fed_error *err) {
     size_t k = 0;
