@@ -19,7 +19,7 @@ fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes,
 fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *needs,
                                fed_error *err) FED_CHECKED;
 
-/** Can the task's model be stored? FED_ERANGE: the model takes more than the store's row_limit (0:
+/** Can the task's model be stored? FED_ERANGE: its row takes more than the store's row_limit (0:
  * no limit). FED_ENOSPC: the directory's free space is too small for the model and its versions. */
 fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
                                  const char *directory, fed_error *err) FED_CHECKED;

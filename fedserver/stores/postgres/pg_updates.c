@@ -82,7 +82,7 @@ static fed_status walk_row(walk *w, const fedserver_sql_row *row, fed_error *err
     u.guard = (uint64_t)fedserver_sql_row_int(row, end);
     /* D2 in docs/durability.md: each update is visited once, in the order of arrival. */
     assert(u.id > w->last);
-    /* S4 in docs/durability.md: no other task's update is folded. */
+    /* S4 in docs/durability.md: no other task's update is added to the sum. */
     assert(w->task == 0 || u.row.task == w->task);
     assert(w->round == 0 || u.row.round == w->round);
     w->last = u.id;

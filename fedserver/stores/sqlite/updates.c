@@ -217,7 +217,7 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     }
     fed_status status = take_row(row, u, err);
     sqlite3_reset(row);
-    /* S4 in docs/durability.md: no other task's update is folded. */
+    /* S4 in docs/durability.md: no other task's update is added to the sum. */
     assert(u->task == 0 || u->row.task == u->task);
     assert(u->round == 0 || u->row.round == u->round);
     if (status == FED_OK) {
