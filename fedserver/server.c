@@ -131,7 +131,6 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
         FED_TRY(fedserver_pem_read(server->directory, "ca.key", &key, err));
         FED_TRY(fedserver_ca_pick(&server->ca_bundle, &key, &server->ca_cert, err));
         server->ca_key = key;
-        /* Warn if others can read the CA's key: they could enrol any device. */
         char path[4096];
         struct stat file;
         fedserver_path(server->directory, "ca.key", path, sizeof path);
@@ -158,7 +157,7 @@ static bool shares(const fedserver *server) {
 }
 
 static fed_status start_serving(fedserver *server, fed_error *err) {
-    if (server->setup.part == FEDSERVER_GATE) { /* a front keeps no devices or rounds in memory */
+    if (server->setup.part == FEDSERVER_GATE) {
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
@@ -179,7 +178,6 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
                                      &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
-        /* A thread that has made a version writes to this eventfd, to wake the serving thread. */
         const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (bell < 0) {
             return fed_fail(
@@ -208,8 +206,8 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
 }
 
 /* Ask the store who leads. If a follower's connection to the store is broken, perhaps because the
- * database has failed over, the follower opens a new one. It has no rounds in memory that could be
- * lost. Its devices' connections and its link to the leader stay open. */
+ * database has failed over, the follower opens a new one. A follower has no rounds in memory that
+ * could be lost. Its devices' connections and its link to the leader stay open. */
 static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     fed_error why = {0};
     fedserver_lead lead = {.mine = false};
@@ -227,7 +225,6 @@ static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
-/* Ask the store who leads, but not more often than every LEAD_LOOK_MS. */
 static fed_status look_who_leads(fedserver *server, fed_error *err) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     if (server->lead_ms != 0 && now_ms - server->lead_ms < LEAD_LOOK_MS) {
@@ -249,7 +246,6 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
     return ask_who_leads(server, err);
 }
 
-/* Act as a follower. If this process has become the leader, start to serve. */
 static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
     server->following = true;
@@ -292,7 +288,6 @@ void fedserver_let_go(fedserver *server) {
     }
 }
 
-/* Does this process handle requests: as the leader, as the only coordinator, or as a front? */
 static bool acts(const fedserver *server) {
     return server->serving && !server->parted;
 }
@@ -351,7 +346,7 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     return note(server, status);
 }
 
-/* Answer a request that the front passes on. The front has already checked who asks. */
+/* The front has already checked who asks. */
 static fed_status answer_front(void *user, const char *path, int64_t now_ms, bool *known,
                                fedserver_response *response, fed_error *err) {
     fedserver *server = user;
@@ -361,8 +356,6 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* When something is due without a request. It is at the latest after TICK_MS, since a command may
- * have queued a task or revoked a device meanwhile. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
     int64_t next_ms = now_ms + TICK_MS;
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -372,7 +365,6 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
         }
         const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
         if (closing && t->closing == NULL) {
-            /* the round is to be closed, but nothing has begun to close it */
             return now_ms;
         }
         if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {

@@ -27,7 +27,7 @@ enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
     size_t next; /* index of the device at which counting goes on */
     uint64_t counting[FEDSERVER_CENSUS];
-    uint64_t counted[FEDSERVER_CENSUS]; /* numbers when all devices had last been counted */
+    uint64_t counted[FEDSERVER_CENSUS]; /* numbers of the last complete count */
 } fedserver_census;
 
 /** The functions that answer requests. They are pointers because routes/ depends on the server,
@@ -51,7 +51,7 @@ struct fedserver {
     const fedserver_store *store;
     void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */
     fedserver_reopening *reopening; /* a follower opens its store again; NULL: the store is open */
-    char where[512]; /* where the store's data are, in the words of the directory's file `store` */
+    char where[512]; /* place of the store's data, as the directory's file `store` names it */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */

@@ -15,8 +15,6 @@ void fedserver_worker_groups_free(fedserver_worker_groups *groups) {
     *groups = (fedserver_worker_groups){0};
 }
 
-/* Find or add the device's worker group. NULL: no room for the group or its workers, or out of
- * memory. */
 static fedserver_worker_group *place(fedserver_worker_groups *groups, const uint8_t *fingerprint,
                                      uint32_t workers) {
     fedserver_worker_group *own = NULL;

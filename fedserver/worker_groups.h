@@ -32,7 +32,8 @@ typedef struct fedserver_worker_groups {
 
 void fedserver_worker_groups_free(fedserver_worker_groups *groups);
 
-/** Store a device's report of its worker group. What is not printable in its texts is replaced. */
+/** Store a device's report of its worker group. Unprintable characters in its texts are
+ * replaced. */
 void fedserver_worker_groups_take(fedserver_worker_groups *groups, const fedserver_device *device,
                                   const fed_worker_group *told, int64_t now_ms);
 

@@ -24,8 +24,8 @@ enum {
 };
 
 typedef struct place {
-    cluster_link *link; /* NULL: free */
-    bool writes;        /* epoll also watches whether the socket takes bytes */
+    cluster_link *link;
+    bool writes; /* epoll also watches whether the socket takes bytes */
 } place;
 
 struct cluster {
@@ -35,7 +35,7 @@ struct cluster {
     int listening, epoll;
     place followers[CLUSTER_LINKS_MOST];
     bool leads, dismissed;
-    place up; /* the link to the leader */
+    place up;
     char leader[ADDRESS_TEXT];
     uint64_t term;
     bool told; /* the log already says that the link to the leader works */
@@ -79,7 +79,6 @@ int cluster_fd(const cluster *c) {
     return c->epoll;
 }
 
-/* End a link, and call `tell` for the owner of each of its requests. */
 static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
     cluster_link *link = p->link;
     p->link = NULL; /* before `tell`, which may ask whether there is a link */
@@ -128,8 +127,8 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-/* Find a free place, or take that of the oldest peer that has not proved its key: peers that only
- * connect must keep no follower out. NULL: followers have all places. */
+/* Find a free place, or take the place of the oldest peer that has not proved its key: peers that
+ * only connect must keep no follower out. NULL: followers have all places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -149,7 +148,8 @@ static place *make_place(cluster *c) {
     return oldest;
 }
 
-/* Begin to connect, and return the socket. -1: no IP address with a port, or the system refuses. */
+/* Returns the socket, while it connects. -1: the address is no IP address with a port, or the
+ * system refuses. */
 static int begin_connect(const char *address) {
     fed_host_port at;
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -168,7 +168,6 @@ static int begin_connect(const char *address) {
     return fd;
 }
 
-/* May the log have one more line about failing links? At most one in SAY_EVERY_MS. */
 static bool may_say(cluster *c) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const bool may = c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS;
@@ -176,7 +175,7 @@ static bool may_say(cluster *c) {
     return may;
 }
 
-/* Log why there is no link to the leader: at once if there was one, else once in SAY_EVERY_MS. */
+/* Log at once if the link has worked, else at most once in SAY_EVERY_MS. */
 static void complain(cluster *c, const char *why) {
     if (may_say(c) || c->told) {
         fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
@@ -384,7 +383,8 @@ void cluster_cancel(cluster *c, uint64_t id) {
     fed_error ignored = {0};
     if (c->up.link != NULL && cluster_link_owner(c->up.link, id) != NULL) {
         cluster_link_disown(c->up.link, id);
-        /* Without memory for this frame, the leader only answers in vain. */
+        /* If there is no memory for this frame, the leader still answers, and the answer is
+         * dropped. */
         (void)!cluster_link_send(c->up.link, CLUSTER_CANCEL, id, NULL, NULL, 0, NULL, &ignored);
     }
 }
@@ -412,7 +412,7 @@ void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_respon
     len = fits ? len : 0;
     if (cluster_link_owner(link, id) != NULL) {
         cluster_link_disown(link, id);
-        /* Without memory, no answer is sent: the follower gives up when the link ends. */
+        /* If there is no memory, no answer is sent: the follower gives up when the link ends. */
         (void)!cluster_link_send(link, CLUSTER_ANSWER, id, &head, data, len, body, &ignored);
     }
 }

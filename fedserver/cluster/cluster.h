@@ -35,8 +35,8 @@ typedef struct cluster_handlers {
 
 typedef struct cluster cluster;
 
-/** Make the process's cluster. listening: a socket for links of followers; the function owns it
- * from now on, also after an error. Errors: FED_EIO, FED_ENOMEM. */
+/** Make the process's cluster. listening: a socket for links of followers, which the function owns,
+ * also after an error. Errors: FED_EIO, FED_ENOMEM. */
 fed_status cluster_open(int listening, const cluster_handlers *handlers, const fed_log *log,
                         cluster **made, fed_error *err) FED_CHECKED;
 /** End all links, and call `left` and `lost` for their requests. NULL is allowed. */

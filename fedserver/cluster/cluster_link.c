@@ -13,7 +13,7 @@ enum {
     /* a smaller blob is copied, to be sent in one record with its head */
     COPIED_MOST = 4096,
     RECORDS_A_TURN = 64,     /* the most in one call, so that other sockets get their turn */
-    OWNERS_MOST = 128 * 1024 /* the most requests without an answer on one link */
+    OWNERS_MOST = 128 * 1024 /* most requests without an answer on one link */
 };
 
 typedef struct chunk {
@@ -25,7 +25,7 @@ typedef struct chunk {
 
 typedef struct owned {
     uint64_t id;
-    void *owner;    /* NULL: free */
+    void *owner;
     size_t free_at; /* at the side that connected: index of the next free element, plus one */
 } owned;
 
@@ -35,9 +35,8 @@ struct cluster_link {
     bool caller, shaken, up;
     bool broken; /* a frame could not be queued completely: out of memory */
     int64_t heard_ms, spoke_ms;
-    uint64_t says, said,
-        /* the number in heartbeats: this side's, the last that this side sent, the peer's last */
-        heard;
+    /* The numbers in heartbeats: this side's, the last that this side sent, the peer's last. */
+    uint64_t says, said, heard;
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are not blobs */
     cluster_frame frame;

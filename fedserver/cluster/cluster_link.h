@@ -38,7 +38,8 @@ bool cluster_link_writes(const cluster_link *link);
 /** The latest time for the next cluster_link_run, by the monotonic clock. */
 int64_t cluster_link_next_ms(const cluster_link *link);
 
-/** Send a number with each heartbeat, and at once when the number changes. It is 0 at first. */
+/** Send a number with each heartbeat, and at once when the number changes. The number is 0 at
+ * first. */
 void cluster_link_announce(cluster_link *link, uint64_t number);
 /** The number of the peer's last heartbeat. */
 uint64_t cluster_link_heard(const cluster_link *link);
@@ -50,8 +51,8 @@ fed_status cluster_link_send(cluster_link *link, cluster_kind kind, uint64_t id,
                              const fed_writer *head, const uint8_t *bytes, size_t len,
                              fedserver_blob *blob, fed_error *err) FED_CHECKED;
 
-/** Takes a frame that has come; the link itself takes CLUSTER_HELLO and CLUSTER_HEARTBEAT. The
- * function may take over the body's memory. An error ends the link. */
+/** A function that takes a frame that has come; the link itself takes CLUSTER_HELLO and
+ * CLUSTER_HEARTBEAT. The function may take over the body's memory. An error ends the link. */
 typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster_frame *frame,
                                          fed_error *err);
 
@@ -67,7 +68,7 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms);
 /*
  * The requests of a link that are not answered yet. `owner` is this side's pointer for a request.
  * The low half of an id is a small index, which is used again for later requests; the high half
- * tells these apart. So both sides find an owner in an array.
+ * tells these apart. So each side finds an owner in an array.
  */
 
 /** At the side that connected: make a new id for that owner. FED_ENOMEM. */

@@ -20,7 +20,6 @@ static size_t less(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Append bytes to `part` until it has `want` of them. Returns how many were appended. */
 static size_t fill(fed_writer *part, size_t want, const uint8_t *bytes, size_t len) {
     const size_t n = less(want - part->len, len);
     fed_write_bytes(part, bytes, n);
@@ -38,7 +37,6 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
         if (frame->first_len < CLUSTER_FRAME_SIZE) {
             return FED_OK;
         }
-        /* The first bytes are complete: read the lengths of head and body. */
         fed_reader r;
         fed_reader_init(&r, frame->first, sizeof frame->first);
         frame->kind = (cluster_kind)fed_read_u8(&r);
@@ -74,7 +72,6 @@ void cluster_frame_write(fed_writer *w, cluster_kind kind, uint64_t id, const fe
     fed_write_bytes(w, head_len > 0 ? head->data : NULL, head_len);
 }
 
-/* Bits that tell which optional members a request has. */
 enum {
     HAS_RANGE = 1,
     HAS_IF_RANGE = 2,
@@ -126,7 +123,6 @@ void cluster_request_write(fed_writer *w, const fedserver_request *request, cons
     fed_write_u64(w, (uint64_t)request->waited_ms);
 }
 
-/* Memory for strings and digests, which is handed out from its beginning. */
 typedef struct room {
     char *at;
     size_t left;

@@ -24,8 +24,8 @@ typedef enum cluster_kind {
     CLUSTER_HELLO = 1,    /* the first frame of each side; the id is CLUSTER_PROTOCOL */
     CLUSTER_REQUEST = 2,  /* from a follower: a request of a device or of the front */
     CLUSTER_ANSWER = 3,   /* from the leader: the answer to a request */
-    CLUSTER_CANCEL = 4,   /* from a follower: nobody waits for this answer any more */
-    CLUSTER_HEARTBEAT = 5 /* this side is alive; the id is the leader's largest update */
+    CLUSTER_CANCEL = 4,   /* from a follower: nobody waits for the answer with this id */
+    CLUSTER_HEARTBEAT = 5 /* this side is alive; id: bytes of the largest update */
 } cluster_kind;
 
 /** A frame that is being received. cluster_frame_init makes it wait for its first byte. */
@@ -42,11 +42,11 @@ typedef struct cluster_frame {
 void cluster_frame_init(cluster_frame *frame);
 
 /**
- * Take bytes of a connection. *used: how many of them belong to this frame. *complete: the frame
- * is complete. The caller then reads it, may take over the body's memory, and calls
+ * Take bytes of a connection. *used: how many of them belong to this frame. *complete: the frame is
+ * complete. The caller then reads the frame, may take over the body's memory, and calls
  * cluster_frame_clear. Memory grows with the bytes that have come, not with those that are
- * announced. Errors: FED_EFORMAT: the kind of the frame is unknown, or it is too large, and the
- * connection must be closed; FED_ENOMEM.
+ * announced. Errors: FED_EFORMAT: the kind of the frame is unknown, or the frame is too large, and
+ * the connection must be closed; FED_ENOMEM.
  */
 fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t len, size_t *used,
                               bool *complete, fed_error *err) FED_CHECKED;

@@ -18,8 +18,8 @@ struct cluster_tls {
     gnutls_session_t session;
     /* SHA-256 of this side's public key, as DER of its SubjectPublicKeyInfo */
     uint8_t key[FED_SHA256_SIZE];
-    bool stranger; /* the peer has another key */
-    bool partial;  /* GnuTLS holds a record that the socket has not taken completely */
+    bool stranger;
+    bool partial; /* GnuTLS holds a record that the socket has not taken completely */
 };
 
 static bool key_of(const gnutls_datum_t *text, gnutls_x509_crt_fmt_t format,
@@ -148,5 +148,5 @@ bool cluster_tls_writes(const cluster_tls *tls) {
 }
 
 void cluster_tls_bye(cluster_tls *tls) {
-    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* sent only if the socket takes it at once */
+    (void)gnutls_bye(tls->session, GNUTLS_SHUT_WR); /* sent only if the socket is ready now */
 }

@@ -49,7 +49,6 @@ static fed_status print_ca(fedserver *server, const arguments *args, fed_error *
     return FED_OK;
 }
 
-/* Refuse a step of a CA change while it would shut devices out, unless --force is given. */
 static fed_status settled(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_ca_change change;
     FED_TRY(fedserver_ca_look(server, fed_clock_unix_ms(), &change, err));

@@ -15,8 +15,8 @@ typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 static const struct row {
     const char *name;
     kind kind;
-    size_t offset;    /* where its member of `arguments` is */
-    double low, high; /* least and largest allowed value of a number */
+    size_t offset;
+    double low, high;
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},
@@ -101,7 +101,6 @@ int command_with(const arguments *args, command_work work) {
     return status == FED_OK ? COMMAND_OK : command_fail(args, &err);
 }
 
-/* Is the word in a list of words that are separated by blanks? */
 static bool among(const char *list, const char *word) {
     const size_t len = strlen(word);
     for (const char *at = list; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
@@ -140,7 +139,6 @@ static bool take_item(const char *text, command_list *list) {
     return true;
 }
 
-/* Store one option's value in its member. False: the value is not valid. */
 static bool take(const struct row *row, const char *value, arguments *args) {
     void *member = (char *)args + row->offset;
     switch (row->kind) {

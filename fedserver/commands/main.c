@@ -32,7 +32,7 @@ static void write_no_core(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     write_no_core();
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* a program that reads the output may end first */
     for (size_t k = 0; k < COMMANDS; k++) {
         if (strcmp(commands[k]->name, name) == 0) {
             return run(commands[k], argc - 1, argv + 1);

@@ -13,7 +13,6 @@
 
 #include "fed/clock.h"
 
-/* Find the service manager's socket. Returns the length of its address; 0: there is no manager. */
 static socklen_t manager(struct sockaddr_un *address) {
     const char *path = getenv("NOTIFY_SOCKET");
     const size_t len = path != NULL ? strlen(path) : 0;

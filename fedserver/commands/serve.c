@@ -31,13 +31,11 @@ static void on_signal(int number) {
     }
 }
 
-/* Print an address as a URL; an IPv6 address gets brackets there: "[::1]". */
 static void print_url(const char *what, const char *host, uint16_t port) {
     const bool v6 = strchr(host, ':') != NULL;
     printf("%s https://%s%s%s:%u", what, v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-/* The front's process, as its parent sees it. */
 typedef struct front {
     const arguments *args;
     const fed_log *log;
@@ -45,11 +43,11 @@ typedef struct front {
     /* The front's listening socket. This process keeps it open, too, so that people's connections
      * only wait while the front is started again. */
     int socket;
-    int ready;   /* a pipe: the front writes a byte once it serves; -1: none */
-    bool served; /* that byte has come */
+    int ready; /* a pipe: the front writes a byte once it serves; -1: none */
+    bool served;
     uint16_t port, devices_port;
     int64_t started_ms;
-    unsigned failures; /* starts in a row after which the front ended before it served */
+    unsigned failures; /* starts in a row that ended before the front served */
     fed_status status; /* result of opening the socket, and of upstream_tend */
     fed_error err;
     upstream *edge; /* NULL: this coordinator is no edge aggregator */
@@ -109,7 +107,7 @@ static void start_front(front *f) {
     if (ends[1] >= 0) {
         close(ends[1]);
     }
-    if (f->pid < 0) { /* fork has failed, so tend_run tries again a second later */
+    if (f->pid < 0) {
         f->pid = 0;
         children = 1;
     }
@@ -135,7 +133,6 @@ static int64_t pause_of(const front *f) {
     return (int64_t)RESTART_MS << (f->failures < DOUBLINGS ? f->failures : DOUBLINGS);
 }
 
-/* The front has ended, or could not be started, or its pause is not over. */
 static void tend_children(front *f) {
     int how = 0;
     children = 0;
@@ -154,7 +151,6 @@ static void tend_children(front *f) {
     children = children != 0 || f->pid == 0;
 }
 
-/* Called in each iteration of the loop of `run`. */
 static void tend_run(void *user) {
     front *f = user;
     notify_alive();
@@ -236,7 +232,7 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Set signal handlers, and allow as many open files as the system does: each connection is one. */
+/* Set signal handlers, and raise the limit of open files, because each connection needs one. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
@@ -257,7 +253,7 @@ static uint64_t task_memory(const arguments *args) {
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* Serve until `stop` is set. *edge becomes an edge aggregator's device; edge NULL: none. */
+/* *edge becomes the device of an edge aggregator; edge NULL: none. */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
@@ -289,7 +285,6 @@ static fed_status serve(const arguments *args, fedserver_part part,
     return status;
 }
 
-/* Listen at HOST:PORT for the other coordinators, which connect to the same address. */
 static fed_status listen_for_others(const char *address, int *fd, fed_error *err) {
     fed_host_port at;
     fed_error why = {0};
@@ -305,7 +300,6 @@ static fed_status listen_for_others(const char *address, int *fd, fed_error *err
     return fedserver_http_listen(at.host, &at.port, fd, err);
 }
 
-/* Log the error as the last line of a process that serves, with time and level like every line. */
 static int fail(const fed_log *log, const fed_error *err) {
     fed_logf(log, FED_LOG_ERROR, "%s", err->text);
     return COMMAND_FAILED;
@@ -351,7 +345,7 @@ static int run(const arguments *args) {
                               : COMMAND_OK;
 }
 
-/* The command front: serve people and enrolment. Only this process reads the CA's key. */
+/* Of the two processes that serve, only this one reads the CA's key. */
 static int serve_front(const arguments *args) {
     fedserver_page page;
     if (!command_find_page(args->page, &page)) {

@@ -36,7 +36,7 @@ static fed_status print_json(fedserver *server, fed_error *err,
 static void print_when(const char *what, int64_t ms) {
     char text[32] = "";
     command_time(ms, text);
-    if (ms != 0) { /* print day and minute of "2026-01-31T12:00:00Z" */
+    if (ms != 0) {
         printf(", %s %.10s %.5s", what, text, text + 11);
     }
 }
@@ -75,7 +75,6 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-/* Read a number from 1 to `most`. False: the text is not such a number. */
 static bool take_number(const char *text, unsigned long long most, unsigned long long *number) {
     char *end;
     *number = strtoull(text, &end, 10);

@@ -19,12 +19,11 @@ static bool find_role(const char *name, fedserver_role *role) {
 
 static fed_status grant_tokens(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_grant grant = {.ttl_s = args->hours * 3600, .tag = args->tag, .name = args->name};
-    (void)find_role(args->role, &grant.role); /* the role is valid: token() has checked it */
+    (void)find_role(args->role, &grant.role);
     for (long k = 0; k < args->count; k++) {
         char text[FEDSERVER_TOKEN];
         char name[2 * FEDSERVER_NAME];
         if (args->name != NULL && args->count > 1) {
-            /* the devices get the names NAME-1, NAME-2, ... */
             snprintf(name, sizeof name, "%s-%ld", args->name, k + 1);
             grant.name = name;
         }

@@ -22,7 +22,6 @@ enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
 enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
 enum { FIRST_MS = 500, MOST_MS = 60000, SAID = 4 };
 
-/* The last model of a task that has ended upstream. */
 typedef struct finish {
     uint64_t task;
     const float *values;
@@ -33,19 +32,19 @@ struct upstream {
     const arguments *args;
     const fed_log *log;
     fed_log device_log;  /* says each failure once: say_once */
-    uint64_t said[SAID]; /* digests of the failures that were said last */
+    uint64_t said[SAID]; /* digests of the newest failures in the log */
     unsigned said_count;
     fedserver_edge *edge;
     fedclient_app *app;
-    atomic_ullong devices; /* how many devices of this edge aggregator have checked in lately */
-    atomic_uint failures;  /* steps of the device that have failed in a row */
+    atomic_ullong devices;
+    atomic_uint failures;
     pthread_t thread;
     bool started;
     bool training; /* a training runs; only the device's thread uses this member */
 
     pthread_mutex_t mutex; /* protects all members below */
     pthread_cond_t answered;
-    /* What the serving thread is to do for the device's thread; both NULL: nothing. */
+    /* Work for the serving thread; both NULL: none. */
     const fedserver_edge_offer *offer;
     const finish *last;
     bool done; /* the serving thread is done: status, why and change are its answer */
@@ -53,13 +52,13 @@ struct upstream {
     fed_error why;
     fedserver_edge_change change;
 
-    fed_status failed; /* why the device can't enrol; FED_OK: it can */
+    fed_status failed;
     fed_error failure;
 };
 
 /* -- functions of the serving thread -- */
 
-/* Work on what the device's thread has posted. The caller holds the mutex. */
+/* The caller holds u->mutex. */
 static fed_status work(upstream *u, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
     fed_status status = FED_OK;
@@ -122,8 +121,8 @@ static void say_once(void *user, fed_log_level level, const char *line) {
     u->log->write(u->log->user, level, line);
 }
 
-/* Wait a while for the serving thread. True: it has answered. offer: gets left_ms, how much of the
- * lease is left; NULL: there is no offer. */
+/* Wait a while for the serving thread. True: it has answered. offer: its left_ms is set to the rest
+ * of the lease; NULL: there is no offer. */
 static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
@@ -148,7 +147,6 @@ static void post(upstream *u, const fedserver_edge_offer *offer, const finish *l
     pthread_mutex_unlock(&u->mutex);
 }
 
-/* Take back what was posted. True: the serving thread has answered it before. */
 static bool take_back(upstream *u, fed_error *err) {
     pthread_mutex_lock(&u->mutex);
     const bool done = u->done;
@@ -161,7 +159,6 @@ static bool take_back(upstream *u, fed_error *err) {
     return done;
 }
 
-/* The training callback of the edge aggregator's device: a round of the edge aggregator. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     upstream *u = user;
     const uint32_t lease_ms = fedclient_round_left_ms(round);
@@ -200,7 +197,6 @@ static fed_status may_train(void *user, fed_error *err) {
                           "no device of this edge aggregator has asked for work lately");
 }
 
-/* Upstream's task is over: end the edge aggregator's task, too, with the last model. */
 static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
     finish last = {0};
     uint32_t version = 0;

@@ -34,15 +34,15 @@ typedef struct topic {
     char path[QUESTION];
     char type[64], etag[20];
     int status;
-    fedserver_blob *body; /* NULL: there was no answer yet */
-    bool asked;           /* a question was sent, and is not answered yet */
-    int64_t asked_ms;     /* when the last question was sent */
-    int64_t heard_ms;     /* when the question that `body` answers was sent */
+    fedserver_blob *body;
+    bool asked;
+    int64_t asked_ms;
+    int64_t heard_ms; /* when the question that `body` answers was sent */
 } topic;
 
 /* At the rounds' process: the connection of one front. */
 typedef struct front {
-    int fd;               /* -1: none */
+    int fd;
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
     uint64_t ticket; /* number of its question that was taken and is not answered yet; 0: none */
@@ -51,12 +51,12 @@ typedef struct front {
 struct fedserver_relay {
     fedserver_part part;
     const fed_log *log;
-    int directory;        /* an open directory, by which the socket gets a short name */
+    int directory;        /* the coordinator's directory, to make the socket's path short */
     int listening, epoll; /* at the rounds' process */
     front fronts[PEERS];
-    uint64_t tickets; /* how many questions were taken */
-    int64_t said_ms;  /* when the log last had a line about an answer; 0: never */
-    int link;         /* at the front: the connected socket, or -1 */
+    uint64_t tickets;
+    int64_t said_ms; /* when the log last had a line about an answer; 0: never */
+    int link;        /* at the front: the connected socket; -1: none */
     topic topics[PATHS];
 };
 
@@ -247,7 +247,6 @@ static bool split_head(char *head, int *status, char **path, char **etag, char *
     return *status >= 200 && *status <= 599;
 }
 
-/* Read all of the file into a blob. NULL: it can't be read, or there is no memory. */
 static fedserver_blob *blob_of_file(int fd) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -266,7 +265,6 @@ static fedserver_blob *blob_of_file(int fd) {
     return fedserver_blob_new(&body);
 }
 
-/* Take an answer for the path that its packet names. False: the answer is malformed. */
 static bool take_answer(fedserver_relay *relay, char *head, int file) {
     char *path = NULL, *etag = NULL, *type = NULL;
     int status = 0;
@@ -318,7 +316,7 @@ unsigned fedserver_relay_receive(fedserver_relay *relay) {
         const bool taken = len > 0 && take_answer(relay, head, file);
         close_fd(&file);
         if (!taken) {
-            hang_up(relay); /* the question is sent again over a new connection */
+            hang_up(relay);
             break;
         }
         answers++;
@@ -356,7 +354,6 @@ static void set_answer(front *f, const char *path, const fedserver_response *res
              response->content_type != NULL ? response->content_type : "text/plain");
 }
 
-/* Read a front's question. False: there is none, or the front was disconnected. */
 static bool read_question(front *f, char path[QUESTION]) {
     char question[QUESTION];
     const ssize_t len = recv(f->fd, question, sizeof question - 1, 0);
@@ -397,7 +394,6 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
     return FED_OK;
 }
 
-/* Make a file in memory with these bytes. Returns its descriptor; -1: errno says why not. */
 static int file_of(const uint8_t *bytes, size_t len) {
     int fd = memfd_create("answer", MFD_CLOEXEC);
     for (size_t at = 0; fd >= 0 && at < len;) {
@@ -443,7 +439,7 @@ static void send_answer(fedserver_relay *relay, front *f) {
     fedserver_blob_free(f->body);
     f->body = NULL;
     if (!sent) {
-        drop_front(f); /* the front may connect again */
+        drop_front(f);
     }
 }
 
@@ -481,7 +477,7 @@ void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *ques
         f = one->fd >= 0 && one->ticket == question->ticket ? one : f;
     }
     if (f == NULL) {
-        return; /* the front has disconnected */
+        return;
     }
     if (response == NULL) {
         drop_front(f);

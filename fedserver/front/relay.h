@@ -26,7 +26,7 @@ void fedserver_relay_close(fedserver_relay *relay); /* NULL is allowed, here and
 /** A descriptor that is readable when there is something to do; -1: nothing is connected. */
 int fedserver_relay_fd(const fedserver_relay *relay);
 
-/** At the rounds' process: make fedserver_relay_fd readable when that descriptor is, too. */
+/** At the rounds' process: make fedserver_relay_fd readable also when `fd` is readable. */
 void fedserver_relay_watch(const fedserver_relay *relay, int fd);
 
 /** At the front: answer the request with an answer that was asked for after the request came. If

@@ -27,7 +27,8 @@ http_address http_address_v4(const uint8_t bytes[4]);
 enum { HTTP_ADDRESS_TEXT = 64 };
 void http_address_write(const http_address *address, char text[HTTP_ADDRESS_TEXT]);
 
-/** Hash of the address, or of an IPv6 address's 64-bit network, which one customer has whole. */
+/** Hash of the address or, for IPv6, of its 64-bit network, since one customer may have a whole
+ * network. */
 void http_address_key(const http_address *address, uint8_t key[FED_SHA256_SIZE]);
 
 /** Is it a loopback address, such as 127.0.0.1 or ::1? */

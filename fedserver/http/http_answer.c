@@ -42,7 +42,6 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Answer 304 if the client has the body, else compress it if possible. True: it is compressed. */
 static bool suit(http_exchange *x) {
     /* The client has the body if the list If-None-Match contains the body's tag, weak or strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
@@ -72,7 +71,6 @@ static bool suit(http_exchange *x) {
     return zipped != NULL;
 }
 
-/* Count the answer by its status. Answers 429 get at most one line of the log in ten seconds. */
 static void count_answer(const http_exchange *x, int status) {
     enum { SAY_EVERY_MS = 10 * 1000 };
     http *h = x->http;
@@ -92,7 +90,6 @@ static void count_answer(const http_exchange *x, int status) {
     h->throttled_ms = now_ms;
 }
 
-/* Will libmicrohttpd send a body behind the head? */
 static bool body_follows(const http_exchange *x) {
     const fedserver_response *response = &x->response;
     size_t len = 0;

@@ -61,7 +61,6 @@ fed_status http_batch_end(http *h, fed_error *err) {
     FED_TRY(fedserver_tick(h->server, h->batch_ms, &h->next_ms, err));
     h->batch_ms = 0;
     FED_TRY(fedserver_commit(h->server, err));
-    /* The transaction is committed: release the answers. */
     http_exchange *x = h->queue.first;
     http_queue_clear(&h->queue);
     for (http_exchange *next = NULL; x != NULL; x = next) {

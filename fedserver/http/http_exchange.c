@@ -103,7 +103,6 @@ static const char *header(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Does the peer pass on another client's request, as a proxy does? */
 static bool proxied(http_exchange *x) {
     for (const char *const *name = http_headers_of_proxies; *name != NULL; name++) {
         if (header(x, *name) != NULL) {
@@ -140,9 +139,8 @@ const http_refusal *http_refusal_of(int status) {
     return &refused_otherwise;
 }
 
-/* What look_at_header has found in a head: headers that two readers may read differently. */
 typedef struct head_look {
-    unsigned lengths; /* how many Content-Length headers */
+    unsigned lengths;
     bool bad;
 } head_look;
 
@@ -185,7 +183,6 @@ static bool has_too_many_arguments(const char *query) {
     return count > ARGUMENTS_MOST;
 }
 
-/* Why is a request with this head and body size refused? NULL: it is not refused. */
 static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     const http *h = x->http;
     void *session =
@@ -255,7 +252,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (why != NULL) {
         return refuse(x, why, size);
     }
-    /* http_peer_valid, called by why_not, has read the identity */
+    /* why_not has called http_peer_valid, which has read the identity */
     x->request.authority = x->peer->identity.authority;
     if (size > 0) {
         x->body = malloc((size_t)size);

@@ -47,10 +47,9 @@ typedef enum http_state {
 typedef enum http_origin {
     ORIGIN_PEER = 0,  /* a connection of this process */
     ORIGIN_FORWARDED, /* another coordinator, a follower, which passes on its device's request */
-    ORIGIN_QUESTION   /* the front's process, through front.sock, while this is a follower */
+    ORIGIN_QUESTION   /* the front's process, through front.sock; this coordinator is a follower */
 } http_origin;
 
-/** A request and its answer. */
 typedef struct http_exchange {
     http *http;
     http_origin origin;
@@ -76,12 +75,11 @@ typedef struct http_exchange {
     char type[64];      /* content type, if the leader has made the answer */
     cluster_link *link; /* of a forwarded request: to its follower; NULL: nobody waits any more */
     uint64_t ticket; /* of a forwarded request: its id at the follower; of a question: its ticket */
-    char known[HTTP_OBJECT_CACHE_TAG]; /* ETag of the body that the follower has kept; "": none */
-    fedserver_blob *shelved; /* at the follower: the kept body of the ETag `known`; NULL: none */
+    char known[HTTP_OBJECT_CACHE_TAG]; /* ETag of the body that the follower has cached; "": none */
+    fedserver_blob *shelved; /* at the follower: its cached body of that ETag; NULL: none */
     char uri[];
 } http_exchange;
 
-/** A list of exchanges, in the order in which they were added. */
 typedef struct http_queue {
     http_exchange *first, **end;
 } http_queue;

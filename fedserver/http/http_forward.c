@@ -10,7 +10,7 @@
 enum {
     AGAIN_MS = 50, /* after this time, a request that waits for a leader is tried again */
     LOOK_EVERY_MS = 100,
-    LOOKS = 1024 /* how many peers one call of http_forward_look checks */
+    LOOKS = 1024
 };
 
 /* May the request be sent to a leader twice? A check-in may: the second time, the leader finds the
@@ -41,7 +41,7 @@ static void carry(http *h, http_exchange *x) {
         cluster_forward(h->cluster, &x->request, x->known, x, &x->carried, &why);
     if (status == FED_OK) {
         x->adrift_ms = 0;
-    } else { /* the request can't be sent to the leader now */
+    } else {
         x->carried = 0;
         x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
         if (may_go_again(x) && now_ms - x->adrift_ms < h->leader_wait_ms) {

@@ -7,7 +7,6 @@
 
 #include "fed/clock.h"
 
-/* Make the frame's body the request's, or refuse the request if there is no room for the body. */
 static void take_body(http_exchange *x, cluster_frame *frame) {
     http *h = x->http;
     const size_t len = frame->body.len;

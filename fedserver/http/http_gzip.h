@@ -9,7 +9,7 @@
 enum { HTTP_GZIP_KEPT = 4 };
 typedef struct http_gzip {
     struct {
-        uint64_t digest; /* of the body before compression */
+        uint64_t digest; /* digest of the body before compression */
         fedserver_blob *blob;
     } kept[HTTP_GZIP_KEPT];
     unsigned oldest;

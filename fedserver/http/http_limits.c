@@ -94,7 +94,6 @@ static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     return (size_t)hash & (slot_count - 1);
 }
 
-/* Forget idle peers. If half of the table or more is still in use, double it. False: no room. */
 static bool make_room(http_limits *limits, int64_t now_ms) {
     const http_limits_rules *rules = &limits->rules;
     size_t kept = 0;
@@ -172,7 +171,6 @@ void http_limits_leave(http_limits_peer *peer) {
     peer->connections--;
 }
 
-/* Seconds until a bucket is above zero again. */
 static double wait_s(double left, double per_s) {
     return left > 0 ? 0 : per_s > 0 ? (1 - left) / per_s : 1;
 }

@@ -11,11 +11,10 @@
 enum {
     LOOK_MS = 100,       /* the loop looks at *stop at least this often */
     DRAIN_MS = 2000,     /* time to send the last answers when stopping */
-    IDLE_ITERATIONS = 4, /* the loop waits after so many in a row that moved no byte */
+    IDLE_ITERATIONS = 4, /* the loop waits after this many iterations that moved no byte */
     IDLE_MOST_MS = 50    /* the longest of the waits after IDLE_ITERATIONS */
 };
 
-/* Queue held requests again: all if fedserver_epoch has grown, else those whose time is over. */
 static void wake_pending(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
@@ -69,7 +68,7 @@ static int64_t wait_ms(http *h, bool moved_any) {
         h->idle_iterations = 0;
         return 0;
     }
-    int64_t wanted = LOOK_MS; /* time until libmicrohttpd wants to run again; 0: at once */
+    int64_t wanted = LOOK_MS;
     for (size_t k = 0; k < 2; k++) {
         MHD_UNSIGNED_LONG_LONG ms = 0;
         if (h->listeners[k].daemon != NULL &&

@@ -77,7 +77,6 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
             *len = 0;
             return http_exchange_take(x, data, piece);
         }
-        /* The request is complete. */
         return http_exchange_end(x) || http_batch_answers(x->http, x) ? http_answer(x)
                                                                       : http_exchange_park(x);
     case STATE_ANSWER:
@@ -133,7 +132,6 @@ static void on_log(void *user, const char *format, va_list arguments) {
     fed_logf(user, FED_LOG_DEBUG, "libmicrohttpd: %s", text);
 }
 
-/* Give a listening socket to a daemon of libmicrohttpd, which then owns it. */
 static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
                                fed_error *err) {
     http_listener *l = &h->listeners[kind];
@@ -159,7 +157,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
-    /* libmicrohttpd may have closed the socket or not. The program ends anyway, so leave it. */
+    /* It is unknown whether libmicrohttpd has closed the socket. The program ends anyway. */
     if (l->daemon == NULL) {
         return fed_fail(err, FED_ENOMEM,
                         "libmicrohttpd can't start: out of memory or open files (ulimit -n)");
@@ -210,7 +208,6 @@ static void close_doors(http *h) {
     http_tls_free(&h->tls);
 }
 
-/* Read the certificates again. Open connections keep the certificates that they began with. */
 static void reload(http *h) {
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
         fed_error why = {0};
@@ -232,7 +229,6 @@ static void reload(http *h) {
 
 static fed_status serve_until_stop(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
-        /* Log warnings about the certificates once a day, and after each reload. */
         enum { DAY_MS = 24 * 3600 * 1000 };
         const int64_t now_ms = fed_clock_unix_ms();
         if (options->reload != NULL && atomic_exchange(options->reload, 0) != 0) {
@@ -255,7 +251,6 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
     if (status == FED_OK) {
         return http_loop_drain(h, err);
     }
-    /* Let another coordinator lead now, before the connections have ended. */
     fedserver_let_go(h->server);
     return status;
 }
@@ -277,7 +272,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = FED_OK;
     if (options->cluster_socket != 0) {
-        /* first of all, because http_cluster_open owns the socket even after an error */
+        /* http_cluster_open comes first, because it owns the socket even after an error */
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) {

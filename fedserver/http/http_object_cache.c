@@ -8,7 +8,6 @@
 
 enum { KEY_MOST = 512, BODY_MOST = HTTP_OBJECT_CACHE_BYTES / 4 };
 
-/* Write the cache's key of a request. False: answers to this request are not cached. */
 static bool write_key(const fedserver_request *request, char key[KEY_MOST]) {
     const char *range = request->range != NULL ? request->range : "";
     const char *if_range = request->if_range != NULL ? request->if_range : "";
@@ -48,7 +47,6 @@ static void take_off(http_object_cache *object_cache, http_object_cache_item *it
     *item = (http_object_cache_item){.key = NULL};
 }
 
-/* Find the item that was used longest ago. filled: leave out free items, else they come first. */
 static http_object_cache_item *oldest(http_object_cache *object_cache, bool filled) {
     http_object_cache_item *found = NULL;
     for (size_t k = 0; k < HTTP_OBJECT_CACHE_ITEMS; k++) {

@@ -35,7 +35,6 @@ void http_peers_free(http_peers *peers) {
     http_limits_free(&peers->all);
 }
 
-/* Count the peer under the limits of that key from now on; NULL: under none. */
 static void take_account(http_peer *p, const uint8_t *key) {
     if (p->account != NULL) {
         http_limits_leave(p->account);

@@ -23,7 +23,7 @@ typedef enum http_handshake {
 /** All connections of the adapter. */
 typedef struct http_peers {
     http_peer *oldest, *newest; /* list of the peers from which a request head is awaited */
-    http_limits limits[2];      /* of one peer of each listener */
+    http_limits limits[2];      /* limits of one peer, by fedserver_listener */
     http_limits all;            /* limits of all peers together, in its account `crowd` */
     http_limits handshakes[HTTP_HANDSHAKES]; /* handshakes of one address, by kind */
     http_limits handshakes_of_all[HTTP_HANDSHAKES];
@@ -58,7 +58,7 @@ void http_peers_free(http_peers *peers);
 bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from);
 
 /** Add a connection whose handshake has not begun; a request head is awaited from it. session: a
- * gnutls_session_t. NULL: out of memory. End with http_peer_free, which takes NULL. */
+ * gnutls_session_t. NULL: out of memory. End with http_peer_free, which accepts NULL. */
 http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,
                          void *session, int fd);
 void http_peer_free(http_peer *peer);

@@ -38,7 +38,6 @@ bool http_proxies_have(const http_proxies *proxies, const http_address *address)
     return found;
 }
 
-/* Return the next word of a line, or "" at its end, and move *line behind the word and a blank. */
 static char *next_word(char **line) {
     char *word = *line;
     *line += strcspn(word, " ");

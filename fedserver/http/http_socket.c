@@ -53,7 +53,6 @@ static bool parse(const char *address, uint16_t port, endpoint *to) {
     return inet_pton(AF_INET, address, &to->v4.sin_addr) == 1;
 }
 
-/* Returns a bound and listening socket, or -1 and errno. */
 static int open_listening(const endpoint *at) {
     int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {

@@ -106,7 +106,6 @@ static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserve
     return fill(pair, directory, err);
 }
 
-/* Free the ticket key. Open sessions have copies of it. */
 static void forget_tickets(http_tls *tls) {
     if (tls->ticket_key != NULL) {
         gnutls_memset(tls->ticket_key, 0, tls->ticket_key_size);
@@ -117,7 +116,7 @@ static void forget_tickets(http_tls *tls) {
 
 /* Derive the ticket key from the server's private key by HKDF (RFC 5869). ca.pem goes in, too, so
  * that no session of a removed CA is resumed. GnuTLS derives the keys of single tickets from this
- * key and the time, so all processes have the same ones. */
+ * key and the time, so all processes have the same ticket keys. */
 static bool derive_key(const http_tls_pair *pair, gnutls_datum_t *key) {
     static const char purpose[] = "fedserver: session tickets, 1";
     const gnutls_datum_t text = datum(pair->key);
@@ -172,7 +171,8 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
     if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
-        /* A CA may have been removed: resume no session that it has verified. */
+        /* A CA may have been removed: do not resume sessions of devices whose certificates this CA
+         * signed. */
         forget_tickets(tls);
     }
     /* Only the devices' listener gives session tickets. */
@@ -283,8 +283,8 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
     if (kind == FEDSERVER_DEVICES) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(session, verify_device);
-        /* Give tickets only where every peer is verified: the front's could be resumed here
-         * without a certificate. If enabling tickets fails, only resumption is lost. */
+        /* Give tickets only where every peer is verified: a ticket of the front could be resumed
+         * here without a certificate. If enabling tickets fails, only resumption is lost. */
         (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
 }

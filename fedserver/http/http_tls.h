@@ -70,16 +70,17 @@ typedef struct http_tls_gate {
     bool refused; /* the peer's certificate was refused */
     const fed_log *log;
     /** May the handshake go on? Called at the first client hello, before anything is computed.
-     * ticket: the hello offers a ticket. If that is not valid, admit is called again with false. */
+     * ticket: the hello offers a ticket. If the ticket is not valid, admit is called again with
+     * false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
     bool asked, ticket; /* admit was called; the argument of its last call */
 } http_tls_gate;
 
-/** Set up a session that has not begun its handshake. session: a gnutls_session_t. It uses the
- * certificate of that listener, moves its bytes through gate->wire, and calls gate->admit. A
- * device's handshake succeeds only with a certificate of the coordinator's CA, for client use,
- * valid now. */
+/** Set up a session that has not begun its handshake. session: a gnutls_session_t. The session uses
+ * the certificate of the listener `kind`, moves its bytes through gate->wire, and calls
+ * gate->admit. A device's handshake succeeds only with a certificate of the coordinator's CA, for
+ * client use, valid now. */
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 

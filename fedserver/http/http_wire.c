@@ -96,7 +96,6 @@ void http_wire_hold(http_wire *wire) {
     wire->holds = true;
 }
 
-/* Keep the bytes of a push for the next one. False: the bytes are too many, or out of memory. */
 static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
     size_t size = 0;
     for (int k = 0; k < part_count; k++) {
@@ -133,7 +132,7 @@ ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_coun
     }
     const size_t of_held = least((size_t)n, wire->pending.len);
     use(&wire->pending, of_held);
-    if ((size_t)n == of_held) { /* nothing of the new push was sent */
+    if ((size_t)n == of_held) {
         errno = EAGAIN;
         return -1;
     }

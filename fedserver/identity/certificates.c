@@ -142,7 +142,6 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
                           : (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
 }
 
-/* hosts gets those of `old`, then those of `more` that `old` does not have, and NULL at the end. */
 static fed_status list_hosts(const fedserver_certificate *old, const char *const *more,
                              const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 1], fed_error *err) {
     size_t count = 0;
@@ -223,7 +222,6 @@ fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem 
                     "together");
 }
 
-/* First 8 bytes of the key id that `get` returns for a certificate; 0: it can't be read. */
 static uint64_t read_id(const char *pem,
                         int (*get)(gnutls_x509_crt_t cert, void *id, size_t *size, unsigned *)) {
     const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
@@ -253,7 +251,6 @@ uint64_t fedserver_ca_id_at(const char *directory) {
                : 0;
 }
 
-/* Find the CA that issues, and whether ca.pem has another one beside it. */
 static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
                           fed_error *err) {
     fed_pem bundle, key = {.text = ""};

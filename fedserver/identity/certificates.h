@@ -38,8 +38,8 @@ fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *st
                                 int64_t now_ms, fedserver_ca_change *change,
                                 fed_error *err) FED_CHECKED;
 
-/** Does the private key in the file `key` belong to the first certificate in the file `chain`? Both
- * may be of any kind that the listeners can serve. FED_EFORMAT: it does not. */
+/** Does the private key in the file `key` belong to the first certificate in the file `chain`? Key
+ * and certificate may be of any kind that the listeners can serve. FED_EFORMAT: it does not. */
 fed_status fedserver_certificate_fits(const char *chain, const char *key,
                                       fed_error *err) FED_CHECKED;
 

@@ -12,8 +12,8 @@ struct fedserver_device_entry {
     fedserver_device device; /* must be the first member: see entry_of */
     fedserver_device_entry *older, *newer;
     fedserver_device_entry *unsaved_next;
-    bool checked_in; /* in the list of devices that checked in lately */
-    bool unsaved;    /* in a list of unsaved devices */
+    bool checked_in;
+    bool unsaved;
 };
 
 static fedserver_device_entry *entry_of(fedserver_device *device) {
@@ -39,7 +39,6 @@ fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t 
     return &devices->pages[k / PAGE][k % PAGE].device;
 }
 
-/* Find the slot of that fingerprint, or the empty slot where it belongs. The table has slots. */
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;

@@ -36,7 +36,8 @@ typedef struct fedserver_devices {
 
 void fedserver_devices_free(fedserver_devices *devices);
 
-/** Add a copy of a device. *added, which may be NULL: its place until fedserver_devices_free. */
+/** Add a copy of a device. *added: the copy, valid until fedserver_devices_free. `added` may be
+ * NULL. */
 fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device,
                                  fedserver_device **added) FED_CHECKED;
 /** Find a device; NULL: it is not in memory. */
@@ -45,7 +46,8 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
 /** The k-th of `count` devices, in the order in which they were added. */
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k);
 
-/** Give a device of the table another fingerprint. It is not found by its old one any more. */
+/** Give a device of the table another fingerprint. The table no longer finds the device by its old
+ * fingerprint. */
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 

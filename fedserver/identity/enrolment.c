@@ -38,7 +38,6 @@ static fed_status token_state(const fedserver_auth *auth, const char *token, int
     return FED_OK;
 }
 
-/* Read the request's text, and the fingerprint of its key. Faults of the device are in *outcome. */
 static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
                                uint8_t fingerprint[FED_SHA256_SIZE], fedserver_enrolment *outcome,
                                fed_error *why) {
@@ -55,7 +54,6 @@ static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,
     return FED_OK;
 }
 
-/* Find the device with that fingerprint. If there is none, return FED_OK with device->id 0. */
 static fed_status find_device(const fedserver_auth *auth,
                               const uint8_t fingerprint[FED_SHA256_SIZE], fedserver_device *device,
                               fed_error *err) {

@@ -70,14 +70,14 @@ static fed_status copy_coordinator(const fedserver_store *store, const char *fro
                         to);
     }
     FED_TRY(make_directory(to, err));
-    fed_dir_tidy(to); /* an interrupted copy may have left files */
+    fed_dir_tidy(to);
     fedserver_store_unmark(to);
     FED_TRY(copy_file(from, to, "ca.key", 0600, err));
     FED_TRY(copy_file(from, to, "ca.pem", 0644, err));
     FED_TRY(copy_file(from, to, "server.key", 0600, err));
     FED_TRY(copy_file(from, to, "server.pem", 0644, err));
     fedserver_path(from, "front.pem", front, sizeof front);
-    if (access(front, F_OK) == 0) { /* the front has a certificate of its own, from the operator */
+    if (access(front, F_OK) == 0) {
         FED_TRY(copy_file(from, to, "front.key", 0600, err));
         FED_TRY(copy_file(from, to, "front.pem", 0644, err));
     }

@@ -24,13 +24,13 @@ typedef struct checking {
     fedserver *server;
     fedserver_checker *checker;
 
-    fedserver_task task; /* the task that is checked now */
-    uint64_t id;         /* the task's number */
-    fed_arch arch;       /* the task's model, once it is parsed */
-    uint32_t version;    /* version of the task's model */
+    fedserver_task task;
+    uint64_t id;
+    fed_arch arch;
+    uint32_t version;
     uint32_t last; /* version of the last delta, or number of the last round, that was visited */
     size_t deltas, keyframes, rounds, open_rounds;
-    bool closing; /* the open round is being closed */
+    bool closing;
 
     size_t running;
     size_t updates, all_updates; /* updates: of this task's open round; of all open rounds */
@@ -44,7 +44,6 @@ typedef struct checking {
 #define CHECKED(...) fedserver_check_note(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
 #define FOUND(...)   fedserver_check_note(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
 
-/* Could the codec of the round's phase (codec_down) have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
                                  size_t len, fed_error *why) {
     const fedserver_phase phase = fedserver_phase_of(&c->task, round);
@@ -92,7 +91,6 @@ static fed_status check_deltas(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* Check that a keyframe and the deltas after it give the next keyframe, or the model. */
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
@@ -124,7 +122,7 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
         fed_error absent = {0};
         status =
             s->store->keyframe_find(s->db, c->id, next.version - 1, &keyframe, &values, &absent);
-        if (status == FED_ENOTFOUND) { /* there is no older keyframe */
+        if (status == FED_ENOTFOUND) {
             return FED_OK;
         }
         status = status == FED_OK ? check_keyframe(c, &keyframe, values, &next, err)
@@ -136,12 +134,11 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
     return status;
 }
 
-/* Round k makes version k. The rounds are visited from the newest to the oldest. */
 static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     checking *c = user;
     bool open = row->committed_ms == 0;
-    bool newest = c->rounds == c->open_rounds; /* this is the newest committed round */
+    bool newest = c->rounds == c->open_rounds;
     c->open_rounds += open;
     c->closing = c->closing || (open && row->closing_ms != 0);
     if (c->rounds > 0 && row->number + 1 != c->last) {
@@ -395,7 +392,6 @@ static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     return read;
 }
 
-/* Check that a key belongs to a certificate. bundle: any certificate of the file may match. */
 static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
     fed_pem cert, key;
     fed_error why = {0};
@@ -449,7 +445,7 @@ static void check_front_pair(checking *c) {
 
 static void check_keys(checking *c) {
     note_readers(c, "ca.key", 0077);
-    /* the group may read it: two services may share the key */
+    /* the group may read server.key, because two services may share the key */
     note_readers(c, "server.key", 0037);
     note_readers(c, "front.key", 0037);
     check_pair(c, "ca.pem", "ca.key", true);
@@ -458,7 +454,6 @@ static void check_keys(checking *c) {
     check_front_pair(c);
 }
 
-/* Load the rows as a restart does, and compare the counts. */
 static void check_start(checking *c) {
     fedserver *s = c->server;
     size_t received = 0;

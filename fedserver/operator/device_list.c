@@ -13,9 +13,9 @@ typedef struct listing {
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
-    const char *prefix; /* only devices whose fingerprints begin with this are listed */
+    const char *prefix;
     size_t count;
-    int64_t id; /* id of the last device that was listed */
+    int64_t id;
 } listing;
 
 static fed_status list_device(void *user, const fedserver_device *device, fed_error *err) {
@@ -72,7 +72,6 @@ static fed_status keep_entry(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-/* Find the only device whose fingerprint begins with the prefix. */
 static fed_status find_by_prefix(fedserver *server, int64_t now_ms, const char *prefix,
                                  fedserver_entry *entry, int64_t *id, fed_error *err) {
     enum { PREFIX_MIN = 8 };

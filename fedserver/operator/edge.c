@@ -34,7 +34,6 @@ struct fedserver_edge {
     fedserver_edge_record record;
 };
 
-/* Fill in the defaults of the rules, and check them. */
 static fed_status take_rules(const fedserver_edge_rules *given, fedserver_edge_rules *rules,
                              fed_error *err) {
     rules->cohort = given->cohort > 0 ? given->cohort : MOST;
@@ -77,7 +76,6 @@ void fedserver_edge_close(fedserver_edge *edge) {
     free(edge);
 }
 
-/* The edge aggregator's task; NULL: it is not in memory. */
 static fedserver_training *training(const fedserver_edge *edge) {
     return fedserver_rounds_task(&edge->server->rounds, edge->record.task);
 }
@@ -88,7 +86,6 @@ static fed_status remember(const fedserver_edge *edge, fed_error *err) {
 
 static const char NAME[] = "upstream's task ";
 
-/* Make upstream's task the edge aggregator's own, in rounds that only the edge aggregator ends. */
 static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms) {
     const int64_t lease_ms = offer->lease_ms;
@@ -98,7 +95,7 @@ static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_of
         .codec_down = "float32",
         .strategy = "fedavg",
         .device_share = 0.5,
-        .priority = 5, /* the default priority of a task */
+        .priority = 5,
         .rules = {.rounds = MOST,
                   .cohort = edge->rules.cohort,
                   .goal = edge->rules.goal,
@@ -119,8 +116,8 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* Find the task here that belongs to upstream's task of that number. *found: there is one
- * that is not over. */
+/* *found: the edge aggregator has a task for upstream's task of that number, and the task is not
+ * over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
     const fedserver *server = edge->server;
@@ -191,7 +188,7 @@ static fed_status put_state(const fedserver_edge *edge, const fedserver_task *ta
     return edge->server->store->task_put(edge->server->db, &changed, 1U << task->state, err);
 }
 
-/* Bring a paused task into memory, and let it run. The caller commits. */
+/* The caller commits. */
 static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, int64_t now_ms,
                        fed_error *err) {
     fedserver_task queued = *task;
@@ -201,7 +198,7 @@ static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, i
     return fedserver_training_start(&edge->server->rounds, &queued, now_ms, err);
 }
 
-/* Pause the running task. The caller commits. */
+/* The caller commits. */
 static fed_status let_go(const fedserver_edge *edge, fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
     FED_TRY(put_state(edge, &training(edge)->task, FEDSERVER_TASK_PAUSED, err));
@@ -214,7 +211,8 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* Samples to tell upstream. A device whose contribution was lowered here counts less there, too. */
+/* Samples to tell upstream. A device whose contribution was lowered here counts less upstream,
+ * too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -230,7 +228,8 @@ static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *we
     return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
-/* Compute the change into offer->values, and record the number of the training that takes it. */
+/* Compute the change into offer->values. Record offer->number, the number of the training that
+ * takes the change. */
 static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer, fed_error *err) {
     fedserver_training *t = training(edge);
     fedserver_edge_record *r = &edge->record;
@@ -238,7 +237,7 @@ static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
     FED_TRY(t->intake->combine(&edge->server->rounds, t, &weights, offer->values, err));
     r->closed_version =
-        /* if the record does not name the open round, its version is not known */
+        /* where the record does not name the open round, the round's version is not known */
         r->open_round == t->round.number ? r->open_version : offer->version;
     r->closed_round = t->round.number;
     r->closed_number = offer->number;
@@ -270,7 +269,6 @@ static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *
     return FED_OK;
 }
 
-/* Commit the round with upstream's newest version, which the next round trains. */
 static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                        fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
@@ -288,7 +286,6 @@ static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *of
     const fedserver_round *round = &training(edge)->round;
     const fedserver_edge_record *r = &edge->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    /* The operator may have started the edge aggregator with other rules: use the present ones. */
     fedserver_round_rules *rules = &training(edge)->task.rules;
     rules->cohort = edge->rules.cohort;
     rules->goal = edge->rules.goal;
@@ -342,7 +339,7 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {
-        /* after FED_EDECLINED nothing has changed */
+        /* Only FED_EDECLINED leaves everything unchanged. */
         server->store->rollback(server->db);
         server->broken = true;
     }
@@ -364,7 +361,7 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
     if (is_in_memory(edge)) {
         return tend_open(edge, offer, now_ms, change, err);
     }
-    edge->server->rounds.queue_changed = true; /* the next fedserver_begin starts the task */
+    edge->server->rounds.queue_changed = true;
     return FED_OK;
 }
 

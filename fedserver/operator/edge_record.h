@@ -14,19 +14,20 @@ typedef struct fedserver_edge_record {
     /* the round that was opened last, and the version of upstream's model that it trains */
     uint32_t open_round, open_version;
     /* The round that was closed last, the version that it trained, and the number of the device's
-     * training whose change it is. Once a training with a larger number begins, that change is
-     * stored in the device's residual. */
+     * training that takes the round's change. Once a training with a larger number begins, the
+     * change is stored in the device's residual. */
     uint32_t closed_round, closed_version;
     uint64_t closed_number;
     uint32_t closed_updates, closed_samples;
     float closed_loss;
 } fedserver_edge_record;
 
-/** Read the folder's file `site`; without it, the record is all 0. FED_EFORMAT: it is damaged. */
+/** Read the folder's file `site`; without it, the record is all 0. FED_EFORMAT: the file is
+ * damaged. */
 fed_status fedserver_edge_record_read(const char *folder, fedserver_edge_record *record,
                                       fed_error *err) FED_CHECKED;
 
-/** Replace the file `site`. The new one survives a power loss. */
+/** Replace the file `site`. The new file survives a power loss. */
 fed_status fedserver_edge_record_write(const char *folder, const fedserver_edge_record *record,
                                        fed_error *err) FED_CHECKED;
 

@@ -49,9 +49,9 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
 typedef struct token_listing {
     fedserver_token_entry_visit visit;
     void *user;
-    const char *prefix; /* only tokens whose ids begin with this are listed */
+    const char *prefix;
     size_t count;
-    uint8_t hash[FED_SHA256_SIZE]; /* hash of the last token that was listed */
+    uint8_t hash[FED_SHA256_SIZE];
 } token_listing;
 
 static fed_status list_token(void *user, const uint8_t *hash, const fedserver_token *token,

@@ -9,7 +9,6 @@
 /* An answer to this path proves that the rounds' process runs, and that it can read the store. */
 static const char question[] = "/healthz";
 
-/* Ask until there is an answer. The relay stops waiting after ten seconds. */
 static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();

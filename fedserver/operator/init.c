@@ -50,7 +50,7 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
     if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
-        fedserver_store_unmark(directory); /* the init that made it may have died just before */
+        fedserver_store_unmark(directory); /* the earlier init may have died before this */
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; use it, or choose another directory",
                         directory);

@@ -35,7 +35,7 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     const uint64_t vector = arch.layout.size * sizeof(float);
     const uint64_t state =
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
-    uint64_t update = 0; /* bytes of the largest update of all phases */
+    uint64_t update = 0;
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         fedcodec codec;
@@ -59,7 +59,6 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     return FED_OK;
 }
 
-/* Free bytes on the directory's disk; 0: the system does not say. */
 static uint64_t free_bytes(const char *directory) {
     struct statvfs disk;
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;

@@ -5,7 +5,7 @@
 
 #include "fedserver/server.h"
 
-/** Estimate what a task takes while it runs. The disk for the model is what it takes after some
+/** Estimate what a task takes while it runs. The disk space of the model is the space after some
  * rounds; updates count with the largest size that their codec can make. */
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) FED_CHECKED;
@@ -14,12 +14,13 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
 fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes,
                                   fed_error *err) FED_CHECKED;
 
-/** Can the task ever run? FED_ERANGE: it takes more memory than all tasks together may take. */
+/** Can the task ever run? FED_ERANGE: the task takes more memory than all tasks together may
+ * take. */
 fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *needs,
                                fed_error *err) FED_CHECKED;
 
-/** Can the task's model be stored? FED_ERANGE: it takes more than the store's row_limit (0: no
- * limit). FED_ENOSPC: the directory's free space is too small for the model and its versions. */
+/** Can the task's model be stored? FED_ERANGE: its row takes more than the store's row_limit (0:
+ * no limit). FED_ENOSPC: the directory's free space is too small for the model and its versions. */
 fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limit,
                                  const char *directory, fed_error *err) FED_CHECKED;
 

@@ -20,7 +20,6 @@ fed_status fedserver_task_fits(const fedserver *server, const fedserver_task *ta
 static fed_status write_task(fedserver *server, fedserver_task *task, float *values, size_t size,
                              fed_error *err) {
     FED_TRY(server->store->task_add(server->db, task, err));
-    /* Store the first version, a large one as a blob in its own file, like later versions. */
     const fedserver_store *store = server->store;
     const fedserver_model_row row = {.digest = fed_digest(values, size),
                                      .values = values,

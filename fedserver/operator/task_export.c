@@ -10,7 +10,6 @@
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
 
-/* Find the task of that id. For 0 it is the task that runs, or else the one that ran last. */
 static fed_status pick_task(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {
     const fedserver_store *store = server->store;
     if (id != 0) {
@@ -102,7 +101,6 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     return server->store->round_each(server->db, found.wire.id, most, report_round, &h, err);
 }
 
-/* Collects the metrics of one round: those of its updates, or those of the evaluators. */
 typedef struct collection {
     fedserver_own_visit visit;
     void *user;

@@ -11,7 +11,6 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
-/* What `explain` needs to add to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;
     uint64_t limit, used; /* bytes: that all tasks may take together, that the running ones take */
@@ -29,7 +28,7 @@ static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed
     return FED_OK;
 }
 
-/* Say why a queued task does not run: the same rules as those of rounds/queue.c. */
+/* The rules are those of rounds/queue.c. */
 static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error *err) {
     const fedserver *s = e->server;
     fedserver_task task;
@@ -81,7 +80,6 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* The tasks that are not over, in the order of the list. */
 typedef struct order {
     struct {
         uint64_t id;
@@ -105,7 +103,6 @@ static fed_status append(void *user, const fedserver_task_entry *entry, fed_erro
     return FED_OK;
 }
 
-/* Give all tasks of the list new places: `id` comes after `position` - 1 other queued tasks. */
 static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
                            fed_error *err) {
     uint64_t next = 1;
@@ -134,7 +131,6 @@ static fed_status place(fedserver *server, uint64_t id, uint32_t position, fed_e
     return status;
 }
 
-/* Write the change to the audit log. */
 static fed_status note(fedserver *server, int64_t now_ms, const fedserver_task *task,
                        const char *verb, fed_error *err) {
     char event[24];
@@ -158,7 +154,6 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
     return fedserver_finish(server, status, err);
 }
 
-/* For each change: the states that allow it, the state after it, and its word in messages. */
 static const struct {
     const char *verb;
     unsigned from;
@@ -196,7 +191,6 @@ static fed_status change(fedserver *server, int64_t now_ms, fedserver_task *task
     return deed == FEDSERVER_RESUME ? place(server, task->wire.id, 1, err) : FED_OK;
 }
 
-/* Delete the cancelled task's data, if no other process serves the coordinator. */
 static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     if (server->serving) {
         return FED_OK;

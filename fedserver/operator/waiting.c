@@ -13,8 +13,6 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* Insert a device into `first`, the devices that enrolled first of `count` devices so far. The last
- * one in `first` may drop out. */
 static void keep_first(const fedserver_device *first[FEDSERVER_WAITING_NAMES], uint32_t count,
                        const fedserver_device *device) {
     uint32_t k = count < FEDSERVER_WAITING_NAMES ? count : FEDSERVER_WAITING_NAMES;
@@ -54,7 +52,6 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
     waiting->free = taken < t->task.rules.cohort ? t->task.rules.cohort - taken : 0;
 }
 
-/* A text to which words are appended; what does not fit into cap bytes is cut off. */
 typedef struct sentence {
     char *dst;
     size_t cap, len;
@@ -102,7 +99,6 @@ static void say_whom(sentence *s, const fedserver_waiting *w) {
     }
 }
 
-/* Append what happens at the round's deadline, or what must happen after it. */
 static void say_then(sentence *s, const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -188,10 +184,9 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-/* For say_running: where to append what the list of tasks says, and counts of the tasks. */
 typedef struct summary {
     sentence *s;
-    const fedserver_rounds *view; /* the running tasks and their rounds */
+    const fedserver_rounds *view;
     int64_t now_ms;
     uint32_t running, queued, paused;
 } summary;

@@ -8,7 +8,8 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* How many devices are named, and by how many digits. `fedserver revoke` accepts that many. */
+/* How many devices are named, and with how many digits of their fingerprints. `fedserver revoke`
+ * accepts that many digits. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {

@@ -24,9 +24,9 @@ typedef struct fedserver_sum {
     uint32_t updates, cap;
     fedserver_device_counts counts; /* number of each device's updates among the contributions */
     uint64_t samples;
-    /* sum of the claims' weights. Once it reaches FEDCODEC_FOLD_WEIGHT, updates are no longer
-     * added to acc, and the commit folds all of them again. After fedserver_sum_settle: the
-     * divisor of acc */
+    /* sum of the claims' weights. Once it reaches FEDCODEC_FOLD_WEIGHT, updates are no longer added
+     * to acc, and the commit adds all updates again. After fedserver_sum_settle: the divisor of
+     * acc */
     uint64_t weight;
     uint64_t bytes; /* bytes of all updates' bodies */
 } fedserver_sum;
@@ -37,13 +37,13 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
-/** Add an update's values, and note its claim with the values' norms. After an error the sum is
- * unchanged. FED_ERANGE: a value is too large for the sum. FED_ENOMEM: out of memory. */
+/** Add an update's values, and record its contribution with the values' norms. After an error the
+ * sum is unchanged. FED_ERANGE: a value is too large for the sum. FED_ENOMEM: out of memory. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_contribution contribution, fed_error *err) FED_CHECKED;
 
-/** fedserver_sum_add without the values, in two steps: make room for another claim, then note the
- * claim, whose norms the caller has set. */
+/** fedserver_sum_add without the values, in two steps: make room for another contribution, then
+ * record the contribution, whose norms the caller has set. */
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
 void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution);
 

@@ -20,7 +20,7 @@ typedef struct fedserver_offer {
     fedserver_place place;
     uint64_t task;
     uint32_t priority; /* the larger number comes first */
-    uint64_t served;   /* number of its last lease among the leases of all tasks; 0: none yet */
+    uint64_t served;   /* number of the task's last lease, counted over all tasks; 0: none yet */
     int64_t admits_ms; /* of PLACE_EARLY: when the cohort admits the device, in Unix ms */
 } fedserver_offer;
 

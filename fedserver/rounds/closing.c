@@ -23,12 +23,12 @@ struct fedserver_closing {
     fedserver_training t;
     fedserver_rounds rounds; /* what the thread needs to open the store; the other members are 0 */
     bool keeps_old;          /* the old version is to be stored as a keyframe */
-    bool wanted[2];          /* which of `kinds` of snapshots to make */
+    bool wanted[2];          /* whether to make a snapshot of each of `kinds` */
     fedserver_closed made;
-    fedserver_closing *before; /* the previous round's, which may still be freeing a version */
-    fedserver_versions old;    /* the previous version, to be freed */
+    fedserver_closing *before; /* the previous closing, which may still free a version */
+    fedserver_versions old;
 
-    bool apart;   /* a thread makes the version */
+    bool apart;
     bool started; /* the thread was started, and not joined yet */
     pthread_t thread;
     int bell; /* the thread writes to this descriptor at its end, which wakes the event loop */
@@ -129,7 +129,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     c->made.bytes = c->t.sum.bytes;
     c->made.own = c->t.own;
     fed_status status = FED_OK;
-    if (c->t.sum.updates > 0) { /* a version that is given may have no updates */
+    if (c->t.sum.updates > 0) {
         status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
@@ -142,7 +142,6 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     return status;
 }
 
-/* Store bytes as a blob, and set *digest to its name. */
 static fed_status put(const fedserver_closing *c, const void *bytes, size_t len, uint64_t *digest,
                       fed_error *err) {
     /* S9 in docs/durability.md: blobs are stored before rows name them. */
@@ -191,9 +190,7 @@ static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the thread -- */
-
-/* Open a handle of the store for the thread. It fails in a process that no longer leads. */
+/* Fails in a process that no longer leads. */
 static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_error *err) {
     FED_TRY(rounds->store->open(rounds->directory, rounds->where, db, err));
     const fed_status status =
@@ -206,7 +203,7 @@ static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_erro
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
-    fedserver_closing_drop(c->before); /* its files are deleted before new ones are written */
+    fedserver_closing_drop(c->before); /* its files are deleted before any new file is written */
     c->before = NULL;
     FED_TRY(open_store(&c->rounds, &c->rounds.db, err));
     fed_status status = fedserver_closing_make(&c->rounds, c, err);
@@ -307,7 +304,7 @@ void fedserver_closing_take(fedserver_training *t) {
             fedserver_downloads_add(&t->downloads, &c->made.snapshots[k]);
         }
     }
-    if (t->sum.size == 0) { /* no update has arrived meanwhile */
+    if (t->sum.size == 0) {
         fedserver_sum_clear(&c->t.sum);
         t->sum = c->t.sum;
         c->t.sum = (fedserver_sum){0};

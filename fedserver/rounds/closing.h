@@ -17,9 +17,9 @@
  * bytes go into rows. A large version is made by a thread of its own, with its own handle of the
  * store, after the commit of the transaction that settled the round (fedserver_closing_start). That
  * thread also stores the version's bytes as blobs, and owns what `begin` took until it ends. The
- * old version stays with the training: both only read it. If the process ends before the rows name
- * the new version, the next process finds the round closing, and makes the same version again, to
- * the bit (D3 in docs/durability.md).
+ * old version stays with the training: the training and the thread only read it. If the process
+ * ends before the rows name the new version, the next process finds the round closing, and makes
+ * the same version again, to the bit (D3 in docs/durability.md).
  *
  * Memory: the model's values once more, and what any commit needs. In asynchronous tasks also a
  * second sum, as soon as an update arrives for the next round.
@@ -60,7 +60,8 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
  * has to call again. */
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
-/** Has the thread ended? Then *status and *err are its result. False where it never started. */
+/** Has the thread ended? If so, *status and *err are its result. False where the thread never
+ * started. */
 bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_error *err);
 
 /** The results of a closing that succeeded. */

@@ -30,7 +30,6 @@ static double samples_mean(const fedserver_candidate *candidates, size_t count) 
     return known > 0 ? sum / (double)known : 1;
 }
 
-/* How many candidates took part last in `round` or in an earlier round. */
 static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_t round) {
     size_t found = 0;
     for (size_t k = 0; k < count; k++) {

@@ -1,5 +1,5 @@
-/* Folds a round's updates again where they count for less than they claim, and makes one change of
- * the model from them. */
+/* Makes one change of the model from a round's updates. Adds the updates up again where some of
+ * them count for less than they claim. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/combine.h"
 
@@ -10,7 +10,7 @@
 
 typedef struct refolding {
     fedserver_sum *sum;
-    uint32_t number; /* index of the next update */
+    uint32_t number;
 } refolding;
 
 static fed_status refold_stored(void *user, const fedserver_update_row *row,
@@ -36,7 +36,6 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_training *t,
     return FED_OK;
 }
 
-/* Collects a round's updates as rows, for a strategy that needs all updates at once. */
 typedef struct gathering {
     const fedserver_training *training;
     const fedserver_drift *drift;

@@ -34,7 +34,7 @@ static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
 typedef struct walk {
     const fedserver_training *training;
     fedserver_drift *drift;
-    float *delta; /* float32[layout->size]: a decoded delta */
+    float *delta;
 } walk;
 
 static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,

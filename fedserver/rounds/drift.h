@@ -12,8 +12,8 @@
 /*
  * A device measures the running statistics of batch normalization, and sends how they differ from
  * the version that it was trained on. A change of parameters can be added to a newer version. A
- * change of statistics can not: two updates that both say "10 has become 3" would make -4. So what
- * the statistics have moved since that version is subtracted from a late update's change. The
+ * change of statistics can not: two updates that both say "10 has become 3" would make -4. So the
+ * movement of the statistics since that version is subtracted from a late update's change. The
  * difference is a change of the newest version. So a round's result lies between the newest
  * version's statistics and the measured ones, however late the updates are.
  */
@@ -26,9 +26,9 @@ typedef struct fedserver_drift {
     float *moved;
 } fedserver_drift;
 
-/** Find how far the statistics have moved, after what the round's updates count for is settled.
- * drift->count is 0 if the task is synchronous or its net has no running statistics. Call
- * fedserver_drift_free afterwards, also after a failure. */
+/** Find how far the statistics have moved. Call it after fedserver_sum_settle. drift->count is 0 if
+ * the task is synchronous or its net has no running statistics. Call fedserver_drift_free
+ * afterwards, also after a failure. */
 fed_status fedserver_drift_find(fedserver_rounds *rounds, const fedserver_training *training,
                                 fedserver_drift *drift, fed_error *err) FED_CHECKED;
 void fedserver_drift_free(fedserver_drift *drift);

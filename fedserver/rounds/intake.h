@@ -62,7 +62,8 @@ struct fedserver_intake {
                        fedserver_update *update, fed_error *why) FED_CHECKED;
     void (*drop)(fedserver_update *update);
 
-    /** Add an open update to the round's sum, with its claim. An error changes nothing. */
+    /** Add an open update to the round's sum. contribution: the weight that the update claims. An
+     * error changes nothing. */
     fed_status (*add)(fedserver_sum *sum, const fedserver_update *update,
                       const fedserver_contribution *contribution, fed_error *err) FED_CHECKED;
 

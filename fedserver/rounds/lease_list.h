@@ -11,8 +11,8 @@ typedef struct fedserver_listed_lease {
     uint64_t lease;
 } fedserver_listed_lease;
 
-/** Each lease of a task that still holds is in the task's list, once. Leases that have ended may
- * be in it, too, until the list is looked through. A list of zeros is empty. */
+/** Each lease of a task that still holds is in the task's list, once. Leases that have ended may be
+ * in the list, too, until the list is looked through. A list of zeros is empty. */
 typedef struct fedserver_lease_list {
     fedserver_listed_lease *items;
     size_t count, cap;

@@ -54,8 +54,6 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
     return asynchronous(t) ? device->lease_deadline_ms : t->round.deadline_ms;
 }
 
-/* -- slots -- */
-
 /* Remove ended leases from the list, and set when to look again. Returns how many remain. */
 static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     fedserver_lease_list *list = &t->leases;
@@ -68,7 +66,7 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
             continue;
         }
         if (!fedserver_lease_stands(t, device, now_ms)) {
-            /* so the lease stays ended if the wall clock is set back */
+            /* The lease stays ended even if the wall clock is set back. */
             device->lease_deadline_ms = 0;
             continue;
         }
@@ -87,7 +85,6 @@ static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *er
     /* fedserver_leases_advance must still see that leases have ended */
     const int64_t look_ms = t->lease_ends_ms;
     if (t->leases.count == t->leases.cap) {
-        /* drops ended leases, so that the list does not grow with each attempt */
         (void)sift_leases(t, now_ms);
         t->lease_ends_ms = look_ms;
     }
@@ -127,10 +124,9 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
                                         err);
 }
 
-/* The time is not known here. So an asynchronous lease that has ended may be counted until the
- * next fedserver_leases_advance, although another device has its slot; the cohort bounds the
- * number. An edge aggregator may have had another cohort when the leases were given, so in a
- * synchronous round all leases are counted. */
+/* The time is not known here. So an asynchronous lease that has ended may be counted until the next
+ * fedserver_leases_advance; the result is at most the cohort. In a synchronous round all leases are
+ * counted: an edge aggregator may have had another cohort when they were given. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
     if (!asynchronous(t)) {
@@ -157,8 +153,6 @@ void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, i
         fedserver_slots_freed(rounds, t, now_ms);
     }
 }
-
-/* -- which device gets a slot -- */
 
 static fedserver_candidate candidate_of(const fedserver_training *t,
                                         const fedserver_device *device) {
@@ -203,7 +197,6 @@ static bool reported(const fedserver_training *t, const fedserver_device *device
            device->counted_lease == device->lease;
 }
 
-/* The number of the device's updates in the present sum. */
 static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
     return fedserver_device_counts_of(&t->sum.counts, device->id);
 }
@@ -289,7 +282,6 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     if (asynchronous(t) && t->round.number > 1) {
-        /* no slot has become free, but there is a new model */
         rounds->wake_due = true;
         return;
     }
@@ -313,8 +305,6 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
     wake(rounds, now_ms);
     return INT64_MAX;
 }
-
-/* -- a device checks in -- */
 
 /* A lease's number is random, so that a coordinator restored from a backup repeats none. */
 static fed_status lease_name(uint64_t *lease) {
@@ -398,7 +388,6 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-/* The event of a check-in. *offer tells how good the task's answer would be. */
 static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
                                      bool roams, int64_t now_ms, fedserver_offer *offer) {
     static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
@@ -426,7 +415,6 @@ bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
     return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
 }
 
-/* Has the device a slot for one more task? */
 static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
                      const fedserver_device *device, int64_t now_ms) {
     unsigned kept = 0;
@@ -500,9 +488,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
     return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
-/* -- a device declines -- */
-
-/* End the device's lease, by setting lease_task to 0, which is no task. */
+/* lease_task 0 is no task. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
     /* S10 in docs/durability.md: the lease holds a slot. */
@@ -545,8 +531,6 @@ fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training
     return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, t, device, now_ms, err)
                                                      : FED_OK;
 }
-
-/* -- a device sends an update -- */
 
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
                                                     const fedserver_device *device,

@@ -18,16 +18,17 @@ typedef struct fedserver_checkin {
  * Handle a check-in: the device gets a slot in one of the running tasks, or waits. After
  * FEDSERVER_DO_LEASE the device has its new lease. choice.h says which task comes first.
  *
- * holds: the tasks whose models the device keeps, of its check-in. It keeps a residual of each,
- * and would have to drop one for another task (D4 in docs/durability.md). So a device whose slots
- * are all kept (fedserver_task_kept) gets no other task.
+ * holds: the tasks whose models the device keeps, as its check-in lists them. The device keeps a
+ * residual of each task, and would have to drop a residual for another task (D4 in
+ * docs/durability.md). So a device whose slots are all kept (fedserver_task_kept) gets no other
+ * task.
  */
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
                                     const fed_checkin *holds, int64_t now_ms,
                                     fedserver_checkin *checkin, fed_error *err) FED_CHECKED;
 
-/** Does a device that holds the task's model have to keep it? It does while the task runs, its tag
- * admits the device, and the device has not declined it. */
+/** Must a device that holds the task's model keep the model? Yes, while the task runs, the task's
+ * tag admits the device, and the device has not declined the task. */
 bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
                          const fedserver_device *device, int64_t now_ms);
 

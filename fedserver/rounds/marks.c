@@ -11,7 +11,6 @@ void fedserver_marks_free(fedserver_marks *marks) {
     *marks = (fedserver_marks){0};
 }
 
-/* The index of the first mark whose device's id is at least `device`. */
 static size_t lower_bound(const fedserver_marks *marks, int64_t device) {
     size_t low = 0, high = marks->count;
     if (high > 0 && marks->items[high - 1].device < device) {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Find or add the name's row; NULL: the table is full. */
 static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name) {
     uint32_t k = 0;
     while (k < table->count && strcmp(table->rows[k].name, name) < 0) {

@@ -24,7 +24,8 @@ typedef struct fedserver_own_table {
 /** Add values of one name that were summed up elsewhere, from at least one report and sample. */
 void fedserver_own_add(fedserver_own_table *table, const fedserver_own_metric *more);
 
-/** Add the custom metrics that one device reports. samples: those of its data, at least 1 */
+/** Add the custom metrics that one device reports. samples: the number of samples of the device's
+ * data, at least 1 */
 void fedserver_own_count(fedserver_own_table *table, const fed_own_metrics *told, uint32_t samples);
 
 #endif

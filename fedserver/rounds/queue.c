@@ -10,7 +10,6 @@
 #include "fedserver/rounds/training.h"
 #include "fedserver/stores/stores.h"
 
-/* The pause between two calls of the store's function shrink. */
 enum { SHRINK_PAUSE_MS = 5 };
 
 fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
@@ -41,7 +40,6 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
     }
 }
 
-/* Remove a task from memory if a person has cancelled or paused it. *stays: it was not removed. */
 static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, bool *stays,
                               fed_error *err) {
     fedserver_task now;
@@ -95,7 +93,6 @@ fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
     return FED_OK;
 }
 
-/* The task in memory that finished first. NULL: none has finished. */
 static fedserver_training *oldest_finished(const fedserver_rounds *rounds, size_t *count) {
     fedserver_training *oldest = NULL;
     *count = 0;
@@ -136,7 +133,6 @@ static uint64_t memory_of_running(const fedserver_rounds *rounds) {
     return bytes;
 }
 
-/* Log why a task waits, once for each task. `fedserver tasks` shows the reason at any time. */
 static void say_that_it_waits(fedserver_rounds *rounds, const fedserver_task *task, uint64_t used,
                               uint64_t need) {
     char why[FEDSERVER_TASK_WAITS];
@@ -170,7 +166,7 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
         *more = need > limit;
         return FED_OK;
     }
-    /* S14 in docs/durability.md: the store says that it is queued. */
+    /* S14 in docs/durability.md: the store says that the task is queued. */
     assert(task->state == FEDSERVER_TASK_QUEUED);
     drop_finished(rounds, need);
     return fedserver_training_start(rounds, task, s->now_ms, err);
@@ -184,7 +180,6 @@ static fed_status start_queued(fedserver_rounds *rounds, int64_t now_ms, fed_err
                                 &s, err);
 }
 
-/* Return some space of the store to the file system, in batches that have no request to answer. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                   fed_error *err) {
     if (!rounds->shrinks) {

@@ -10,7 +10,7 @@
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Start the queued tasks that fit, in their order, and return free space of the store to the file
- * system. *next_ms is lowered if this must be called again before that time. */
+ * system. *next_ms is lowered if this function must be called again earlier. */
 fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                    fed_error *err) FED_CHECKED;
 

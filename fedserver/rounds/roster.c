@@ -43,7 +43,6 @@ fed_status fedserver_device_fetch(fedserver_rounds *rounds,
                             : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Note that a device was revoked. Its slot is freed for other devices. */
 static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t revoked_ms) {
     char name[17];
     fed_hex(device->fingerprint, 8, name);
@@ -65,7 +64,7 @@ static fed_status take_change(void *user, const fedserver_device *row, fed_error
     assert(row->change >= rounds->devices.change);
     rounds->devices.change = row->change;
     if (known == NULL) {
-        return FED_OK; /* its row is read at its first request */
+        return FED_OK;
     }
     if (known->revoked_ms != row->revoked_ms) {
         shut_out(rounds, known, row->revoked_ms);
@@ -106,7 +105,6 @@ fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *dev
     return rounds->store->device_put(rounds->db, device, err);
 }
 
-/* Write changed rows of devices of one list until `most` are written. *done: the list is empty. */
 static fed_status save_list(fedserver_rounds *rounds, size_t list, int most, int *written,
                             bool *done, fed_error *err) {
     *done = false;

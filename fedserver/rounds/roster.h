@@ -32,20 +32,21 @@ fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FE
 
 /** Note a request's time and program in the device. device: NULL for a request that comes from no
  * device. agent: the request's User-Agent, or NULL. True: the device was away, or comes for the
- * first time. Then the caller stores its row, so that other processes see at once that it is there.
- */
+ * first time. Then the caller stores its row, so that other processes see at once that the device
+ * is there. */
 bool fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms);
 
 /** Note what the device computes on, which each of its check-ins reports. on: NULL or "" for the
- * processor. fedserver_devices_save writes it to the store. */
+ * processor. fedserver_devices_save writes the text to the store. */
 void fedserver_device_computes(fedserver_device *device, const char *on);
 
 /** Write the device's row now. */
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 
-/** Note, in the log and in the device's row, that another copy of its state has reported. */
+/** Note, in the log and in the device's row, that a second machine with the device's state has
+ * reported. */
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 

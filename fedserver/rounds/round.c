@@ -41,10 +41,9 @@ static bool asynchronous(const fedserver_round_rules *rules) {
     return rules->staleness > 0;
 }
 
-/* Decide whether to close the round, or to abandon the attempt. */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    /* an edge aggregator commits the round itself, with its upstream's version */
+    /* an edge aggregator commits the round itself */
     const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
@@ -62,7 +61,6 @@ uint32_t fedserver_round_counting(const fedserver_round *round) {
     return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
 }
 
-/* May an update with a valid lease count? While a round closes, only if there is a next one. */
 static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
     return round->phase != FEDSERVER_ROUND_CLOSING ||
            (asynchronous(rules) && round->number < rules->rounds);
@@ -92,8 +90,8 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
-/* Open the next attempt. An asynchronous round only gets here when its task is resumed: its leases
- * and updates stay, and the deadline starts anew. */
+/* Open the next attempt. An asynchronous round is reopened only when its task is resumed: its
+ * leases and updates stay, and the deadline starts anew. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
     /* S5 in docs/durability.md: a round that closes never reopens. */
@@ -108,7 +106,7 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
     }
 }
 
-/* Open the next round. An asynchronous one keeps the leases, and gets the updates that were
+/* Open the next round. An asynchronous round keeps the leases, and gets the updates that were
  * counted for it while the last round closed. */
 static void open_next(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     /* S5 in docs/durability.md: a synchronous round begins without updates. */
@@ -146,7 +144,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         round->phase = FEDSERVER_ROUND_CLOSING;
         round->closing_ms = now_ms;
         return;
-    case FEDSERVER_DO_REOPEN: /* devices that have reported keep their slots */
+    case FEDSERVER_DO_REOPEN:
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:

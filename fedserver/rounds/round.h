@@ -42,8 +42,8 @@ typedef struct fedserver_round {
     int64_t closing_ms;  /* when the round began to close; 0: it does not close */
 } fedserver_round;
 
-/** What happened. The caller has looked up the device's lease. A lease is valid ("stands") as long
- * as an update with it would count. */
+/** An event of a round. The caller has looked up the device's lease. A lease is valid ("stands") as
+ * long as an update with this lease would count. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0, /* a task starts with round 1 */
     FEDSERVER_ON_RESUMED,   /* a task that was paused continues with its open round */
@@ -67,7 +67,6 @@ typedef enum fedserver_round_event {
     FEDSERVER_ROUND_EVENTS
 } fedserver_round_event;
 
-/** What the caller must do. */
 typedef enum fedserver_round_action {
     FEDSERVER_DO_NOTHING = 0,
     FEDSERVER_DO_OPEN,         /* a round has opened: store it, and wake waiting devices */
@@ -82,7 +81,8 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_WAIT_CLOSING, /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
-    /* store and fold the update, then step with TICK; the step may have set deadline_ms */
+    /* store the update and add it to the sum, then step with TICK; the step may have set
+     * deadline_ms */
     FEDSERVER_DO_COUNT,
     FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as the first time */
     FEDSERVER_DO_REFUSE_CLOSED,  /* the update never counts: its round or task is closed */

@@ -76,7 +76,6 @@ bool fedserver_rounds_busy(const fedserver_rounds *rounds) {
     return front != NULL && fedserver_training_runs(front);
 }
 
-/* Is `t` to be shown rather than `other`, which started before it? */
 static bool in_front(const fedserver_training *t, const fedserver_training *other) {
     const bool runs = fedserver_training_runs(t);
     if (runs != fedserver_training_runs(other)) {

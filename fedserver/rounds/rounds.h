@@ -56,7 +56,8 @@ typedef struct fedserver_training {
     uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers to downloads, made from the versions */
-    /* [arch.layout.size]: the next version's values, within fedserver_training_take, else NULL */
+    /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
+     * NULL */
     const float *given;
     /* makes the next version, and owns state and residual meanwhile; NULL: no round closes */
     fedserver_closing *closing;
@@ -91,7 +92,7 @@ typedef struct fedserver_rounds {
     fedserver_counters counters;
     fedserver_object_cache object_cache; /* files of downloads that HTTP caches serve */
 
-    uint64_t epoch;    /* raised whenever check-ins that are held back should be looked at again */
+    uint64_t epoch;    /* grows whenever the held check-ins should be handled again */
     bool wake_due;     /* slots became free, and the epoch must be raised */
     int64_t woken_ms;  /* when the epoch was raised last */
     uint64_t active;   /* number of devices seen lately */
@@ -99,7 +100,7 @@ typedef struct fedserver_rounds {
     bool asked;        /* the open batch has a request to answer */
 
     bool queue_changed;  /* a task may be waiting to start */
-    uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
+    uint64_t said_waits; /* the log already says why tasks up to this number wait */
     bool tasks_changed;  /* another process changed a task: look before the next batch */
     bool paused;         /* a person or an edge aggregator has paused a task */
     bool shrinks;        /* the store may have free space to return */
@@ -107,7 +108,7 @@ typedef struct fedserver_rounds {
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */
-    bool saving;      /* devices are being written, and some lists of them are left */
+    bool saving;      /* the devices are being stored list by list, and some lists are left */
     size_t save_next; /* the list with which writing continues */
 } fedserver_rounds;
 

@@ -10,7 +10,6 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/training.h"
 
-/* The numbers of the tasks in one state, in the order of task_each. */
 typedef struct numbers {
     fedserver_task_state state;
     uint64_t *ids;
@@ -47,10 +46,9 @@ fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserve
 
 typedef struct loading {
     fedserver_rounds *rounds;
-    bool all; /* a task that can't be read is a failure */
+    bool all;
 } loading;
 
-/* Open a task, or set it aside if it can't be read. *t NULL: it was set aside. */
 static fed_status open_task(const loading *l, const fedserver_task *task, fedserver_training **t,
                             fed_error *err) {
     fed_error why = {0};

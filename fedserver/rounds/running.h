@@ -10,8 +10,8 @@ enum { FEDSERVER_FINISHED_KEPT = 4 };
 
 /** Load the running tasks and those that finished last, in place of what is in memory. Finished
  * tasks are left out where they would exceed rounds->memory_limit. A running task that can't be
- * read is paused, and such a finished task is left out. all: such a task is a failure instead, and
- * nothing is written. */
+ * read is paused, and a finished one is left out. all: a task that can't be read is a failure
+ * instead, and nothing is written. */
 fed_status fedserver_tasks_load(fedserver_rounds *rounds, bool all, fed_error *err) FED_CHECKED;
 
 /** Bytes that the tasks in memory take together. */
@@ -34,7 +34,8 @@ fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const f
 fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,
                                     fedserver_rounds *view, fed_error *err) FED_CHECKED;
 
-/** Is called with a task of the store. Set *more to false to skip the remaining tasks. */
+/** A function called with a task of the store. It sets *more to false to skip the remaining
+ * tasks. */
 typedef fed_status (*fedserver_task_call)(void *user, const fedserver_task *task, bool *more,
                                           fed_error *err);
 

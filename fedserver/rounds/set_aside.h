@@ -6,8 +6,8 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Did reading a task fail because of the task's own bytes: can't they be opened, or are they
- * damaged? The failure of the whole store can look the same, and then the next write fails too. */
+/** Did reading a task fail because of the task's own bytes, which can't be opened or are damaged?
+ * The failure of the whole store can look the same, and then the next write fails too. */
 bool fedserver_unreadable(fed_status status);
 
 /** Store that the task, which the store has as running, is paused. The reason goes to the log and

@@ -5,7 +5,7 @@
 
 #include "fedserver/rounds/intake.h"
 
-/** Is called for each stored update, whose values are open during the call. */
+/** A function called for each stored update, whose values are open during the call. */
 typedef fed_status (*fedserver_stored_visit)(void *user, const fedserver_update_row *row,
                                              const fedserver_update *update, fed_error *err);
 

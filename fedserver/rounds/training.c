@@ -28,7 +28,6 @@ static fed_status append_delta(void *user, uint32_t version, const uint8_t *part
                           fed_status_text(status));
 }
 
-/* Take the strategy's state from the model's row, or make the state with which a task starts. */
 static fed_status keep_state(fedserver_training *t, const fedserver_model_row *row,
                              fed_error *err) {
     size_t trained = fedserver_trained(&t->arch.layout);
@@ -51,7 +50,6 @@ static fed_status keep_state(fedserver_training *t, const fedserver_model_row *r
     return FED_OK;
 }
 
-/* Load the chain of deltas: as many of the last deltas as fit into it, but at least the newest. */
 static fed_status load_chain(fedserver_rounds *rounds, uint64_t id, fedserver_versions *v,
                              fed_error *err) {
     uint32_t after = 0, last = v->version > 0 ? v->version - 1 : 0;
@@ -185,14 +183,13 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     fed_error absent = {0};
     fed_status status =
         rounds->store->task_put(rounds->db, &starting, 1 << FEDSERVER_TASK_QUEUED, &absent);
-    if (status == FED_ENOTFOUND) { /* a person has cancelled or paused the task first */
+    if (status == FED_ENOTFOUND) {
         rounds->queue_changed = true;
         return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    /* a task that has run before continues with its open round */
     fed_error why = {0};
     status = fedserver_training_open(rounds, &starting, &t, &why);
     if (fedserver_unreadable(status)) {
@@ -212,7 +209,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* Write the rows of the new version. *reach: the oldest version that is kept whole. */
+/* *reach: the oldest version that is kept whole. */
 static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                               const fedserver_closed *made, uint32_t *reach, fed_error *err) {
     const uint64_t id = t->task.wire.id;
@@ -268,7 +265,6 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* After a round's commit, open the next round or finish the task. */
 static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                           fed_error *err) {
     /* S5 in docs/durability.md: the round is committed. */
@@ -282,7 +278,6 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
         if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
-            /* slots may have become free while the round closed */
             fedserver_slots_freed(rounds, t, now_ms);
         }
         return fedserver_round_save(rounds, t, err);
@@ -292,14 +287,13 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
-    rounds->queue_changed = true; /* the next task may start */
+    rounds->queue_changed = true;
     rounds->shrinks = true;
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
     return finish_task(rounds, t, err);
 }
 
-/* Delete the leases that end with the round, and the pieces of their updates. */
 static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_training *t,
                                fed_error *err) {
     uint32_t next = t->round.number + 1;
@@ -309,7 +303,6 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
-/* Log the devices that count for less than they claimed, so that a person can revoke them. */
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
                                      uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
@@ -428,7 +421,6 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
     return t->round.received > 0 ? fedserver_training_advance(rounds, t, now_ms, err) : FED_OK;
 }
 
-/* Store that the round closes, before a thread makes its version. */
 static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     if (!fedserver_closing_apart(rounds, t)) {
         return FED_OK;
@@ -447,7 +439,6 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
     }
 }
 
-/* Open the next attempt after one that missed the minimum of updates at its deadline. */
 static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
                          const fedserver_round *before, int64_t now_ms, fed_error *err) {
     /* D1 in docs/durability.md: counted updates stay counted. */
@@ -484,7 +475,7 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
 static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
                                      int64_t now_ms, fed_error *err) {
     if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
-        return FED_OK; /* move_on does both when the next round opens */
+        return FED_OK; /* move_on stores the round and offers the slots when the next round opens */
     }
     if (t->round.leased + 1 == t->task.rules.cohort) {
         fedserver_slots_freed(rounds, t, now_ms);

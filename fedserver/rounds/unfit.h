@@ -9,14 +9,14 @@
  * had declined the task. */
 enum { FEDSERVER_UNFIT_MOST = 3 };
 
-/** The update of the device's lease is refused, because it is out of the task's range. *why: the
- * reason, which the log gets at the first refusal in a row, and the list of declines after the
+/** Count a refused update of the device's lease, which is out of the task's range. *why: the
+ * reason. The log gets the reason at the first refusal in a row, and the list of declines after the
  * last one. */
 fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *training,
                                fedserver_device *device, const fed_error *why, int64_t now_ms,
                                fed_error *err) FED_CHECKED;
 
-/** An update of the device was counted, so refusals are counted from 0 again. */
+/** Count refusals from 0 again, because an update of the device was counted. */
 fed_status fedserver_unfit_clear(fedserver_training *training, const fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 

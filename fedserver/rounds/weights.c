@@ -8,7 +8,6 @@
 
 #include "fedcodec/codec.h"
 
-/* One device's updates together. */
 typedef struct party {
     int64_t device;
     double weight, reach, norm; /* norm: the largest norm of the device's updates */
@@ -97,7 +96,7 @@ static double find_cap(parties *p, double most) {
     return INFINITY;
 }
 
-/* Apply rules 1 and 2. Returns whether any claim is lowered. */
+/* Apply rules 1 and 2 of weights.h. Returns whether any claim is lowered. */
 static bool lower(parties *p, double most) {
     bool lowered = false;
     if (most >= 1 || most <= 0) {
@@ -135,8 +134,8 @@ static const party *find(const parties *p, int64_t device) {
     return &p->all[low];
 }
 
-/* Apply rule 3: multiply all weights by the largest power of two with which their sum fits. Each
- * weight stays at least 1. */
+/* Apply rule 3 of weights.h: multiply all weights by the largest power of two with which their sum
+ * fits. Each weight stays at least 1. */
 static void scale(fedserver_contribution *contributions, size_t count, const parties *p,
                   fedserver_weights *weights) {
     double total = 0;
@@ -144,7 +143,7 @@ static void scale(fedserver_contribution *contributions, size_t count, const par
         total += p->all[k].weight * p->all[k].kept;
     }
     const double room = (double)(FEDCODEC_FOLD_WEIGHT - 1) - (double)count;
-    int power = 0; /* exponent of the power of two next above room / total */
+    int power = 0;
     (void)frexp(room / total, &power);
     power--;
     weights->weight = 0;

@@ -82,7 +82,7 @@ fed_status fedserver_answer_range(const fedserver_request *request, uint64_t tag
     snprintf(response->content_range, sizeof response->content_range,
              "bytes %" PRIu64 "-%" PRIu64 "/%zu", first, first + len - 1, total);
     response->body = fedserver_blob_slice(whole, (size_t)first, (size_t)len);
-    fedserver_blob_free(whole); /* the slice holds a reference */
+    fedserver_blob_free(whole);
     return response->body != NULL ? FED_OK
                                   : fed_fail(err, FED_ENOMEM, "out of memory for a download");
 }

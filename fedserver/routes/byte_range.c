@@ -27,7 +27,6 @@ static bool read_number(const char **text, uint64_t *number) {
     return some;
 }
 
-/* Read "5-9", "5-" or "-5" with nothing behind it. *last may lie after the answer's end. */
 static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_t *last) {
     bool from = read_number(&text, first);
     if (*text++ != '-') {
@@ -37,7 +36,7 @@ static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_
     if (*text != '\0' || (!from && !to)) {
         return false;
     }
-    if (!from) { /* "-5" means the last 5 bytes */
+    if (!from) {
         *first = *last == 0 ? UINT64_MAX : *last < total ? total - *last : 0;
         *last = UINT64_MAX;
     } else if (!to) {

@@ -8,12 +8,11 @@
 
 enum { PORTION = 100, PORTION_MOST = 2000 };
 
-/* The list of devices that is made, and what it needs: running tasks with their open rounds. */
 typedef struct scene {
     fedserver_rounds rounds;
     int64_t now_ms;
     json_t *list;
-    int64_t last; /* id of the last device that was listed */
+    int64_t last;
 } scene;
 
 static fed_status append_device(void *user, const fedserver_device *d, fed_error *err) {
@@ -35,7 +34,6 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-/* What mark_declined needs. It notes in the training which devices have declined the task. */
 typedef struct marking {
     fedserver_training *training;
     int64_t now_ms;

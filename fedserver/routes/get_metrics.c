@@ -39,7 +39,6 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
     }
 }
 
-/* What a task's newest rounds tell: the newest measured quality, and the last commit's time. */
 typedef struct recent {
     const fedserver_training *training;
     fedserver_round_row measured;
@@ -195,7 +194,6 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fed_writer w;
     fed_writer_growing(&w);
     fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)enrolled);
-    /* Leave the metric out if the certificate can't be read. */
     const int32_t days = fedserver_certificate_days(server->directory, call->now_ms);
     if (days != INT32_MIN) {
         fedserver_metric_gauge(&w, "fed_certificate_days",

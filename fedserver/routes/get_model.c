@@ -11,7 +11,6 @@
 /* A download from a cache needs a second request, so up to this many bytes are sent directly. */
 enum { WORTH_A_CACHE = 4096 };
 
-/* Seal each run in a file for caches, and append the addresses to w. *len: the sum of bytes. */
 static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                             const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
                             uint64_t *len) {
@@ -39,7 +38,6 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
     return w->status;
 }
 
-/* Make the answer's body of the addresses, as one part. */
 static fed_status write_cache_download(const fedserver_download_request *request,
                                        const fed_writer *addresses, fedserver_response *response,
                                        uint64_t *tag) {
@@ -118,7 +116,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                       "have may be none");
     }
     if (!fedserver_query_number(query, "can", UINT32_MAX, &can)) {
-        can = 0; /* a device of an older release does not send its capabilities */
+        can = 0;
     }
     fedserver_training *t = fedserver_rounds_task(&server->rounds, task);
     uint64_t tag = 0;

@@ -15,7 +15,6 @@ typedef struct own_column {
     bool evaluated;
 } own_column;
 
-/* The value of a round in a custom metric's column. */
 typedef struct own_cell {
     uint32_t round, column;
     double mean;
@@ -36,7 +35,6 @@ static fed_status keep_round(void *user, const fedserver_round_entry *entry, fed
                : fed_fail(err, t->rounds.status, "out of memory for the rounds");
 }
 
-/* Find or add a metric's column. Returns OWN_COLUMNS if there is no room for another column. */
 static uint32_t column_of(table *t, const char *name, bool evaluated) {
     uint32_t k = 0;
     while (k < t->column_count &&
@@ -66,7 +64,6 @@ static fed_status keep_own(void *user, const fedserver_own_list *list, fed_error
                : fed_fail(err, t->cells.status, "out of memory for the rounds' metrics");
 }
 
-/* Write a round's custom metrics. *at: index of the first cell that is not of an earlier round. */
 static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at) {
     const own_cell *cells = (const void *)t->cells.data;
     const size_t count = t->cells.len / sizeof *cells;

@@ -16,7 +16,6 @@
  * over are listed at most. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
-/* Add all keys of the task, with the values that hold in the phase of the open round. */
 static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
@@ -24,7 +23,7 @@ static void add_keys(json_t *made, const fedserver_task *task, const fedserver_p
                                  ? (const char *)phase + field->phase_offset
                                  : (const char *)task + field->offset;
         if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
-            fed_writer text; /* the value in the form that it has in the task's text */
+            fed_writer text;
             fed_writer_growing(&text);
             fedserver_field_write(field, member, &text);
             json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
@@ -55,7 +54,6 @@ static json_t *task_json(const fedserver_training *t) {
     return made;
 }
 
-/* The device that stands out in a round, with its amount; a JSON null if there is none. */
 static json_t *standout_json(const fedserver_standout *who, const char *amount) {
     return who->device == 0 ? json_null()
                             : json_pack("{s:s, s:f}", "device", who->name, amount, who->amount);
@@ -90,7 +88,8 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
 }
 
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    /* The list has no gap, so a round's number gives its index; round NULL: it is not listed. */
+    /* The list has no gap, so a round's number gives its index; round NULL: the round is not
+     * listed. */
     const json_int_t newest =
         json_integer_value(json_object_get(json_array_get(user, 0), "number"));
     json_t *round =
@@ -129,7 +128,6 @@ static void tag_status(json_t *root, fedserver_response *response) {
     json_decref(rest);
 }
 
-/* The newest committed rounds of a task, at most `most`. */
 static fed_status rounds_json(fedserver *server, const fedserver_training *t, uint32_t most,
                               json_t **rounds, fed_error *err) {
     told_rounds told = {json_array(), most, t->arch.loss == FED_LOSS_SQUARED};
@@ -137,7 +135,7 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     fed_status status =
         server->store->round_each(server->db, id, most + 1, append_round, &told, err);
     const size_t count = json_array_size(told.rounds);
-    if (status == FED_OK && count > 0) { /* add the devices' custom metrics */
+    if (status == FED_OK && count > 0) {
         const json_t *oldest = json_array_get(told.rounds, count - 1);
         const json_int_t first = json_integer_value(json_object_get(oldest, "number"));
         status = fedserver_own_each(server, id, (uint32_t)first, append_own, told.rounds, err);
@@ -146,7 +144,6 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     return status;
 }
 
-/* Add the keys "task" and "round" to `made`, and "rounds" if most > 0. t NULL: there is no task. */
 static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
                            int64_t now_ms, json_t *made, fed_error *err) {
     json_t *rounds = NULL;
@@ -160,8 +157,6 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     return status;
 }
 
-/* Add every running task, with its open round and its newest rounds. The main task's rounds are
- * in the root already. */
 static fed_status add_running(fedserver *server, const fedserver_training *main_task,
                               int64_t now_ms, json_t *running, fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;

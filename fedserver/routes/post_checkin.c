@@ -63,8 +63,6 @@ static fed_status are_over(const fedserver *server, const fed_checkin *checkin, 
     return FED_OK;
 }
 
-/* Find a finished task of the device whose last model the device lacks. NULL: no such task is in
- * memory. */
 static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
         const fed_held *held = &checkin->held[k];
@@ -101,9 +99,9 @@ static fed_status find_replaced(const fedserver *server, const fedserver_call *c
     return FED_OK;
 }
 
-/* No task runs, or none for this device. If the device has declined all tasks, it is told so. If it
- * took part in tasks that are finished, it gets the last model of each, once. Otherwise it is told
- * to wait, or that all tasks are over. */
+/* Answer a device for which no task runs. If the device has declined all tasks, the answer says so.
+ * A device that took part in finished tasks gets the last model of each, once. Otherwise the device
+ * is told to wait, or that all tasks are over. */
 static fed_status without_a_task(fedserver *server, const fedserver_call *call,
                                  const fed_checkin *checkin, fed_assignment *answer,
                                  fed_error *err) {
@@ -124,7 +122,6 @@ static fed_status without_a_task(fedserver *server, const fedserver_call *call,
     return FED_OK;
 }
 
-/* Answer a device that trains. *admit_ms: when it may get a slot; 0: not known. */
 static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
                         fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     fedserver_device *device = call->device;
@@ -233,7 +230,6 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
     FED_TRY(find_work(server, call, &checkin, &answer, &admit_ms, err));
-    /* 0 or less: the time is not known, or already past */
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
     /* Tell an evaluator at once that the task is over, because it waits only for this. */

@@ -24,8 +24,6 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* Find how many bytes of this message are stored. *other: the device's stored pieces belong to
- * another message. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;
@@ -55,7 +53,6 @@ static fed_status answer_end(fedserver_response *response, uint64_t end, fed_err
     return fedserver_answer(response, 202, "application/octet-stream", &body, err);
 }
 
-/* Answer a complete message like an update that came in one request. */
 static fed_status take_message(fedserver *server, const fedserver_call *call, const piece *p,
                                const uint8_t *bytes, size_t len, fedserver_response *response,
                                fed_error *err) {
@@ -69,7 +66,6 @@ static fed_status take_message(fedserver *server, const fedserver_call *call, co
                                   "digest differs)");
 }
 
-/* Join all stored pieces and this last one, and take the message. */
 static fed_status take_whole(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const size_t total = (size_t)p->head.total;
@@ -91,7 +87,6 @@ static fed_status take_whole(fedserver *server, const fedserver_call *call, cons
     return status;
 }
 
-/* Take a piece of an update for a lease that the device holds. */
 static fed_status take_piece(fedserver *server, const fedserver_call *call, const piece *p,
                              fedserver_response *response, fed_error *err) {
     const fedserver_store *store = server->store;
@@ -132,7 +127,8 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
                                       call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
-        /* The lease has ended, or its update is counted already: answer as to the whole update. */
+        /* The lease has ended, or its update is counted already: answer as if the whole update had
+         * come. */
         uint8_t bytes[64];
         fed_writer w;
         fed_writer_fixed(&w, bytes, sizeof bytes);

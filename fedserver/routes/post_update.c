@@ -8,8 +8,6 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* Refuse an update that does not fit the task. status: FED_ERANGE or another error from `open` of
- * fedserver_intake; *why: the sentence. */
 static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fed_status status,
                                const fed_error *why, fedserver_response *response, fed_error *err) {
     const bool range = status == FED_ERANGE;
@@ -89,7 +87,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
-    const fedserver_round_rules no_rules = {0}; /* for a task that is not in memory */
+    const fedserver_round_rules no_rules = {0};
     fedserver_round no_round = {.phase = FEDSERVER_ROUND_NONE};
     const fedserver_round_action action =
         fedserver_round_step(t != NULL ? &t->task.rules : &no_rules,

@@ -1,4 +1,4 @@
-/* POST /v1/gang: takes what a device that is a cluster tells of its worker group. */
+/* POST /v1/gang: takes the report of a device that stands for a worker group (a cluster). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 

@@ -46,7 +46,6 @@ static const route routes[] = {
 #undef FEDSERVER_ROUTE
 };
 
-/* Why a request is refused; with status 0 it is not refused. */
 typedef struct refusal {
     int status;
     const char *word, *message;
@@ -71,15 +70,13 @@ static fed_status device_of(fedserver *server, const fedserver_request *request,
                : fedserver_device_fetch(&server->rounds, request->certificate, device, err);
 }
 
-/* Does the route serve the path? A route whose path ends with '/' serves all paths below it; the
- * route "/" serves only the page. */
+/* A path that ends with '/' serves all paths below it, but "/" only the page. */
 static bool is_at(const route *to, const char *path) {
     const size_t len = strlen(to->path);
     return strcmp(to->path, path) == 0 ||
            (len > 1 && to->path[len - 1] == '/' && strncmp(to->path, path, len) == 0);
 }
 
-/* Find a request's route, or NULL. *path_known: the path has a route, maybe of another method. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
@@ -98,7 +95,6 @@ static bool has_way(const fedserver_request *request, unsigned way) {
     return to != NULL && (to->ways & way) != 0;
 }
 
-/* Find the request's route, or why the request is refused. */
 static refusal admit(const fedserver *server, const fedserver_request *request,
                      const fedserver_device *device, uint64_t body_len, const route **to) {
     bool path_known = false;
@@ -207,7 +203,6 @@ static fed_status adopt(fedserver *server, fedserver_device *device, const uint8
                : fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
 }
 
-/* *admitted: the visitor may use this route. If not, *response says how to log in. */
 static fed_status admit_visitor(fedserver *server, const route *to, const fedserver_call *call,
                                 bool *admitted, fedserver_response *response, fed_error *err) {
     fedserver_visitor visitor = FEDSERVER_VISITOR_OPERATOR;
@@ -220,7 +215,6 @@ static fed_status admit_visitor(fedserver *server, const route *to, const fedser
                      : fedserver_visitor_refuse(server, call->request, visitor, response, err);
 }
 
-/* At the front: get the answer from the rounds' process, or hold the request until it comes. */
 static fed_status ask_rounds(fedserver *server, const route *to, const fedserver_call *call,
                              fedserver_response *response, fed_error *err) {
     if (!fedserver_relay_ask(server->relay, call->request, call->now_ms, response)) {

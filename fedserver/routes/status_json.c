@@ -37,7 +37,7 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
 
 typedef struct listing {
     json_t *tasks;
-    const fedserver_rounds *rounds; /* the running tasks */
+    const fedserver_rounds *rounds;
     int64_t now_ms;
     /* tasks that are over: how many were visited, and how many are listed at most */
     size_t over, most;
@@ -84,7 +84,6 @@ fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *round
     return FED_OK;
 }
 
-/* Append the value as text, and release the caller's reference. */
 static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
     const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
     fed_write_bytes(w, "\n", 1);
@@ -93,7 +92,6 @@ static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
                : FED_OK;
 }
 
-/* Read the store: the open round of the main task (fedserver_rounds_front), and all tasks. */
 static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, json_t **tasks,
                             fed_error *err) {
     fedserver_rounds view;

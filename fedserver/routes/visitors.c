@@ -7,7 +7,6 @@
 #include "fedserver/identity/passes.h"
 #include "fedserver/routes/answers.h"
 
-/* Find the value of the session's cookie in a Cookie header. */
 static bool find_cookie(const char *header, char value[FEDSERVER_TOKEN]) {
     static const char name[] = FEDSERVER_COOKIE "=";
     for (const char *at = header; at != NULL && *at != '\0'; at += strcspn(at, ";")) {

@@ -19,7 +19,7 @@ enum { FEDSERVER_AUDIT_LINES = 100000, FEDSERVER_CHANGED_MS = 250 };
 enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 
 typedef struct fedserver_token {
-    int64_t made_ms; /* 0: not known; releases before layout 8 did not store it */
+    int64_t made_ms; /* 0: not known, for a token that an old release made */
     int64_t expires_ms;
     int64_t used_ms;      /* 0: not used yet */
     int64_t withdrawn_ms; /* 0: not withdrawn */
@@ -29,11 +29,12 @@ typedef struct fedserver_token {
     char name[FEDSERVER_NAME]; /* "": the device names itself */
 } fedserver_token;
 
-/** What is stored of a pass, which lets a person or program into the front: identity/passes.h. */
+/** The stored row of a pass, which lets a person or a program read the status:
+ * identity/passes.h. */
 typedef struct fedserver_pass {
     fedserver_pass_kind kind;
     int64_t expires_ms;
-    int64_t used_ms; /* when a link was used; 0: not used yet, or no link */
+    int64_t used_ms; /* for a link: when it was used; 0: not used yet */
 } fedserver_pass;
 
 /** A device. It has at most one lease. The row keeps the last lease whose update was counted, so
@@ -52,12 +53,12 @@ typedef struct fedserver_device {
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
     uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
-    uint64_t counted_digest;    /* of the update counted last; 0: not known (layout 7 and before) */
+    uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
     uint32_t evaluated_version; /* that model's version */
     int64_t revoked_ms;         /* 0: not revoked */
-    int64_t lease_deadline_ms;  /* when the lease's slot ends */
-    int64_t cloned_ms;          /* when a second copy of its state last reported; 0: never */
+    int64_t lease_deadline_ms;  /* when the lease ends */
+    int64_t cloned_ms;          /* when a second machine with its state last reported; 0: never */
     uint32_t samples;           /* in its data set, as last reported; 0: not reported yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
@@ -73,7 +74,6 @@ typedef struct fedserver_device {
     uint64_t declined_task; /* the task given to device_page, if the device declined it; else 0 */
 } fedserver_device;
 
-/** Which task to find. */
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
     FEDSERVER_PICK_QUEUED = 1,  /* the first task of the queue */
@@ -86,7 +86,7 @@ typedef struct fedserver_model_row {
     uint32_t version;
     uint64_t digest;
     float *values;   /* [size] */
-    float *residual; /* [size]: values that the deltas have left out so far; NULL: none */
+    float *residual; /* [size]: what the deltas have left out so far; NULL: none */
     size_t size;
     uint8_t *state; /* [state_len]: the strategy's state as bytes; NULL: none */
     size_t state_len;
@@ -107,7 +107,7 @@ typedef struct fedserver_keyframe {
 
 /** A device that stands out among those of a round, by its weight or by the size of its update. */
 typedef struct fedserver_standout {
-    int64_t device; /* 0: not known; releases before layout 8 did not store it */
+    int64_t device; /* 0: not known, for a row that an old release wrote */
     char name[17];  /* the first digits of its fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
@@ -116,15 +116,16 @@ typedef struct fedserver_standout {
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
     int64_t opened_ms, deadline_ms, committed_ms;
-    int64_t closing_ms; /* since then no further update counts in the round; 0: not closing yet */
+    int64_t closing_ms; /* when it began to close: no later update counts in it; 0: not closing */
     uint32_t updates;
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    uint64_t own_dropped;        /* custom metrics of the updates for which there was no room */
+    uint64_t own_dropped;        /* custom metrics of updates, left out for lack of room */
     fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
     fedserver_standout furthest; /* by the norm of its update */
-    /* evaluators have reported, so the next two members are set. round_put ignores the three */
+    /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
+     * ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;
@@ -143,7 +144,7 @@ typedef struct fedserver_decline {
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
     const char *reason;         /* a sentence in well-formed UTF-8, as fed_utf8_clean makes it */
     int64_t at_ms;
-    bool revoked; /* the device is revoked */
+    bool revoked;
 } fedserver_decline;
 
 /** Which of the coordinators that share a store leads. Only the leader runs rounds. */
@@ -153,8 +154,8 @@ typedef struct fedserver_lead {
     uint64_t term;     /* the number of the lead; each change of leader makes it larger */
 } fedserver_lead;
 
-/** A function that the store calls for one row after the other. Where it fails, the store stops
- * and returns its failure. Its pointers are valid during the call only. */
+/** A function that the store calls for each row in turn. Where it fails, the store stops and
+ * returns its failure. Its pointers are valid during the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
                                              fed_error *err);
 typedef fed_status (*fedserver_token_visit)(void *user, const uint8_t *hash,
@@ -243,8 +244,9 @@ typedef struct fedserver_store {
      * again. */
     fed_status (*lock)(void *db, fed_error *err) FED_CHECKED;
     /**
-     * Call it in place of `lock` where several coordinators share the store: try to lead, or go on
-     * leading. It returns soon, and sets *lead to who leads. A handle that leads has the lock.
+     * Call `lead` in place of `lock` where several coordinators share the store: try to lead, or go
+     * on leading. `lead` returns soon, and sets *lead to who leads. A handle that leads has the
+     * lock.
      *
      * A lead lasts for a short time, measured by the store's own clock. The store renews it in the
      * background while the process runs, also while the caller's thread is busy. A process that is
@@ -252,9 +254,9 @@ typedef struct fedserver_store {
      * committed: its next write or commit fails with FED_ESTATE or FED_EIO. Then `lead->mine` is
      * false, and the handle can never lead again.
      *
-     * address: "HOST:PORT" where the other coordinators reach this one. FED_EINVAL: it is longer
-     * than fedserver_lead has room for. Optional, as are let_go and serve_term. A store without
-     * them can be used by one coordinator only.
+     * address: "HOST:PORT" where the other coordinators reach this one. FED_EINVAL: address is too
+     * long for fedserver_lead. Optional, as are let_go and serve_term. A store without them can be
+     * used by one coordinator only.
      */
     fed_status (*lead)(void *db, const char *address, fedserver_lead *lead,
                        fed_error *err) FED_CHECKED;
@@ -277,20 +279,20 @@ typedef struct fedserver_store {
     /** Report what of the stored bytes is damaged, as far as the store can tell. Changes nothing.
      * The handle must have the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
-    /** Delete what a crash has left behind, such as updates whose receipt was never acknowledged
-     * (S9 in docs/durability.md). The process that serves calls it once, with the lock, before its
-     * first write. FED_EFORMAT: something that was acknowledged is missing. */
+    /** Delete what a crash has left behind, such as updates that were never acknowledged (S9 in
+     * docs/durability.md). The process that serves calls it once, with the lock, before its first
+     * write. FED_EFORMAT: something that was acknowledged is missing. */
     fed_status (*recover)(void *db, fed_error *err) FED_CHECKED;
     /** FED_OK: everything since the last commit is durable. On failure nothing of it is, and the
-     * transaction has ended. Exception: after FED_EIO of PostgreSQL nobody may know whether
-     * the transaction is durable. */
+     * transaction has ended. Exception: after FED_EIO of PostgreSQL it may be unknown whether the
+     * transaction is durable. */
     fed_status (*commit)(void *db, fed_error *err) FED_CHECKED;
     void (*rollback)(void *db);
     /** Has this handle written anything since its last commit, or tried to? */
     bool (*writing)(const void *db);
     /** Has another handle committed since the last call? True at the first call. A handle with the
      * lock may notice a commit up to FEDSERVER_CHANGED_MS later. FED_EVERSION: another release has
-     * changed the tables. A write fails likewise. */
+     * changed the tables. A write then fails with FED_EVERSION, too. */
     fed_status (*changed)(void *db, bool *changed, fed_error *err) FED_CHECKED;
 
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
@@ -393,8 +395,8 @@ typedef struct fedserver_store {
      * Keep bytes of a task's model under their digest. Rows can then name the bytes by the digest:
      * see `kept` of the rows, and delta_add. The bytes never change, and are durable once this
      * handle has committed. A row of the same transaction may name them, or a later row of any
-     * handle. A thread with a handle of its own may call this while other handles write: it waits
-     * for none of them.
+     * handle. A thread with a handle of its own may call this while other handles write: the call
+     * waits for none of these writes.
      *
      * digest: fed_digest_bytes(bytes, len). Where there is such a blob already, nothing is
      * written.
@@ -413,8 +415,8 @@ typedef struct fedserver_store {
     /** Store the task's model in place of the stored one. */
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err) FED_CHECKED;
-    /** The caller frees row->values, residual and state with free(). The last two may be NULL.
-     * FED_EFORMAT: the row is damaged. */
+    /** The caller frees row->values, residual and state with free(). Of these, residual and state
+     * may be NULL. FED_EFORMAT: the row is damaged. */
     fed_status (*model_find)(void *db, uint64_t task, fedserver_model_row *row,
                              fed_error *err) FED_CHECKED;
 
@@ -435,9 +437,9 @@ typedef struct fedserver_store {
 
     fed_status (*keyframe_add)(void *db, uint64_t task, const fedserver_keyframe *keyframe,
                                fed_error *err) FED_CHECKED;
-    /** Find the newest keyframe whose version is at most `version`. It sets keyframe->values to
-     * NULL, and *values to a copy that the caller frees with free(). Pass values NULL to read no
-     * values. FED_ENOTFOUND: there is no such keyframe. */
+    /** Find the newest keyframe whose version is at most `version`. The function sets
+     * keyframe->values to NULL, and *values to a copy that the caller frees with free(). Pass
+     * values NULL to read no values. FED_ENOTFOUND: there is no such keyframe. */
     fed_status (*keyframe_find)(void *db, uint64_t task, uint32_t version,
                                 fedserver_keyframe *keyframe, float **values,
                                 fed_error *err) FED_CHECKED;
@@ -453,13 +455,14 @@ typedef struct fedserver_store {
                              void *user, fed_error *err) FED_CHECKED;
 
     /** Store an update. body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an
-     * update already. The commit may be the call that returns it. */
+     * update already. Where the write runs later, the commit may be the call that returns
+     * FED_EIO. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err) FED_CHECKED;
     /** Visit the updates that count in that round of the task, in the order of their arrival. task
      * 0: of all tasks; round 0: of any round. The visit function may itself call update_each. Each
-     * such call has one long body in memory, or some short ones. FED_EFORMAT: a stored body is not
-     * the one that was acknowledged (S9 in docs/durability.md). */
+     * call that runs has one long body in memory, or several short ones. FED_EFORMAT: a stored body
+     * is not the one that was acknowledged (S9 in docs/durability.md). */
     fed_status (*update_each)(void *db, uint64_t task, uint32_t round, fedserver_update_visit visit,
                               void *user, fed_error *err) FED_CHECKED;
     fed_status (*update_count)(void *db, uint64_t task, uint32_t round, uint32_t *count,
@@ -480,8 +483,8 @@ typedef struct fedserver_store {
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err) FED_CHECKED;
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err) FED_CHECKED;
-    /** Declare the task's leases of rounds before `round` over: delete the pieces of each device
-     * with such a lease. From now on device_leased need not find those devices. */
+    /** End the task's leases of rounds before `round`: delete the pieces of each device with such a
+     * lease. From now on device_leased need not find those devices. */
     fed_status (*lease_prune)(void *db, uint64_t task, uint32_t round, fed_error *err) FED_CHECKED;
 
     /** Add a line to the audit log, which keeps its newest FEDSERVER_AUDIT_LINES lines. */
@@ -494,10 +497,10 @@ typedef struct fedserver_store {
     /** Store an evaluator's metric of a version in place of its earlier one. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric,
                              fed_error *err) FED_CHECKED;
-    /** Store custom metrics of a version: those that the evaluator `device` reported, or, with
-     * FEDSERVER_OWN_OF_UPDATES as device, those of the updates that made the version. They replace
-     * all that the store has of that device and version; count 0 deletes them. rows: [count],
-     * sorted by name */
+    /** Store custom metrics of a version, in place of all that are stored of this device and
+     * version. device: the evaluator that reported them. With FEDSERVER_OWN_OF_UPDATES, they come
+     * from the updates that made the version. rows: [count], sorted by name. count 0 only
+     * deletes. */
     fed_status (*own_put)(void *db, uint64_t task, uint32_t version, int64_t device,
                           const fedserver_own_metric *rows, size_t count,
                           fed_error *err) FED_CHECKED;

@@ -53,7 +53,6 @@ static fed_status fail_unknown(const char *text, fed_error *err) {
                     (int)(len < 50 ? len : 50), text, names);
 }
 
-/* Is it a URL that begins with a store's name? */
 static bool is_url(const char *text) {
     const size_t len = strcspn(text, ":");
     return strncmp(text + len, "://", 3) == 0 && find(text, len) != NULL;

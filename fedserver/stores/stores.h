@@ -24,8 +24,8 @@ typedef struct fedserver_store_choice {
 } fedserver_store_choice;
 
 /** Fail with FED_ENOTFOUND if the directory has a CA's keys, although its store is gone. New keys
- * in their place would shut out all devices for good. It does not fail where the keys are
- * marked. */
+ * in their place would shut out all devices for good. Keys that fedserver_store_mark has marked are
+ * no failure. */
 fed_status fedserver_store_lost(const char *directory, fed_error *err) FED_CHECKED;
 
 /** Mark the directory's keys as those of an init that has not ended: no device trusts them yet, so
@@ -39,7 +39,7 @@ fed_status fedserver_store_absent(const char *directory, const fedserver_store_c
                                   fed_error *err) FED_CHECKED;
 
 /** Read the file `store` of a coordinator's directory, and check that the store is there.
- * FED_ENOTFOUND: it is not; the sentence says what to do. */
+ * FED_ENOTFOUND: there is no store; the sentence says what to do. */
 fed_status fedserver_store_present(const char *directory, fedserver_store_choice *choice,
                                    fed_error *err) FED_CHECKED;
 
@@ -49,8 +49,8 @@ fed_status fedserver_store_present(const char *directory, fedserver_store_choice
 fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice,
                                  fed_error *err) FED_CHECKED;
 
-/** Read the file `store` of a coordinator's directory. Without that file it is the default store:
- * releases before 0.2.0 wrote none. */
+/** Read the file `store` of a coordinator's directory. Without that file the store is the default
+ * one: releases before 0.2.0 wrote no such file. */
 fed_status fedserver_store_read(const char *directory, fedserver_store_choice *choice,
                                 fed_error *err) FED_CHECKED;
 

@@ -13,8 +13,8 @@ typedef struct krum {
     size_t count;
     double *distance; /* (count, count): squared distances of rows i < j; the rest is not used */
     double *nearest;  /* [count]: room for a row's distances while its score is computed */
-    double *score;    /* [count] */
-    size_t *chosen;   /* [m]: numbers of the chosen rows, ascending */
+    double *score;
+    size_t *chosen; /* [m]: numbers of the chosen rows, ascending */
     size_t m;
     float *u;
 } krum;

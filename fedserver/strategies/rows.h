@@ -40,11 +40,12 @@ fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lea
 /** Sort all rows by device and lease, so that their order of arrival does not matter. */
 void fedserver_rows_sort(fedserver_rows *rows);
 
-/** Is called with the columns [first, first + width) of all rows. block: float32 (rows->count,
- * width), which the function may change */
+/** A function called with the columns [first, first + width) of all rows. block: float32
+ * (rows->count, width), which the function may change */
 typedef void (*fedserver_block_visit)(void *user, float *block, size_t first, size_t width);
 
-/** Visit the matrix in blocks, from left to right, which depend on count and columns only. */
+/** Visit the matrix in blocks, from left to right. Their widths depend on count and columns
+ * only. */
 fed_status fedserver_rows_each(const fedserver_rows *rows, fedserver_block_visit visit, void *user,
                                fed_error *err) FED_CHECKED;
 

@@ -71,7 +71,6 @@ static fed_status read_addition(const fedserver_addition_vtable *vtable, const c
                            err);
 }
 
-/* Parse one part of a spec: a strategy's or an addition's name with parameters. */
 static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
     fed_word name = fed_word_take(&text, ":");
     const fedserver_addition_vtable *addition;

@@ -113,13 +113,15 @@ typedef struct fedserver_strategy {
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL: it is wrong; the sentence has the wrong word, and what is right. */
+/** Parse a spec. FED_EINVAL: the spec is wrong; the sentence has the wrong word, and what is
+ * right. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
 /** Measure, on random values, which fraction of an update's values the codec does not send as 0. */
 fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
-/** From this fraction on a codec counts as sending all values: a few of them happen to be 0. */
+/** A codec that sends at least this fraction counts as sending all values: some values are 0
+ * anyway. */
 #define FEDSERVER_SENDS_ALL 0.75
 
 /** Check that the strategy fits a task whose rounds commit with `minimum` to `goal` updates.

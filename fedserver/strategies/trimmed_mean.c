@@ -25,7 +25,6 @@ static void swap_keys(float *x, size_t n) {
     }
 }
 
-/* Order each pair of keys: a[i] gets the smaller one, b[i] the larger one. */
 static void exchange(float *restrict a, float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t x, y;
@@ -63,7 +62,6 @@ static void sort_columns(float *x, size_t count, size_t stride, size_t n) {
     }
 }
 
-/* Set u to the mean of the rows [cut, count - cut) of n columns of sorted keys. */
 static void mean_of_middle(const trimming *t, float *x, size_t stride, float *u, size_t n) {
     double sum[TILE_MAX];
     memset(sum, 0, sizeof sum);

@@ -23,7 +23,6 @@ static fed_status refuse_value(const source *s, fedserver_field_id id, const fed
     return fedserver_source_explain(s, id, why->text, err);
 }
 
-/* Replaces a codec's spec by its canonical text. */
 static fed_status take_codec(const source *s, fedserver_field_id id, char spec[FEDCODEC_SPEC],
                              fed_error *err) {
     fedcodec codec;
@@ -110,7 +109,6 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     return FED_OK;
 }
 
-/* Set a missing goal or cohort. Check minimum <= goal and, if synchronous, goal <= cohort. */
 static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
     /* The default of the goal is the cohort, and that of the cohort 130 % of the goal. This allows
      * for more than the 6 to 10 % of devices that drop out at Google (Bonawitz et al., "Towards
@@ -149,7 +147,6 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
                                     why);
 }
 
-/* Do both optimizers keep the same state, so that a device can go on with it in a new phase? */
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
            (a->step_every > 0) == (b->step_every > 0) &&
@@ -158,8 +155,6 @@ static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
            (a->scaffold_share > 0) == (b->scaffold_share > 0);
 }
 
-/* Check that devices can go on with phase k's optimizer, and that its learning rate is `written`:
- * the one in the file, or else that of the phase before. */
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
                                   float written, const fed_optimizer *optimizer, fed_error *err) {
     fed_optimizer first;
@@ -179,7 +174,6 @@ static fed_status check_optimizer(const source *s, const fedserver_task *task, u
     return FED_OK;
 }
 
-/* Check phase k of the list of phases, numbered from 0. The phases before it are checked. */
 static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, fed_error *err) {
     fedserver_phase *phase = &task->phases[k];
     const float written = phase->learning_rate;
@@ -214,7 +208,6 @@ static fed_status check_downloads(const source *s, const char *url, fed_error *e
     return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 
-/* Check the values of the file together, and replace texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
     fed_optimizer optimizer;

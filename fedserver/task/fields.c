@@ -44,7 +44,6 @@ const fedserver_field fedserver_fields[FEDSERVER_FIELDS] = {
 static_assert(offsetof(fedserver_config, task) == 0, "offsets are those of a fedserver_task, too");
 static_assert(FEDSERVER_PHASES == 32, "task_keys.def says 32 in the line of PHASES");
 
-/* Check that a key has the same C type in a phase as in the task. */
 #define TASK_FITS(name, member)
 #define PHASE_FITS(name, member)
 #define BOTH_FITS(name, member)                                                                    \
@@ -73,7 +72,6 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
     return dst;
 }
 
-/* Take the next text of a list such as "a, b or c" from *right into *text. Returns its length. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;

@@ -49,7 +49,8 @@ typedef struct fedserver_field {
     size_t offset, size;        /* offset and size of the member in fedserver_config */
     size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    /* texts of the default (NULL: the key is required) and of what is right (NULL: low to high) */
+    /* text of the default (NULL: the key is required); text that says which values are valid (NULL:
+     * those from low to high) */
     const char *preset, *right;
 } fedserver_field;
 
@@ -60,7 +61,7 @@ bool fedserver_field_kept(const fedserver_field *field);
 /** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** A text that says what the value must be, to follow "it must be". It may lie in `dst`. */
+/** A text that says what the value must be, to follow "it must be". The text may lie in `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
 /** Put the default into *member. */
@@ -73,7 +74,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
                                  bool bounded, char found[96]);
 
 /** Write the value as JSON. A number has the shortest text that fedserver_field_take reads back to
- * the same bits. Not for a LIST. */
+ * the same bits. Not for FEDSERVER_LIST. */
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w);
 
 #endif

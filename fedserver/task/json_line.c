@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The offset of the closing quote of the string that opens at offset `at`. */
 static size_t string_end(const fedserver_json_text *json, size_t at) {
     for (at++; at < json->len && json->text[at] != '"'; at++) {
         at += json->text[at] == '\\';

@@ -15,7 +15,6 @@ uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round) {
     return number;
 }
 
-/* Is this a key of the task that a phase may change? */
 static bool changes(const fedserver_field *field) {
     return field->where == FEDSERVER_IN_BOTH;
 }

@@ -60,13 +60,14 @@ typedef struct fedserver_task {
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
     char codec_down[FEDCODEC_SPEC];           /* codec of the model deltas in the first phase */
-    fedserver_phase phases[FEDSERVER_PHASES]; /* after phase 0, in the order of their rounds */
+    fedserver_phase phases[FEDSERVER_PHASES]; /* the later phases, in the order of their rounds */
     uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* a spec: how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
-    uint32_t priority;       /* of several tasks for a device, the larger number comes first */
-    /* largest fraction for one device, both of a round's weight and of what moves the model */
+    uint32_t priority;       /* a device gets the task with the larger number first */
+    /* the largest fraction that one device may have of a round's weight, and of what moves the
+     * model */
     double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;

@@ -81,8 +81,6 @@ static fed_status check_names(const fedserver_source *s, json_t *object, unsigne
     return FED_OK;
 }
 
-/* Copy the values of a JSON object into the members of `base`. `base` is a fedserver_config, or a
- * fedserver_phase that has the values of the phase before. */
 static fed_status take_object(const fedserver_source *s, json_t *object, unsigned where, char *base,
                               fed_error *err) {
     FED_TRY(check_names(s, object, where, err));

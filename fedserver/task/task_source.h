@@ -17,7 +17,7 @@ typedef struct fedserver_source {
     size_t start;    /* offset of the object in the text */
 } fedserver_source;
 
-/** Parse text[len]. `path` and `text` must outlive s. FED_EFORMAT: it is not a JSON object. */
+/** Parse text[len]. `path` and `text` must outlive s. FED_EFORMAT: the text is no JSON object. */
 fed_status fedserver_source_open(fedserver_source *s, const char *path, const char *text,
                                  size_t len, bool stored, fed_error *err) FED_CHECKED;
 void fedserver_source_close(fedserver_source *s);

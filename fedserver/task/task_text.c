@@ -7,7 +7,6 @@
 #include "fedserver/operator.h"
 #include "fedserver/task/task_source.h"
 
-/* Write a key, after a comma unless it is the first key of an object. */
 static void write_name(fed_writer *w, const char *name, bool *first) {
     fed_write_printf(w, "%s\"%s\":", *first ? "" : ",", name);
     *first = false;
@@ -40,7 +39,7 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
                           : field->type == FEDSERVER_CHARS ? member[0] == '\0'
                                                            : false;
         const bool empty = none && field->preset != NULL && field->preset[0] == '\0';
-        if (empty) { /* an empty default need not be written */
+        if (empty) {
             continue;
         }
         write_name(w, field->name, &first);

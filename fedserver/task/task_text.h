@@ -16,8 +16,8 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w);
 
 /** Read text[len] into *task; members that have no key in task_keys.def become 0. `id` is the
  * task's number for messages. A key that the text lacks has its default, because the text is older
- * than the key. FED_EFORMAT: the text is damaged. FED_EVERSION: it has a key that this program
- * does not know. */
+ * than the key. FED_EFORMAT: the text is damaged. FED_EVERSION: the text has a key that this
+ * program does not know. */
 fed_status fedserver_task_text_read(uint64_t id, const char *text, size_t len, fedserver_task *task,
                                     fed_error *err) FED_CHECKED;
 

@@ -15,7 +15,7 @@ struct fedserver_blob {
     size_t len;
     uint8_t *owned;        /* memory to free; NULL if the bytes belong to another blob or a file */
     fedserver_blob *whole; /* the blob that the bytes belong to; this blob holds a reference */
-    bool mapped;           /* the bytes are those of a mapped file */
+    bool mapped;
 };
 
 fedserver_blob *fedserver_blob_new(fed_writer *bytes) {

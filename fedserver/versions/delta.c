@@ -159,7 +159,6 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     return FED_OK;
 }
 
-/* Copy v, to make the next version of it. The copy shares only the chain. */
 static fed_status copy_versions(const fedserver_versions *v, fedserver_versions *copy,
                                 fed_error *err) {
     const size_t bytes = v->layout->size * sizeof *v->values;
@@ -198,7 +197,6 @@ static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed
                                        v->version, fed_status_text(status));
 }
 
-/* Make the version to which a part leads. */
 static fed_status follow(const fedserver_versions *v, const fed_writer *part, float *residual,
                          fedserver_versions *next, fed_error *err) {
     fedserver_versions made = *v;
@@ -262,7 +260,6 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
     return leads;
 }
 
-/* The offset in the chain of the part that leads from that version. */
 static size_t chain_offset(const fedserver_versions *v, uint32_t version) {
     size_t end = 0;
     if (version < v->version) {

@@ -17,8 +17,8 @@
  * Every device applies the same deltas that the coordinator applied, so both have the same bits.
  * The deltas of recent versions lie one after the other in a single blob, the chain. The deltas
  * that a device lacks are a slice of the chain, and all answers share the chain's bytes. A chain
- * that has grown larger than a snapshot's values loses its oldest deltas, because a snapshot is
- * shorter than they are (fedserver/versions/downloads.h).
+ * that has grown larger than a snapshot's values loses its oldest deltas, because devices then get
+ * a snapshot, which is shorter (fedserver/versions/downloads.h).
  */
 enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* the most parts of a chain */
 

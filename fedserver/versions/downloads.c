@@ -65,7 +65,6 @@ static fedserver_made *find(fedserver_downloads *d, const fedserver_made *sought
                                       : find_made(d->patches, FEDSERVER_PATCHES, sought);
 }
 
-/* Find a free slot. If all slots are in use, free the slot of the newest version among them. */
 static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     fedserver_made *youngest = &d->snapshots[0];
     for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
@@ -92,7 +91,6 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
                 slot = made;
             } else if ((made->to != v->version || now_ms - made->asked_ms >= FEDSERVER_PATCH_MS) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
-                /* no longer needed: devices have had time to fetch it, or want a newer version */
                 oldest = made;
             }
         }
@@ -106,7 +104,6 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
     }
 }
 
-/* The values of a version: borrowed from the newest, or `owned` because they were computed. */
 typedef struct values {
     const float *values;
     float *owned;
@@ -116,7 +113,7 @@ static fed_status take_values(const fedserver_versions *v, const fedserver_old_v
                               uint32_t version, values *of, fed_error *err) {
     *of = (values){.values = v->values};
     if (version != v->version) {
-        assert(old != NULL); /* only the newest version's values need not be computed */
+        assert(old != NULL);
         FED_TRY(old->values(old->user, version, &of->owned, err));
         of->values = of->owned;
     }
@@ -163,7 +160,6 @@ static fed_status encode(const fedserver_versions *v, const fedserver_old_versio
     return status;
 }
 
-/* Make the download that kind, from and to of *made describe, and set its blob and tag. */
 static fed_status make(const fedserver_versions *v, const fedserver_old_versions *old,
                        fedserver_made *made, fed_error *err) {
     fed_writer part;
@@ -218,7 +214,7 @@ bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, f
 fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
                                     fedserver_made *made, fed_error *err) {
     *made = (fedserver_made){.kind = kind, .from = v->version, .to = v->version};
-    return make(v, NULL, made, err); /* v has the values, so no old version is needed */
+    return make(v, NULL, made, err);
 }
 
 void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
@@ -272,7 +268,6 @@ static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions 
                                                        : fed_fail(err, status, "%s", why.text);
 }
 
-/* Choose the shortest download for a request. *chosen NULL: it is the chain of deltas. */
 static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
                          const fedserver_old_versions *old,
                          const fedserver_download_request *request, int64_t now_ms,
@@ -365,8 +360,6 @@ fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_vers
     *count = 1;
     return FED_OK;
 }
-
-/* -- keeping the downloads in another process -- */
 
 static void write_made(const fedserver_made *made, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {

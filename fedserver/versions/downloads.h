@@ -89,7 +89,7 @@ typedef struct fedserver_run {
 } fedserver_run;
 
 /** Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
- * versions share most of them. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
+ * versions share most runs. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
  * begins at a version that is a multiple of its length. So each delta is in few runs, and a device
  * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there
  * are no runs. */

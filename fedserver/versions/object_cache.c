@@ -51,7 +51,6 @@ static void remove_item(fedserver_object_cache *object_cache, const char *direct
     *item = (fedserver_object_cache_item){0};
 }
 
-/* Find the item of the task (0: of any task) that was asked for longest ago, except `kept`. */
 static fedserver_object_cache_item *find_oldest(fedserver_object_cache *object_cache, uint64_t task,
                                                 const fedserver_object_cache_item *kept) {
     fedserver_object_cache_item *oldest = NULL;
@@ -81,8 +80,6 @@ static fedserver_object_cache_item *find_free(fedserver_object_cache *object_cac
     return k < FEDSERVER_OBJECT_CACHE ? &object_cache->items[k] : NULL;
 }
 
-/* Add an item, and remove older items of its task until their bytes are within the limit.
- * Afterwards at least one slot is free. */
 static void add_item(fedserver_object_cache *object_cache, const char *directory,
                      const fedserver_object_cache_item *added, uint64_t limit) {
     fedserver_object_cache_item *item = find_free(object_cache);
@@ -133,8 +130,6 @@ static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t l
     return FED_OK;
 }
 
-/* Hash and seal further bytes, at most *budget. *done: all bytes are sealed, and the file has its
- * final name. */
 static fed_status advance(fedserver_sealing *s, const char *directory, size_t *budget, bool *done,
                           fed_error *err) {
     char path[PATH_BYTES], named[PATH_BYTES];
@@ -168,7 +163,6 @@ static fed_status advance(fedserver_sealing *s, const char *directory, size_t *b
                                                          : fed_file_fail(err, "write", path);
 }
 
-/* Make the folder, and delete the files of an earlier process. */
 static fed_status sweep(const char *directory, fed_error *err) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     fedserver_path(directory, FEDSERVER_OBJECT_CACHE_FOLDER, folder, sizeof folder);
@@ -252,8 +246,7 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
     }
     /* A short run is sealed at once. A long run is sealed in steps, by the requests of many
      * devices, and leaves half of the budget to short runs. */
-    const size_t work = 2 * len_of(&request->run); /* each byte is hashed, then sealed */
-    /* Work done earlier counts less as time passes. */
+    const size_t work = 2 * len_of(&request->run);
     const int64_t passed_ms = now_ms > object_cache->work_ms ? now_ms - object_cache->work_ms : 0;
     const int64_t whole_ms = FEDSERVER_OBJECT_CACHE_STEP / FEDSERVER_OBJECT_CACHE_RATE;
     const size_t forgotten =

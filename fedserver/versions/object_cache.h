@@ -43,7 +43,7 @@ typedef struct fedserver_object_cache_item {
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A request to seal a run of a task's download. */
+/** A request to seal a run (downloads.h) of a task's download. */
 typedef struct fedserver_object_request {
     uint64_t task;
     uint64_t limit; /* bytes that the task's files may have together */
@@ -79,9 +79,9 @@ void fedserver_object_cache_free(fedserver_object_cache *object_cache, const cha
 void fedserver_object_cache_drop(fedserver_object_cache *object_cache, const char *directory,
                                  uint64_t task);
 
-/** Get the address of a run's file. The run is sealed first where necessary. FED_EBUSY: it is not
- * sealed yet; send the bytes themselves. FED_ERANGE: it is empty, or larger than the limit.
- * FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says why. */
+/** Get the address of a run's file. The run is sealed first where necessary. FED_EBUSY: the run is
+ * not sealed yet; send the bytes themselves. FED_ERANGE: the run is empty, or larger than the
+ * limit. FED_ENOSPC, FED_EIO, FED_ENOMEM: the run can't be sealed, and *err says why. */
 fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, const char *directory,
                                       const fedserver_object_request *request, int64_t now_ms,
                                       fed_address *address, fed_error *err) FED_CHECKED;

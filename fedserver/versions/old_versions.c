@@ -7,7 +7,6 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 
-/* Find the newest keyframe whose version is at most `version`. *found false: there is none. */
 static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
                                 fedserver_keyframe *keyframe, bool *found, fed_error *err) {
     fed_error absent = {0};
@@ -69,7 +68,7 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
 typedef struct replay {
     const fed_layout *layout;
     float *values;
-    uint32_t version; /* the version that `values` are now */
+    uint32_t version;
 } replay;
 
 static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes, size_t len,

@@ -15,8 +15,8 @@
  * bytes as a snapshot, or when there are FEDSERVER_CHAIN_PARTS deltas. The last two keyframes stay,
  * and the deltas since the older one. So in the long run a commit writes at most as many bytes for
  * keyframes as for deltas, or a snapshot's bytes / FEDSERVER_CHAIN_PARTS. All versions since the
- * older keyframe can be computed again. To compute one, the coordinator reads and applies deltas of
- * at most about one snapshot's bytes.
+ * older keyframe can be computed again. To compute a version, the coordinator reads and applies
+ * deltas of at most about one snapshot's bytes.
  */
 
 /** Where the versions of one task are stored. */
@@ -28,7 +28,7 @@ typedef struct fedserver_archive {
     const fed_log *log;       /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
-/** Set *due: would fedserver_old_versions_keep now store v whole, as a keyframe? */
+/** Set *due to whether fedserver_old_versions_keep would now store v whole, as a keyframe. */
 fed_status fedserver_old_versions_due(const fedserver_archive *archive, const fedserver_versions *v,
                                       bool *due, fed_error *err) FED_CHECKED;
 
@@ -39,7 +39,8 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
                                        const fedserver_versions *v, uint32_t *reach,
                                        fed_error *err) FED_CHECKED;
 
-/** Apply deltas to a keyframe's values, up to `version`. FED_EFORMAT: they do not lead there. */
+/** Apply deltas to a keyframe's values, up to `version`. FED_EFORMAT: the deltas do not lead
+ * there. */
 fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
                                          const fedserver_keyframe *keyframe, float *values,
                                          uint32_t version, fed_error *err) FED_CHECKED;

@@ -11,8 +11,8 @@ FED_API_BEGIN
 /*
  * Upstream, an edge aggregator is one device. To its own devices it is their coordinator. The edge
  * aggregator's task has upstream's model, codec and trainer settings. Each of its rounds trains a
- * version of upstream's, and the mean of the round's updates is what the edge aggregator's device
- * has trained:
+ * version of upstream's model, and the mean of the round's updates is what the edge aggregator's
+ * device has trained:
  *
  *     upstream assigns version v          a round opens; the devices get v, to the bit
  *     the devices send updates            they are stored and acknowledged
@@ -20,12 +20,12 @@ FED_API_BEGIN
  *     the change goes up                  mean of the updates; weight: their samples
  *     upstream assigns a later version    the closed round commits with that version's values
  *
- * This library knows no network. A program hands over what upstream's device was assigned, again
- * and again, until it gets the change. It hands the change to libfedclient, which makes it
- * durable. The number of the training decides what counted (fedclient_round.number): a round is
- * closed under the number, and is handed over again until a larger number comes. So each update
- * that the edge aggregator has acknowledged is in exactly one training of the edge aggregator's
- * device, whatever dies and when.
+ * This library knows no network. A program hands over what the edge aggregator's device was
+ * assigned upstream, again and again, until it gets the change. It hands the change to
+ * libfedclient, which makes it durable. The number of the training decides what counted
+ * (fedclient_round.number): a round's change belongs to one number, and is handed over again until
+ * a larger number comes. So each update that the edge aggregator has acknowledged is in exactly one
+ * training of the edge aggregator's device, whatever dies and when.
  *
  * What the edge aggregator must remember beside its store is one small file in the folder of that
  * device's state. The file and the device's state are of use only together, and a backup of the

@@ -207,9 +207,9 @@ uint64_t fedserver_epoch(const fedserver *server);
  * came; -1: there is none. Another descriptor may be returned after each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
-/** The newest version of one task's model. Of the running tasks it is the one with the largest
- * priority, and among equals the one that started first: *running is true. If no task runs, it is
- * the task that finished last. 0: no task has started. Between fedserver_begin and
+/** Get the newest version of one task's model: of the running tasks, the one with the largest
+ * priority, and among equals the one that started first. *running is then true. If no task runs,
+ * the task is the one that finished last. 0: no task has started. Between fedserver_begin and
  * fedserver_commit, versions that are not yet committed count. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 

@@ -36,7 +36,7 @@ typedef struct fedserver_http_options {
     uint16_t devices_port;
     /* With FEDSERVER_DOOR_FRONT, devices_port must be set, too: enrolment answers name it. */
     fedserver_doors doors;
-    int front_socket; /* listens, in place of bind and front_port; closed at the end; 0: none */
+    int front_socket; /* a listening socket in place of front_port; closed at the end; 0: none */
     /* A listening socket for the links of other coordinators with the same store, at the setup's
      * `address`. It is closed at the end. 0: this process serves alone. */
     int cluster_socket;

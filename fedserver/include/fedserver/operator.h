@@ -41,9 +41,9 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
                           fed_error *err) FED_CHECKED;
 
 /**
- * Upgrade a coordinator's store, made by an older release, to this release, which fedserver_open
- * then opens. A program that serves calls it before fedserver_open. Changes nothing where the store
- * is of this release. The older release can't open an upgraded store: to go back, restore a backup.
+ * Upgrade a coordinator's store from an older release to this release, so that fedserver_open can
+ * open it. A program that serves calls it before fedserver_open. Changes nothing where the store is
+ * of this release. The older release can't open an upgraded store: to go back, restore a backup.
  * Errors: FED_EBUSY a process serves the directory; else those of fedserver_open.
  */
 fed_status fedserver_upgrade(const char *directory, fed_error *err) FED_CHECKED;
@@ -65,8 +65,8 @@ fed_status fedserver_health(const char *directory, fed_error *err) FED_CHECKED;
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
 
-/** Would text[len] be a valid task? `path` is the file's name in errors; relative paths in the
- * text start in that file's folder. Errors as fedserver_task_add. */
+/** Check that text[len] would be a valid task. `path` is the file's name in errors; relative paths
+ * in the text start in that file's folder. Errors as fedserver_task_add. */
 fed_status fedserver_task_check(const char *path, const char *text, size_t len,
                                 fed_error *err) FED_CHECKED;
 
@@ -93,7 +93,7 @@ typedef struct fedserver_task_entry {
     char name[FEDSERVER_TASK_NAME];
     fedserver_task_state state;
     uint32_t position;                          /* in the queue, from 1; 0: not in the queue */
-    uint32_t rounds, version;                   /* rounds that it is to have, rounds committed */
+    uint32_t rounds, version;                   /* rounds to run; rounds that are committed */
     int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
     char waits[FEDSERVER_TASK_WAITS]; /* why it does not run, what to do; "": it does not wait */
@@ -101,7 +101,7 @@ typedef struct fedserver_task_entry {
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
-    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent; behind the last one `devices` is 0 */
+    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent ones; `devices` is 0 after the last */
 } fedserver_task_entry;
 
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
@@ -164,20 +164,20 @@ void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap)
 /* -- Status, rounds and models -- */
 
 /**
- * What `fedserver status` prints: each task that runs, what its round waits for, which process
- * serves. Lines, cut if they are longer than cap. Never call it in the process that serves: the
- * process would lose its lock.
+ * Write the text that `fedserver status` prints: each running task, what its round waits for, and
+ * which process serves. Lines that do not fit into cap are cut. Never call it in the process that
+ * serves: the process would lose its lock.
  */
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) FED_CHECKED;
 
-/** What fedserver_status tells, as JSON: {"now_ms", "served_by": the serving process or null,
+/** Write what fedserver_status tells as JSON: {"now_ms", "served_by": the serving process or null,
  * "round" and "tasks" as in /v1/status}. Appends to w. */
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                  fed_error *err) FED_CHECKED;
 
-/* The functions below that have an argument `task` accept 0. It means the first running task of the
- * list (fedserver_task_each) or, if no task runs, the task that finished last. */
+/* The functions below that have an argument `task` accept 0. 0 stands for the first running task of
+ * the list (fedserver_task_each) or, if no task runs, the task that finished last. */
 
 /** A committed round. */
 typedef struct fedserver_round_entry {
@@ -187,7 +187,7 @@ typedef struct fedserver_round_entry {
     uint64_t samples;
     double loss; /* loss in the training on the devices: mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    bool measured;              /* by evaluators; if not, the members below are 0 */
+    bool measured;              /* by evaluators; if not, accuracy and test_loss are 0 */
     double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
 } fedserver_round_entry;
 
@@ -213,7 +213,7 @@ enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
 /** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
     uint32_t round;
-    bool evaluated; /* false: sent with the updates; true: by evaluators of the round's model */
+    bool evaluated; /* true: from evaluators of the round's model; false: sent with the updates */
     const fedserver_own_metric *rows; /* [count], in the order of their names */
     size_t count;
     uint64_t dropped; /* evaluators' values left out, beyond FEDSERVER_OWN_NAMES names */
@@ -420,8 +420,8 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms);
 /**
  * Issue server.pem again for ten years: the same key, the same hosts and those of `more` (NULL at
  * the end), signed with ca.key. Devices that know the CA notice nothing. A coordinator that serves
- * reads the new server.pem at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND, FED_EIO
- * of the keys; FED_EINVAL too many hosts.
+ * reads the new server.pem at SIGHUP. Errors: as fedserver_certificate_read; FED_ENOTFOUND,
+ * FED_EIO: a key can't be read; FED_EINVAL too many hosts.
  */
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
                                        int64_t now_ms, fed_error *err) FED_CHECKED;
@@ -442,7 +442,7 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
  * CA, or the old CA has signed server.pem. */
 fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHECKED;
 
-/** How far a change of the CA has come. */
+/** The progress of a change of the CA. */
 typedef struct fedserver_ca_change {
     bool open;          /* ca.pem has an old CA, too */
     bool unfinished;    /* a crash left a new CA without its key: call fedserver_ca_new again */

@@ -40,9 +40,6 @@ enum {
     TEXT_SIZE = 2048
 };
 
-/* -- errors -- */
-
-/* The length of the first line of libpq's text; hints and a position in the SQL follow it. */
 static int line_length(const char *text) {
     return (int)strcspn(text != NULL ? text : "", "\n");
 }
@@ -89,11 +86,12 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
                         "%s: another process has held the database for 5 s; end it, then try again",
                         db->place);
     }
-    /* division by 0: REVISION_FENCED found another term */
+    /* the statement REVISION_FENCED divides by 0 where another coordinator leads */
     if (is_class(state, "22012") && db->term != 0) {
         return fedserver_pg_fail_outdone(db, err);
     }
-    /* square root of -1: LAYOUT_FENCED found another layout */
+    /* the statement LAYOUT_FENCED takes the root of -1 where another release has changed the
+     * tables */
     if (is_class(state, "2201F")) {
         return fedserver_layout_changed(db->place, err);
     }
@@ -112,9 +110,6 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
     return fed_fail(err, FED_EIO, "%s: %.*s (SQLSTATE %s)", db->place, len, text, state);
 }
 
-/* -- waiting -- */
-
-/* Wait until the socket has bytes to read or, with to_write, takes bytes. */
 static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *err) {
     struct pollfd socket = {.fd = PQsocket(db->conn),
                             .events = (short)(POLLIN | (to_write ? POLLOUT : 0))};
@@ -133,7 +128,7 @@ static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *er
                : lose(db, PQerrorMessage(db->conn), err);
 }
 
-/* Wait for the next result. *result NULL: the statement has no further result. */
+/* *result NULL: the statement has no further result. */
 static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     *result = NULL;
     while (!db->lost) {
@@ -152,7 +147,7 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Send what libpq holds only above UNSENT_FEW, since each send wakes the server. */
+/* Send only once libpq holds more than UNSENT_FEW bytes, since each send wakes the server. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -167,8 +162,6 @@ static fed_status push(fedserver_pg *db, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- statements -- */
 
 /* PostgreSQL wants numbered placeholders: `?` becomes $1, $2, ...; `?3` becomes $3. */
 static void number_marks(const char *text, char dst[TEXT_SIZE]) {
@@ -277,7 +270,6 @@ static fed_status send_bound(fedserver_pg *db, int sql, const parameters *p, int
     return push(db, err);
 }
 
-/* Send a statement without waiting for its answer. */
 static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values, int count,
                        fed_error *err) {
     parameters p = {.bytes = 0};
@@ -302,8 +294,8 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
 
 /* The results of the statements that were sent since the pipeline's last synchronization. */
 typedef struct answers {
-    PGresult *last;    /* the result of the last statement */
-    PGresult *failure; /* the first result that is an error */
+    PGresult *last;
+    PGresult *failure;
 } answers;
 
 static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result) {
@@ -321,7 +313,6 @@ static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result
     }
 }
 
-/* Send a synchronization, and take all answers up to it. */
 static fed_status gather(fedserver_pg *db, answers *a, fed_error *err) {
     unsigned number = 1;
     if (PQpipelineSync(db->conn) != 1) {
@@ -350,7 +341,6 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
         return lose(db, "", err);
     }
     fed_status status = gather(db, &a, err);
-    /* if the connection broke as well, the server's error before that tells more */
     if (a.failure != NULL) {
         status = fail_result(db, a.failure, err);
     }
@@ -366,8 +356,6 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
     *last = a.last;
     return FED_OK;
 }
-
-/* -- before the pipeline -- */
 
 fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **result,
                                fed_error *err) {
@@ -398,8 +386,6 @@ fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **res
 fed_status fedserver_pg_pipeline(fedserver_pg *db, fed_error *err) {
     return PQenterPipelineMode(db->conn) == 1 ? FED_OK : lose(db, PQerrorMessage(db->conn), err);
 }
-
-/* -- transactions -- */
 
 static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
     if (!db->writing) {
@@ -450,7 +436,6 @@ void fedserver_pg_rollback(fedserver_pg *db) {
     forget_prepared(db);
 }
 
-/* The connection broke before the server's answer to COMMIT arrived. */
 static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
     return fed_fail(err, FED_EIO,
                     "%s: %.200s. It was lost during a commit, so it is unknown whether the last "
@@ -487,13 +472,13 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     }
     /* S18 in docs/durability.md: no step of what was committed had failed. */
     assert(!fedserver_undone(&db->base.undone));
-    /* S6 in docs/durability.md: this handle's lead was not over. */
+    /* S6 in docs/durability.md: no other coordinator has taken over the lead. */
     assert(!db->revised || !db->outdone);
     const bool revised = db->revised;
     db->writing = db->revised = false;
     /* S5 in docs/durability.md: the commit has ended the transaction. */
     assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE);
-    /* no other handle has committed meanwhile */
+    /* If the two numbers follow each other, no other handle has committed meanwhile. */
     if (revised && db->next == db->revision + 1) {
         db->revision = db->next;
     }
@@ -522,8 +507,6 @@ bool fedserver_pg_notified(fedserver_pg *db) {
     }
     return told;
 }
-
-/* -- the engine of the row functions -- */
 
 static fed_status engine_read(void *user, int sql, const fedserver_value *values, int count,
                               fedserver_sql_row *row, fed_error *err) {

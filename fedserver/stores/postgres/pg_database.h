@@ -43,7 +43,7 @@ typedef struct fedserver_pg {
     bool several;              /* the connection string names several servers */
     size_t unsent;             /* bytes given to libpq that may not have been sent yet */
     unsigned sent;             /* statements sent since the pipeline's last synchronization */
-    unsigned next_at; /* which of these statements, from 1, returns the revision; 0: none */
+    unsigned next_at; /* which of the statements sent, from 1, returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
     int64_t revision; /* the newest committed revision that this handle has read */
     bool looked;      /* `revision` has been read; looked_ms is when */
@@ -52,8 +52,8 @@ typedef struct fedserver_pg {
     char why[300];
 } fedserver_pg;
 
-/** Connect, and set up the session. `where` is libpq's connection string or URL. It may hold a
- * password, so no error repeats it. */
+/** Connect, and set up the session. `where` is libpq's connection string or URL. The string may
+ * hold a password, so no error repeats it. */
 fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error *err) FED_CHECKED;
 void fedserver_pg_close(fedserver_pg *db);
 

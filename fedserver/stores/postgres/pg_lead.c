@@ -37,13 +37,11 @@ struct fedserver_pg_pulse {
     fedserver_pg *db;
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
-    atomic_bool ended; /* the lead is lost, for the reason below */
-    bool outdone;      /* another coordinator leads; false: `status` and `err` say what failed */
+    atomic_bool ended;
+    bool outdone; /* another coordinator leads; false: `status` and `err` say what failed */
     fed_status status;
     fed_error err;
 };
-
-/* -- the pulse -- */
 
 static fed_status renew(fedserver_pg *db, bool *mine, fed_error *err) {
     int64_t rows;
@@ -129,8 +127,6 @@ static void stop_pulse(fedserver_pg *db) {
     db->pulse = NULL;
 }
 
-/* -- taking the lead -- */
-
 /* End the connections of older leads, and wait until they are gone: they may hold locks on rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
@@ -155,7 +151,7 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
     fedserver_written written = {0};
     fed_status status = WRITE_NOW(LEAD_TAKE, &written, TEXT(address));
     status = status == FED_OK ? WRITE(LEAD_FENCE, INT(written.id)) : status;
-    if (status != FED_OK) { /* nothing else was written in this transaction */
+    if (status != FED_OK) { /* the transaction has no other writes */
         fedserver_pg_rollback(db);
         return status;
     }
@@ -166,15 +162,13 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
     return FED_OK;
 }
 
-/* Take the lead. This handle has the store's lock, so no other process can take it too. */
+/* Take the lead. This handle has the store's lock, so no other process can take the lead. */
 static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
     FED_TRY(write_term(db, address, err));
     FED_TRY(fedserver_pg_serve_term(db, db->term, err));
     FED_TRY(start_pulse(db, err));
     return end_older(db, err);
 }
-
-/* -- following -- */
 
 /* Read who leads; lead->address is "" where the lead is over. If the process of a lead that is over
  * still has the lock, because it is stopped, end its connections to free the lock. */
@@ -216,8 +210,6 @@ static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_e
     db->answer_ms = usual_ms;
     return status;
 }
-
-/* -- the store's functions -- */
 
 static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead *lead) {
     *lead = (fedserver_lead){.mine = true, .term = db->term};

@@ -13,13 +13,14 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The two halves of the lock's number, "FedS" and "lock": no other program should use them. */
+/* The two halves of the lock's number, "FedS" and "lock": no other program should use this
+ * number. */
 static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
 
 typedef struct holder {
-    char name[FEDSERVER_PG_NAME]; /* name of the connection that has the lock; "": none has it */
+    char name[FEDSERVER_PG_NAME];
     long process;
     bool here;
 } holder;

@@ -53,12 +53,11 @@ static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_err
         db->place, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* A pass over stored updates: which ones, and the function to call for each. */
 typedef struct walk {
     fedserver_pg *db;
-    uint64_t task;  /* 0: all tasks */
-    uint32_t round; /* 0: any round */
-    int64_t last;   /* the id of the last update visited */
+    uint64_t task;
+    uint32_t round;
+    int64_t last;
     fed_status (*each)(void *user, const stored_update *u, fed_error *err);
     void *user;
 } walk;
@@ -83,7 +82,7 @@ static fed_status walk_row(walk *w, const fedserver_sql_row *row, fed_error *err
     u.guard = (uint64_t)fedserver_sql_row_int(row, end);
     /* D2 in docs/durability.md: each update is visited once, in the order of arrival. */
     assert(u.id > w->last);
-    /* S4 in docs/durability.md: no other task's update is folded. */
+    /* S4 in docs/durability.md: no other task's update is added to the sum. */
     assert(w->task == 0 || u.row.task == w->task);
     assert(w->round == 0 || u.row.round == w->round);
     w->last = u.id;

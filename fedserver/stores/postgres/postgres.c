@@ -18,7 +18,6 @@ static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 _Static_assert(LAYOUTS == FEDSERVER_PG_LAYOUT, "the newest layout is this program's");
 
-/* Run a statement whose result is one number. *number is -1 where it returns no row, or NULL. */
 static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
     PGresult *result;
     FED_TRY(fedserver_pg_script(db, sql, &result, err));
@@ -28,7 +27,6 @@ static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error
     return FED_OK;
 }
 
-/* Read the layout's number; -1: the database has no store. */
 static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     long there;
     *layout = -1;
@@ -36,7 +34,6 @@ static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     return there == 1 ? ask(db, "SELECT version FROM fedserver.layout", layout, err) : FED_OK;
 }
 
-/* Upgrade the tables by one layout, inside the caller's transaction. */
 static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     char sql[64];
     assert(from >= 0 && from < LAYOUTS); /* S8 in docs/durability.md: one layout at a time */
@@ -95,8 +92,6 @@ static fed_status check_encoding(fedserver_pg *db, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the store's functions -- */
-
 static fed_status store_exists(const char *directory, const char *where, fed_error *err) {
     fedserver_pg *db;
     long layout = -1;
@@ -120,7 +115,6 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     return status;
 }
 
-/* Connect to a store of this release or of an older one. */
 static fed_status open_any(const char *where, fedserver_pg **out, long *layout, fed_error *err) {
     fedserver_pg *db;
     FED_TRY(fedserver_pg_connect(where, &db, err));
@@ -218,7 +212,7 @@ static fed_status store_shrink(void *db, bool *left, fed_error *err) {
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_postgres; /* stores.c declares it by stores.def */
+extern const fedserver_store fedserver_store_postgres;
 
 const fedserver_store fedserver_store_postgres = {
     .name = "postgres",

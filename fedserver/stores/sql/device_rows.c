@@ -39,7 +39,7 @@ fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device, 
     return WRITE(LEASE_NOTE, INT(device->lease_task), INT(device->lease_round), INT(device->id));
 }
 
-/* Read a device from the columns DEVICE_MEMBERS. Returns the number of the column after them. */
+/* Read a device from the columns DEVICE_MEMBERS. Returns the number of the next column. */
 static int device_read(const fedserver_sql_row *row, fedserver_device *device) {
     *device = (fedserver_device){.id = fedserver_sql_row_int(row, 0),
                                  .change = fedserver_sql_row_int(row, 1)};
@@ -79,8 +79,8 @@ fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedse
     return FED_OK;
 }
 
-/* Visit the devices of these rows. If the rows have a further column, it says whether the device
- * has declined `task`. */
+/* Visit the devices of these rows. If the rows have a further column, that column says whether the
+ * device has declined `task`. */
 static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_device_visit visit,
                              void *user, fed_error *err) {
     bool more;
@@ -100,7 +100,7 @@ static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_de
 typedef struct device_page {
     fedserver_device_visit visit;
     void *user;
-    int64_t last; /* id of the device visited last */
+    int64_t last;
     uint32_t count;
 } device_page;
 

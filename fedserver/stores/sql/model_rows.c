@@ -26,7 +26,6 @@ fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, vo
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
-/* The checksum of bytes; SQL's NULL where bytes is NULL. */
 static fedserver_value guard_of(const void *bytes, size_t len) {
     const fedserver_value none = NO_INT;
     const fedserver_value guard = INT(bytes != NULL ? fed_digest_bytes(bytes, len) : 0);
@@ -90,7 +89,6 @@ static bool fits_guard(const fedserver_sql_row *row, int column, int guard, int 
                      (uint64_t)fedserver_sql_row_int(row, guard);
 }
 
-/* The name of the part of the model that is damaged; NULL: none. */
 static const char *find_damage(const fedserver_sql_row *row) {
     size_t len;
     size_t residual;
@@ -134,7 +132,6 @@ static void free_model(const fedserver_model_row *model) {
     free(model->state);
 }
 
-/* Read a model whose bytes are blobs. residual, state: whether the row names such a blob. */
 static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;

@@ -20,8 +20,6 @@ typedef enum fedserver_sql {
     FEDSERVER_SQL_COUNT
 } fedserver_sql;
 
-/* -- values and columns -- */
-
 typedef enum fedserver_value_kind {
     FEDSERVER_VALUE_INT,
     FEDSERVER_VALUE_REAL,
@@ -75,8 +73,6 @@ typedef struct fedserver_column {
 void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
                             fedserver_value *values);
 
-/* -- the engine -- */
-
 typedef struct fedserver_engine fedserver_engine;
 
 /** The present row of a statement that reads. */
@@ -88,8 +84,8 @@ typedef struct fedserver_sql_row {
 } fedserver_sql_row;
 
 typedef struct fedserver_written {
-    int64_t rows; /* number of rows that it has changed */
-    int64_t id;   /* first column of the row that it returns, as of INSERT ... RETURNING id */
+    int64_t rows; /* number of rows that the statement has changed */
+    int64_t id;   /* first column of the row that the statement returns (INSERT ... RETURNING id) */
 } fedserver_written;
 
 struct fedserver_engine {
@@ -99,7 +95,7 @@ struct fedserver_engine {
     fed_status (*write)(void *db, int sql, const fedserver_value *values, int count,
                         fedserver_written *written, fed_error *err);
     /** Begin a statement that reads. *row is then before the first row. The statement sees the
-     * writes of this handle. It ends after the last row, or where `end` is called. */
+     * writes of this handle. The statement ends after the last row, or where `end` is called. */
     fed_status (*read)(void *db, int sql, const fedserver_value *values, int count,
                        fedserver_sql_row *row, fed_error *err);
     /** Go to the next row. *found: there is one. Without a next row, and on failure, the statement
@@ -137,8 +133,8 @@ fed_status fedserver_sql_read(void *db, int sql, const fedserver_value *values, 
 fed_status fedserver_sql_first(void *db, int sql, const fedserver_value *values, int count,
                                fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_row_next(fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
-/** Go to the next row after a visit function returned `visited`. Where that is a failure, end the
- * statement and return it. */
+/** Go to the next row after a visit function returned `visited`. Where `visited` is a failure, end
+ * the statement and return the failure. */
 fed_status fedserver_sql_row_after(fedserver_sql_row *row, fed_status visited, bool *found,
                                    fed_error *err) FED_CHECKED;
 void fedserver_sql_row_end(fedserver_sql_row *row);
@@ -154,7 +150,7 @@ fed_status fedserver_sql_count(void *db, int sql, const fedserver_value *values,
                                int64_t *result, fed_error *err) FED_CHECKED;
 
 /** Set the record's members from the row's columns, beginning with column `first`. Returns the
- * number of the column after them. A member of bytes stays unchanged where the column has another
+ * number of the next column. A member of bytes stays unchanged where the column has another
  * length. */
 int fedserver_columns_read(const fedserver_column *columns, int count, const fedserver_sql_row *row,
                            int first, void *record);

@@ -22,7 +22,6 @@ static void blob_path(const fedserver_database *db, uint64_t task, uint64_t dige
     snprintf(path, PATH_SIZE, "%s/" FEDSERVER_BLOB_NAME, db->directory, task, digest);
 }
 
-/* Does the file exist, with this length and digest? */
 static bool is_there(const char *path, uint64_t digest, size_t len) {
     const uint8_t *bytes;
     size_t found;
@@ -128,7 +127,8 @@ static fed_status is_named(fedserver_database *db, uint64_t task, uint64_t diges
     return FED_OK;
 }
 
-/* Is called for each blob's file, also for an unfinished one. named: a row names the blob. */
+/* A function called for each blob's file, also for an unfinished one. named: a row names the
+ * blob. */
 typedef fed_status (*blob_visit)(void *user, const char *path, uint64_t task, bool named,
                                  fed_error *err);
 
@@ -193,7 +193,8 @@ fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err
 }
 
 /* A command of another process puts blobs within the transaction that adds its task. Beginning a
- * transaction here waits until that transaction has ended, so that rows name those blobs. */
+ * transaction here waits until that transaction has ended, so that rows name the command's
+ * blobs. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
     /* S9 in docs/durability.md: the transaction that begins here writes nothing. */
     assert(!db->writing);
@@ -203,7 +204,6 @@ fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err
     return status;
 }
 
-/* Read task and digest of the k-th blob that a row names. *more false: there is none. */
 static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint64_t *digest,
                              bool *more, fed_error *err) {
     sqlite3_stmt *row;

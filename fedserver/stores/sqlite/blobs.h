@@ -39,7 +39,7 @@ fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err
  * transaction, which may be about to name a blob. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) FED_CHECKED;
 
-/** Copy the blobs that the rows of `copy` name. FED_ENOTFOUND: one was deleted meanwhile. */
+/** Copy the blobs that the rows of `copy` name. FED_ENOTFOUND: a blob was deleted meanwhile. */
 fed_status fedserver_sqlite_blobs_copy(const fedserver_database *db, fedserver_database *copy,
                                        fed_error *err) FED_CHECKED;
 

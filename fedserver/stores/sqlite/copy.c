@@ -16,7 +16,7 @@
 
 /* A round with updates in a segment file, and the offset at which the last of them ends. */
 typedef struct large_bodies {
-    uint64_t task, end; /* end 0: there is no such round */
+    uint64_t task, end;
     uint32_t round;
 } large_bodies;
 
@@ -50,7 +50,6 @@ static void let_go(held_files *held) {
     free(held->at);
 }
 
-/* Open a round's segment file and keep it. FED_ENOTFOUND: the round has ended. */
 static fed_status hold(const fedserver_database *db, const large_bodies *large, held_files *held,
                        fed_error *err) {
     fedserver_segment *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
@@ -83,7 +82,6 @@ static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *
     return FED_OK;
 }
 
-/* Find the segment file of a copied round, or open it if the round began after hold_all. */
 static fed_status find_file(const fedserver_database *db, const large_bodies *large,
                             held_files *held, const fedserver_segment **file, fed_error *err) {
     size_t k = 0;
@@ -152,7 +150,6 @@ static fed_status complete(const fedserver_database *db, fedserver_database *cop
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
     FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(copy_files(db, copy, held, err));
-    /* checks every body's checksum */
     return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err);
 }
 
@@ -179,7 +176,7 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     if (status == FED_OK) {
         status = fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err);
     }
-    /* before `complete` makes it write to a journal, whose loss would go unnoticed */
+    /* Upgrade before `complete` lets the copy write to a journal, whose loss would go unnoticed. */
     if (status == FED_OK) {
         status = fedserver_sqlite_upgrade(copy, err);
     }

@@ -64,7 +64,6 @@ static void guard(sqlite3_context *context, int count, sqlite3_value **values) {
     sqlite3_result_int64(context, (sqlite3_int64)fed_digest_bytes(bytes, len));
 }
 
-/* Make the URI with which SQLite opens a file that no process writes to. */
 static void name_immutable(const char *path, char *uri, size_t cap) {
     size_t len = (size_t)snprintf(uri, cap, "file:");
     for (; *path != '\0' && len + 3 < cap; path++) {
@@ -125,9 +124,9 @@ void fedserver_database_close(fedserver_database *db) {
         sqlite3_finalize(db->statements[k]);
     }
     fedserver_segment_close(&db->segment);
-    sqlite3_close(db->handle); /* rolls back what was not committed */
+    sqlite3_close(db->handle);
     if (db->lock >= 0) {
-        close(db->lock); /* releases the lock */
+        close(db->lock);
     }
     free(db);
 }
@@ -186,7 +185,6 @@ static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *ro
     return status;
 }
 
-/* Run a statement, and ignore the rows that it returns. */
 static fed_status run(fedserver_database *db, int sql, const fedserver_value *values, int count,
                       fed_error *err) {
     sqlite3_stmt *statement;
@@ -203,8 +201,6 @@ fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LAYOUT, NO_VALUES, &layout, err));
     return layout == FEDSERVER_SCHEMA_VERSION ? FED_OK : fedserver_layout_changed(db->path, err);
 }
-
-/* -- transactions -- */
 
 fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
                                    fed_error *err) {

@@ -56,7 +56,7 @@ fed_status fedserver_database_script(fedserver_database *db, const char *sql,
     fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
 
 /** Check that the tables still have the layout of this program. FED_EVERSION: another release has
- * changed them. */
+ * changed the tables. */
 fed_status fedserver_database_same_layout(fedserver_database *db, fed_error *err) FED_CHECKED;
 
 /** Start a transaction where none is open. Until its end no other handle can write. FED_EVERSION:

@@ -75,7 +75,7 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
 
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) {
-    assert(segment->fd >= 0); /* the caller has opened the file */
+    assert(segment->fd >= 0);
     for (size_t done = 0; done < len;) {
         ssize_t got = pread(segment->fd, dst + done, len - done, (off_t)(start + done));
         if (got < 0 && errno != EINTR) {

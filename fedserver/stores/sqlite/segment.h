@@ -50,7 +50,8 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) FE
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) FED_CHECKED;
 
-/** Is called for each segment file. Its failure ends fedserver_segment_each, which returns it. */
+/** A function called for each segment file. A failure ends fedserver_segment_each, which returns
+ * the failure. */
 typedef fed_status (*fedserver_segment_visit)(void *user, const char *path, uint64_t task,
                                               uint32_t round, uint64_t size, fed_error *err);
 fed_status fedserver_segment_each(const char *directory, fedserver_segment_visit visit, void *user,

@@ -27,7 +27,7 @@ static const char DATABASE[] = "server.db";
 static const char UNFINISHED[] = "server.db.new";
 
 static fed_status create_file(const char *path, fed_error *err) {
-    /* SQLite would create it with mode 0644 */
+    /* SQLite would create the file with mode 0644. */
     int file = fed_file_open_shared(path, O_RDWR | O_CREAT | O_EXCL);
     if (file < 0) {
         return fed_fail(err, FED_EIO,
@@ -77,7 +77,6 @@ static fed_status open_read_only(const char *path, fedserver_database **db, fed_
     return fedserver_database_open(path, SQLITE_OPEN_READONLY, db, err);
 }
 
-/* Open a database of this release or of an older one. */
 static fed_status open_file(const char *path, fedserver_database **out, int64_t *layout,
                             fed_error *err) {
     if (access(path, F_OK) != 0) {
@@ -131,7 +130,7 @@ static fed_status store_create(const char *directory, const char *where, fed_err
     char fresh[PATH_SIZE];
     (void)where;
     FED_TRY(file_path(directory, UNFINISHED, fresh, err));
-    unlink(fresh); /* what an interrupted creation has left */
+    unlink(fresh);
     FED_TRY(create_file(fresh, err));
     return put_in_place(fresh, directory, err);
 }
@@ -213,7 +212,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-extern const fedserver_store fedserver_store_sqlite; /* stores.c declares it by stores.def */
+extern const fedserver_store fedserver_store_sqlite;
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",

@@ -39,7 +39,6 @@ fed_status fedserver_sqlite_layout_older(fedserver_database *db, int64_t layout,
     return fedserver_layout_older(&older, err);
 }
 
-/* Upgrade the tables by one version, in one transaction. */
 static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
     char sql[64];
     /* S8 in docs/durability.md: one version at a time. */

@@ -76,7 +76,6 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
     fedserver_database_text(row, 19, task->tag, sizeof task->tag);
 }
 
-/* Find the task with the smallest id above `id`. */
 static fed_status find_next(fedserver_database *db, uint64_t id, fedserver_task *task, bool *found,
                             fed_error *err) {
     sqlite3_stmt *row = NULL;

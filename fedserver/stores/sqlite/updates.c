@@ -34,7 +34,8 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
         return FED_OK;
     }
     uint64_t end;
-    /* the commit syncs one file only (S9 in docs/durability.md) */
+    /* Sync the open file before another one is opened: the commit syncs one file only (S9 in
+     * docs/durability.md). */
     FED_TRY(fedserver_segment_sync(&db->segment, err));
     assert(db->segment.fd < 0 || !db->segment.appended);
     FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
@@ -129,14 +130,14 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     return fedserver_database_note(user, add_update(user, row, body, len, &why), &why, err);
 }
 
-/* An update as read from the store, and which updates to read. It has its own copy of the bytes,
- * so that no statement stays open. */
+/* An update read from the store, and which updates to read. `body` is a copy, so that no statement
+ * stays open. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
     size_t len, cap;
     uint64_t guard;
-    bool guarded; /* releases before layout 4 stored no guard */
+    bool guarded; /* false: an old release stored no guard, the digest of the body */
     bool in_row;
     uint64_t start; /* offset of the body in the segment file, where in_row is false */
     uint64_t task;  /* read the updates of this task; 0: of all tasks */
@@ -206,7 +207,6 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
         db->directory, file, name, u->row.round, (unsigned long long)u->row.task);
 }
 
-/* Read the update with the smallest id above u->id into *u. *more false: there is none. */
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;
@@ -217,7 +217,7 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     }
     fed_status status = take_row(row, u, err);
     sqlite3_reset(row);
-    /* S4 in docs/durability.md: no other task's update is folded. */
+    /* S4 in docs/durability.md: no other task's update is added to the sum. */
     assert(u->task == 0 || u->row.task == u->task);
     assert(u->round == 0 || u->row.round == u->round);
     if (status == FED_OK) {

@@ -25,7 +25,7 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
                                     bool make, fed_error *err) FED_CHECKED;
 
 /** Copy the store to the file `path` and to files beside it, for the store's function copy. db may
- * have an older layout. Of copy.c. */
+ * have an older layout. Defined in copy.c. */
 fed_status fedserver_sqlite_copy(fedserver_database *db, const char *path,
                                  fed_error *err) FED_CHECKED;
 /** The store's function check, of verify.c. */

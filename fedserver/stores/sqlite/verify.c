@@ -10,7 +10,6 @@ typedef struct checking {
     size_t files;
 } checking;
 
-/* Run a statement whose rows are sentences, and report each as a finding. */
 static fed_status check_rows(const checking *c, int sql, fed_error *err) {
     fedserver_database *db = c->db;
     sqlite3_stmt *row;

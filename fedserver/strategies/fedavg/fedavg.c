@@ -5,5 +5,5 @@
 
 extern const fedserver_strategy_vtable fedserver_strategy_fedavg;
 
-/* The coordinator sums the mean as updates arrive (aggregate.h), so this strategy needs no code. */
+/* The coordinator sums updates as they arrive (aggregate.h), so this strategy needs no code. */
 const fedserver_strategy_vtable fedserver_strategy_fedavg = {.name = "fedavg"};
