@@ -69,7 +69,8 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** Has the device nothing more to do? With several slots other tasks may still run. */
+/** Return whether the device has nothing more to do. With several slots other tasks may still
+ * run. */
 static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);

@@ -30,7 +30,7 @@ static void *run_member(void *user) {
     return NULL;
 }
 
-/* Can a failure with this status be the cause of the other ranks' failures? FED_EIO and
+/* Return whether a failure with this status can be the cause of other ranks' failures. FED_EIO and
  * FED_ETIMEOUT only mean that a rank saw another one leave, or waited for another one too long. */
 static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;

@@ -205,8 +205,8 @@ static fed_status start(launch *l, try_of *t, fed_error *err) {
     return FED_OK;
 }
 
-/* Was this process started by this try? Its environment must have the try's secret, because the
- * system may have given the number of an ended process to another one. */
+/* Return whether this try started the process. The process's environment must have the try's
+ * secret, because the system may have given the number of an ended process to another one. */
 static bool is_ours(uint32_t pid) {
     char path[40], text[64 * 1024];
     const char *secret = getenv(ENV_SECRET);
@@ -269,7 +269,7 @@ static void attend(try_of *t) {
         pid_t got = waitpid(t->pid, &t->status, WNOHANG);
         t->running = got == 0 || (got < 0 && errno == EINTR);
         if (t->running && state != FEDDC_MEETING && state != FEDDC_TRAINING) {
-            fed_sleep_ms(TURN_MS); /* feddc_detector_wait no longer waits when the job is over */
+            fed_sleep_ms(TURN_MS); /* when the job is over, feddc_detector_wait returns at once */
         }
     }
     kill_members(t);
@@ -300,7 +300,6 @@ static loss find_loss(feddc_detector *detector) {
     return lost;
 }
 
-/* Shrink the command: fewer ranks, no lost machine, and --resume if there is a checkpoint. */
 static void shrink(launch *l, const loss *lost) {
     static char resume[] = "--resume";
     l->ranks -= lost->workers;
@@ -346,7 +345,7 @@ fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) {
     struct sigaction action = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    for (;;) { /* each try has fewer ranks */
+    for (;;) {
         loss lost = {0};
         fed_status status = attempt(&l, &lost, code, err);
         if (lost.workers == 0 || lost.fate == FEDDC_GAVE_UP || interrupted != 0 ||

@@ -33,8 +33,8 @@ const char fedworker_predict_usage[] =
     "  --message-us US    what each message costs a worker (5)\n";
 
 /* ROUNDS exchanges are measured, or only FEWEST if ROUNDS would take longer than MOST_SECONDS.
- * Message sizes count in the second half of them only, when residuals have reached their usual
- * size. */
+ * Message sizes count only in the second half of these exchanges, when residuals have reached their
+ * usual size. */
 enum { ROUNDS = 20, FEWEST = 4, MOST_SECONDS = 2, SMALL = 256, SLICE = 1 << 18 };
 
 typedef struct predict_options {
@@ -167,7 +167,6 @@ static fed_status codec_open(const char *spec, const fed_arch *arch, measured_co
                : fed_fail(err, FED_ENOMEM, "out of memory to measure the codec %s", spec);
 }
 
-/* Encode x[n], decode the message, and add the result to sum. counts: add to the measurements. */
 static fed_status code_slice(measured_codec *m, size_t offset, size_t n, const float *x, float *sum,
                              bool counts, fed_error *err) {
     size_t len = 0;

@@ -122,13 +122,12 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
-/** How many samples to measure at a time. The number is small for language models, whose scores
- * alone take 1.4 MB a sample. */
+/** Return how many samples to measure at a time. The number is small for language models, whose
+ * scores alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
-/** Make a net for the task's batches, unless the present net is large enough. */
 static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
     size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
@@ -178,7 +177,6 @@ static fed_status decline(fed_status status, const fed_error *why, fed_error *er
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 
-/** Make everything that a round needs, except the optimizer's state. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
     if (w->settings->group == NULL) { /* each worker of a worker group makes a net of its own */
@@ -217,8 +215,9 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-/** Is the training of a round that ended early kept? Not if the program ends, since the device
- * trains again later; not with scaffold, whose control variates need all iterations. */
+/** Return whether the training of a round that ended early is kept. If the program ends, nothing is
+ * kept, because the device trains again later. With scaffold nothing is kept either, because its
+ * control variates need all iterations. */
 static bool is_kept(const workshop *w, const session *s) {
     return s->over.status == FED_OK ||
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);

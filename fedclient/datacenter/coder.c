@@ -7,8 +7,8 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* One encode in 16 is decoded again, to count the values that became 0; not if the codec has a
- * residual, which keeps such values. */
+/* One encode in 16 is decoded again, to count the values that became 0. A codec with a residual
+ * keeps such values, so its messages are not decoded again. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {

@@ -159,7 +159,7 @@ double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_
     return steps > 0 ? all / steps : 0;
 }
 
-/* Number of workers in the table's line after p's; 0: the table ends. */
+/* Return the number of workers in the table's line after p's, or 0 at the table's end. */
 static uint32_t next_workers(const feddc_cost_inputs *in, uint32_t p) {
     if (p < in->high) {
         return p + 1;

@@ -13,8 +13,8 @@ enum {
     POLL_NS = 20000,   /* between two polls of work whose end is no event of the link */
     GROWTH = 64,
     COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
-    UNDER_WAY = 8,              /* buckets under way at once; further ones begin only */
-    UNDER_WAY_VALUES = 1 << 16, /* if those together have fewer values than this */
+    UNDER_WAY = 8,              /* a bucket waits while this many earlier buckets are under way */
+    UNDER_WAY_VALUES = 1 << 16, /* and these together have at least this many values */
 };
 static const size_t NONE = (size_t)-1;
 
@@ -269,8 +269,6 @@ static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t buc
     return FED_OK;
 }
 
-/* Begin a bucket if all its values were put in, its sum of the last step was taken, and not too
- * many buckets are under way. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
@@ -297,7 +295,6 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
-/* Buckets have become complete: begin those that were held back. */
 static fed_status begin_held(feddc_engine *e, fed_error *err) {
     bool held = false;
     e->retry = false;
@@ -381,8 +378,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        /* A worker counts bytes for the message's step, begun here or not, so all ranks count the
-         * same messages. */
+        /* A worker counts received bytes by the message's step, even if that step has not begun
+         * here. So all ranks count the same messages. */
         uint64_t *received = e->rank < e->workers
                                  ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
                                  : &e->counts.received_bytes;

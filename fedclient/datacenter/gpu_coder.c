@@ -19,7 +19,7 @@ struct feddc_gpu_coder {
     size_t *at;  /* [slices]: a slice's offset in the residual, in values; NULL: no residual */
     size_t most; /* values of the largest coded slice */
 
-    /* In GPU memory, but for `told`: */
+    /* In GPU memory, except `told`: */
     float *residual;
     float *slice;  /* float32[most], for slices that are not aligned as the codec needs */
     uint8_t *area; /* the messages of a shard's slices, each at a multiple of ALIGN */

@@ -30,7 +30,6 @@ struct feddc_trace {
     trace_row rows[];
 };
 
-/* In this file a peer has two rows: messages to it, and messages from it. */
 static uint32_t rows_of(const feddc_trace *trace) {
     return FEDDC_ROW_PEER + 2 * trace->ranks;
 }
@@ -330,7 +329,7 @@ static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_er
                         "no worker has written its part of the trace: there is no file %s.RANK",
                         path);
     }
-    /* JSON allows no comma after the last event. */
+    /* JSON allows no comma after the last event, so this event without a comma ends the list. */
     const int len =
         snprintf(text, sizeof text,
                  "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\",\"args\":"

@@ -29,7 +29,7 @@ typedef struct fedtrain_pass {
     const float *x;      /* float32[batch, c, h, w] */
     size_t batch;
     bool training;
-    uint64_t seed; /* of dropout */
+    uint64_t seed; /* seed of dropout */
 
     /* NULL: all parameters are there. Otherwise a forward pass calls fedtrain_pass_need before it
      * reads a layer's parameters. If fedtrain_pass_need fails, the pass ends with its status. */

@@ -8,7 +8,7 @@
 
 #include "fedclient/train/items.h"
 
-/* Random numbers of the seed that are used for splits only. */
+/* The number of the stream of random numbers that only splits use. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
@@ -80,12 +80,13 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
     return FED_OK;
 }
 
-/* The first sample of piece p, if n samples are cut into pieces that differ by one at most. */
+/* Return the first sample of piece p, if n samples are cut into pieces whose sizes differ by at
+ * most one. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
     return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
 
-/* Give each client k of the pieces that the samples, sorted by label, are cut into. */
+/* The samples, sorted by label, are cut into pieces. Give k of these pieces to each client. */
 static void deal_pieces(const uint32_t *sorted, size_t count, const uint32_t *piece, uint32_t k,
                         const fedtrain_partition *partition) {
     size_t pieces = (size_t)k * partition->clients, at = 0;

@@ -26,7 +26,6 @@ enum {
     DIGESTS = 16 /* most digests that may wait to be sent */
 };
 
-/* A generation, and the arrays of its place. */
 typedef struct own_worker_group {
     feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
@@ -45,7 +44,8 @@ struct feddc_watch {
     pthread_t thread;
     feddc_report report;
     atomic_bool over;
-    /* failure detector's clock less ours, and that sample's round trip (-1: no sample) */
+    /* the failure detector's clock less this process's, and the round trip of the sample that gave
+     * this difference (-1: no sample) */
     atomic_llong offset_us, round_us;
     int64_t heard_us, looped_us, heartbeat_us; /* used by the thread only */
 
@@ -288,7 +288,8 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* Send the records that the main thread has left. false: the main thread closes the watch. */
+/* Send the records that the main thread has left. Return false when the main thread closes the
+ * watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -329,7 +330,6 @@ static void mind_silence(feddc_watch *w) {
     }
 }
 
-/* Wait for a record, a call of the main thread, or the time of the next heartbeat. */
 static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
@@ -352,7 +352,6 @@ static bool has_ended(feddc_watch *w) {
     return ended;
 }
 
-/* Send the last record, and wait until the failure detector has closed the connection. */
 static void say_bye(feddc_watch *w) {
     feddc_record bye = {.kind = FEDDC_RECORD_BYE};
     put_text(bye.why, sizeof bye.why, w->bye);
@@ -381,7 +380,6 @@ static void *watch_main(void *user) {
     return NULL;
 }
 
-/* Wait for both proofs of the secret, at most PROOF_MS. */
 static fed_status prove(feddc_watch *w, fed_error *err) {
     int64_t until = now_us() + PROOF_MS * 1000;
     while (!w->channel.proven) {

@@ -135,7 +135,7 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     return FED_OK;
 }
 
-/* What ranks tell each other when they join. */
+/* The values that ranks tell each other when they join. */
 typedef struct hello {
     uint64_t completed, walked, weights, options;
 } hello;
@@ -152,7 +152,7 @@ static uint64_t digest_options(const feddc_worker *w) {
     return fed_digest_bytes(text, strlen(text));
 }
 
-/* The first rank with the most completed steps. */
+/* Return the first rank with the most completed steps. */
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
     uint32_t best = 0;
     for (uint32_t r = 1; r < workers; r++) {

@@ -137,7 +137,8 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
 }
 
-/* The batch that this rank takes at this step, of the batches that all workers share. */
+/* Return the number of the batch that this rank takes at this step, among the batches that all
+ * workers share. */
 static size_t batch_number(const feddc_worker *w) {
     if (w->o.job.token != NULL) {
         return w->step;
@@ -145,7 +146,7 @@ static size_t batch_number(const feddc_worker *w) {
     return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
 }
 
-/* A forward and a backward pass. If values become infinite or NaN, the error names the learning
+/* Do a forward and a backward pass. If values become infinite or NaN, the error names the learning
  * rate. */
 static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad, float *loss,
                        fed_error *err) {

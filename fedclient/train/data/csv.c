@@ -22,9 +22,9 @@ typedef struct table {
     const uint8_t *at, *stop;  /* in the line: the place, NULL after the last field; its end */
     size_t line, column;       /* of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
-    size_t columns;          /* number of columns in each line */
-    size_t label;            /* the label's column, from 1 */
-    bool targets;            /* the label is a number to predict, not a class */
+    size_t columns;
+    size_t label;              /* the label's column, from 1 */
+    bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
@@ -133,7 +133,7 @@ static bool parse_number(const char *text, double *value) {
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
-/* The number of the class of that name; class_count if there is none. */
+/* Return the number of the class of that name, or class_count if there is none. */
 static size_t find_class(const table *t, const char *name) {
     size_t k = 0, len = strlen(name);
     while (k < t->class_count &&
@@ -143,7 +143,6 @@ static size_t find_class(const table *t, const char *name) {
     return k;
 }
 
-/* Count the columns, decide whether the line is a header, and find the label's column. */
 static fed_status read_first_line(table *t, const char *label) {
     const uint8_t *start = t->next;
     bool header = false;
@@ -155,7 +154,6 @@ static fed_status read_first_line(table *t, const char *label) {
     while (t->at != NULL) {
         double number;
         FED_TRY(next_field(t));
-        /* A field that is neither a number nor a class makes the line a header. */
         header = header ||
                  (!parse_number(t->field, &number) && find_class(t, t->field) == t->class_count);
         named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;

@@ -81,7 +81,7 @@ static size_t line_end(const fedtrain_bytes *text, size_t at) {
     return end != NULL ? (size_t)(end - text->data) + 1 : text->len;
 }
 
-/* Is the line before the one at `at` blank, or is there none? */
+/* Return whether the line before the one at `at` is blank, or there is no line before. */
 static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     if (at == 0) {
         return true;
@@ -93,7 +93,8 @@ static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     return i == 0 || text->data[i - 1] == '\n';
 }
 
-/* Length of the speaker's name in a line such as "First Citizen:"; 0 if the line names none. */
+/* Return the length of the speaker's name in a line such as "First Citizen:", or 0 if the line
+ * names no speaker. */
 static size_t name_length(const fedtrain_bytes *text, size_t at) {
     size_t end = line_end(text, at);
     while (end > at && (text->data[end - 1] == '\n' || is_blank((char)text->data[end - 1]))) {

@@ -161,7 +161,7 @@ static void forward_tail(const fedtrain_conv *c, const float *columns, const flo
     }
 }
 
-/* The width of blocks of equal width, none of which is over WIDEST vectors. */
+/* Return the width of blocks of equal width, none of which is over WIDEST vectors. */
 static size_t vectors_at_once(size_t vectors) {
     const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;

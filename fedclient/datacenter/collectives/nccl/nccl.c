@@ -1,4 +1,4 @@
-/* NCCL's all-reduce, from GPU to GPU: what compressed exchanges are compared with. */
+/* NCCL's all-reduce, from GPU to GPU: the baseline for compressed exchanges. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,6 @@ static void end_reduction(nccl *n) {
     feddc_engine_done(n->job.engine, turn->step, turn->bucket, 0, n->job.sum + turn->shard->offset);
 }
 
-/* End the reduction if the GPU's stream is done with it, or fail after PATIENCE_S. */
 static fed_status look(nccl *n, fed_error *err) {
     const feddc_values *v = n->job.values;
     bool done = false;

@@ -191,8 +191,8 @@ typedef struct feddc_exchange_counts {
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
 
-/** What an exchange waits for: its oldest bucket that is not complete, and the rank that this
- * bucket waits for. bucket UINT32_MAX: nothing. Callable from any thread. */
+/** The oldest bucket that is not complete, and the rank that this bucket waits for. bucket
+ * UINT32_MAX: the exchange waits for nothing. Callable from any thread. */
 typedef struct feddc_exchange_state {
     uint32_t step, bucket, waits_for;
 } feddc_exchange_state;
@@ -215,15 +215,16 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The default collective: owners. But gather with a device and float32 pulls, if there are at most
- * 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
+/** The default collective is owners. With a device and float32 pulls it is gather, if there are at
+ * most 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
 /** Return whether this codec scales by its input's largest value times a factor. Such a codec is
  * refused for ring and tree, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
-/** *aggregators: ranks beside the workers: "owners:aggregators=1" needs one. Errors: FED_EINVAL */
+/** Set *aggregators to the number of ranks beside the workers: 1 for "owners:aggregators=1".
+ * Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
                                         fed_error *err) FED_CHECKED;
 

@@ -52,8 +52,8 @@ typedef struct feddc_head {
     uint32_t step;
 } feddc_head;
 
-/** A flag: the data are float32, and nothing else. Link tcp sends large ones over a connection of
- * their own, which a NIC may compress if it is marked. */
+/** A flag: the data are float32, and nothing else. Link tcp sends large messages with this flag
+ * over a separate connection. If that connection is marked, a NIC may compress it. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {

@@ -58,8 +58,8 @@ typedef struct flight {
 
 typedef struct peer {
     feddc_mpi_block *first, *last; /* messages that were matched and not yet given to the caller */
-    bool gone;                     /* its BYE has come */
-    bool quiet;                    /* it sends no more: its BYE or ACK has come */
+    bool gone;                     /* the peer's BYE has come */
+    bool quiet;                    /* the peer sends no more: its BYE or ACK has come */
 } peer;
 
 typedef struct mpi_link {
@@ -78,7 +78,7 @@ typedef struct mpi_link {
     flight *flight;
     int *index;
 
-    feddc_event *event; /* a ring buffer of events that mpi_wait has not returned yet */
+    feddc_event *event;
     size_t first_event, events, event_room;
 } mpi_link;
 
@@ -151,7 +151,6 @@ static uint8_t *frame_of(feddc_mpi_block *block) {
     return block->payload - sizeof(frame);
 }
 
-/* Make the derived type of a message whose payload is not copied. */
 static fed_status make_type(feddc_mpi_block *block, const void *data, size_t len,
                             MPI_Datatype *type, fed_error *err) {
     MPI_Aint at[2];
@@ -465,7 +464,6 @@ static bool all_quiet(const mpi_link *l) {
     return l->flights == 0;
 }
 
-/* Send BYE to all, and wait until all requests are complete and all peers are quiet. */
 static bool part(mpi_link *l, bool orderly) {
     fed_status status = FED_OK;
     int64_t until = fed_clock_monotonic_ms() + (orderly ? ORDERLY_MS : HASTY_MS);

@@ -51,7 +51,7 @@ typedef struct tcp_peer {
     tcp_buffer *buffer; /* NULL if the message has no bytes */
     size_t got;
 
-    bool goodbye; /* its last record, TCP_GOODBYE, has come */
+    bool goodbye; /* the peer's last record, TCP_GOODBYE, has come */
     bool said;    /* this rank has shut its sending side down */
     bool cut;     /* a connection has failed: the peer is gone once all arrived bytes are read */
     bool gone;

@@ -103,7 +103,7 @@ static void let_in(room *r) {
         if (fd < 0) {
             return;
         }
-        /* not marked until it proves to be a floats connection */
+        /* the socket stays unmarked until its peer proves that it is the connection for floats */
         if (r->place->mark && !feddc_tcp_mark(fd, false)) {
             feddc_tcp_close_fd(&fd);
             continue;
@@ -175,7 +175,7 @@ static void hear(room *r, guest *g) {
             answer_hello(r, g, &hello);
             return;
         }
-        /* not proved: it only serves to explain later why that rank did not come */
+        /* the rank is only claimed; it serves to explain later why that rank did not come */
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
@@ -247,7 +247,7 @@ static void call(room *r, uint32_t rank, unsigned stream) {
     }
 }
 
-/* The connection is open, or has failed: send its first bytes. */
+/* Connecting has ended: send the first bytes, or hang up if it failed. */
 static void connected(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const bool heads = m->state == CALL_CONNECTS;
@@ -418,7 +418,7 @@ static void turn(room *r, int64_t left) {
     }
 }
 
-/* The lowest rank that is not connected; me.size: all are. */
+/* Return the lowest rank that is not connected, or me.size if all are. */
 static uint32_t missing(room *r) {
     uint32_t k = 0;
     while (k < r->me.size &&

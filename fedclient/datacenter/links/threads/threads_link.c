@@ -46,7 +46,7 @@ typedef struct threads_link {
     struct feddc_hub *hub;
     inbox *own;
     uint32_t rank;
-    note *idle;      /* this rank's notes that are free for use */
+    note *idle;
     note *held;      /* notes of ARRIVED events that were not released yet */
     uint64_t abroad; /* number of this rank's notes that have not come back */
 } threads_link;

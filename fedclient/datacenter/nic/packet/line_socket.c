@@ -40,8 +40,8 @@ struct fednic_line {
     char name[IFNAMSIZ];
     fednic_line_counts counts;
     unsigned first, queued; /* messages in the send queue: first .. first + queued - 1 */
-    size_t used;            /* used bytes of the arena */
-    unsigned tries;         /* failed tries of the first message */
+    size_t used;
+    unsigned tries; /* failed tries of the first message */
     struct mmsghdr out[OUT];
     struct iovec out_parts[OUT][2];
     struct virtio_net_hdr out_header[OUT];

@@ -29,7 +29,7 @@ typedef struct fast_conv_pooled {
     float *output, *unrolled_x; /* forward: y before the pool; backward: x after im2col */
 } fast_conv_pooled;
 
-/** Can this pool be merged into this convolution, and is the merged pair faster? */
+/** Return whether this pool can be merged into this convolution, and the merged pair is faster. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
 /** Plan the memory. packed: number of floats of the packed weights. */

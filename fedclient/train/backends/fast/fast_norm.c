@@ -50,7 +50,6 @@ static fedtrain_norm norm_of(const fast_node *s, size_t batch) {
                            .bias = own->bias};
 }
 
-/* Set mean and variance of each channel: the batch's in training, otherwise the running ones. */
 static void measure(const fast_net *f, const fast_node *s, const fedtrain_pass *pass,
                     const float **mean, const float **variance) {
     batchnorm *own = s->own;
@@ -149,7 +148,7 @@ const fast_op fedtrain_op_batchnorm = {
 /* y = x / d^beta, d = k + alpha / span * sum of x^2 over c's neighbouring channels */
 typedef struct lrn {
     float *divisor; /* d, shaped as the value */
-    float *pull;    /* scratch memory: the channels of one position */
+    float *pull;
 } lrn;
 
 static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -158,7 +157,7 @@ static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->pull = fedtrain_fast_take(a, FAST_SHARED, s->layer->in.c);
 }
 
-/* The sum over channels c - before to c + after; channels that do not exist count as 0. */
+/* Return the sum over channels c - before to c + after. Channels that do not exist count as 0. */
 static float sum_around(const float *values, size_t channels, size_t c, size_t before,
                         size_t after) {
     float sum = 0;

@@ -99,12 +99,12 @@ typedef struct lstm {
 
 enum { GATES = 4 };
 
-/* The product of the inputs of all steps with weight_ih. */
+/* Return the sizes of the product of the inputs of all steps with weight_ih. */
 static fast_matrix input_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->in, GATES * n->size};
 }
 
-/* The product of the outputs before all steps with weight_hh. */
+/* Return the sizes of the product of the outputs before all steps with weight_hh. */
 static fast_matrix recurrent_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->size, GATES * n->size};
 }
@@ -152,7 +152,6 @@ static void input_forward(const fast_net *f, const lstm *n, const fast_node *s,
     fedtrain_fast_matrix_forward(f, &m, weight, n->bias, s->in[0]->data, n->gates, n->scratch);
 }
 
-/* Compute a step's product g of x and the packed weight. */
 static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const float *x, float *y) {
     if (fedtrain_fast_pairs(f) != NULL) {
         for (size_t i = 0; i < g.m; i++) {
@@ -164,7 +163,8 @@ static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const f
     f->kernels->gemm(&g, x, n->weight, y);
 }
 
-/* Step t of all samples, which are 4 T size floats apart in gates, and T size in before. */
+/* Compute step t for all samples. Two samples are 4 T size floats apart in gates, and T size in
+ * before. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
     float *gates = n->gates + t * GATES * size;

@@ -7,7 +7,7 @@
 
 enum { FEDTRAIN_GPU_SLOTS = 2, FEDTRAIN_GPU_ALIGN = 128, FEDTRAIN_GPU_NORM_PARTS = 256 };
 
-/** The result of a pass; the same struct as in step.cl, which describes it. */
+/** The result of a pass. step.cl has the same struct and describes its members. */
 typedef struct fedtrain_gpu_result {
     double loss;
     float scale;
@@ -89,7 +89,7 @@ fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,
 
 fed_status fedtrain_gpu_forward(fedtrain_gpu_net *net, size_t batch, bool training) FED_CHECKED;
 
-/** Compute the loss, and its gradient by the last value. */
+/** Compute the loss, and the gradient of the loss by the last value. */
 fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) FED_CHECKED;
 
 fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) FED_CHECKED;

@@ -33,7 +33,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
 /* A work-item's walk over every 256th value of its group. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
-    u32 left;          /* number of values left */
+    u32 left;
     u32 in_plane;      /* the value's place in its plane */
     u32 planes, after; /* 256 / area, 256 % area */
 } bn_walk;

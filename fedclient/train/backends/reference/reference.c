@@ -132,7 +132,8 @@ static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass
     return op;
 }
 
-/* The index of score (b, position, j) in the last value, which has the classes as its channels. */
+/* Return the index of score (b, position, j) in the last value, which has the classes as its
+ * channels. */
 static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
     return (b * arch->classes + j) * arch->positions + position;
 }

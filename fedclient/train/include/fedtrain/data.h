@@ -31,10 +31,9 @@ fed_status fedtrain_data_open(const char *name, const char *directory, const cha
 /** Safe on zeroed data. */
 void fedtrain_data_free(fedtrain_data *data);
 
-/**
- * Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why in a short
- * sentence, such as "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)".
- */
+/** Check that this model can be trained on these data. FED_EINVAL, FED_ERANGE: it cannot, and *err
+ * says why in a short sentence, such as "samples are 784 values (1x28x28), the model takes 3072
+ * (3x32x32)". */
 fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch,
                               fed_error *err) FED_CHECKED;
 
@@ -43,7 +42,7 @@ fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, 
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
 
-/** What one client trains on. */
+/** The data that one client trains on. */
 typedef struct fedtrain_share {
     fedtrain_shard shard; /* of the samples, or of the text's units */
     uint32_t *token;      /* uint32[token_count]: the client's units, joined; NULL: samples */
