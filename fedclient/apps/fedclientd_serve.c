@@ -46,7 +46,6 @@ static fed_status may_train(void *user, fed_error *err) {
     return fedclient_conditions_hold(&d->when, err);
 }
 
-/** Log the progress of a training once every EVERY_MS, not at every iteration. */
 static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
     enum { EVERY_MS = 10000 };
     device *d = user;

@@ -26,7 +26,7 @@ typedef struct training {
     app_weights weights;
     fedtrain_net *net;
 
-    uint64_t step, steps; /* steps done, and steps in all */
+    uint64_t step, steps;
     size_t per_epoch;
     double loss; /* smoothed, for the progress line */
     fed_progress progress;
@@ -126,7 +126,6 @@ static fed_status resume(training *t, fed_error *err) {
     return status;
 }
 
-/* Return the epoch of the last step that was done, counted from 1. */
 static uint64_t epoch_of(const training *t) {
     return (t->step + t->per_epoch - 1) / t->per_epoch;
 }

@@ -15,7 +15,6 @@ static fed_status find_link(const char *name, const feddc_link_vtable **link, fe
     return FED_OK;
 }
 
-/* Count ranks and workers: from --workers, or from mpirun, which started this process. */
 static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators,
                               fedworker_choice *c, fed_error *err) {
     c->workers = words->workers;

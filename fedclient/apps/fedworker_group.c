@@ -125,7 +125,6 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     return status;
 }
 
-/* Rank 0 opens a failure detector, and tells all ranks its address and secret. */
 static fed_status find_detector(const fedworker_job *job, const feddc_place *place,
                                 detector_place *at, feddc_detector **detector, fed_error *err) {
     if (place->rank == 0) {

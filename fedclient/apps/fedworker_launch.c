@@ -50,9 +50,9 @@ typedef struct launch {
     int ranks_at; /* the index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
-    char *own[MOST_WORDS + 2]; /* the command as it is started */
-    char hosts[4096];          /* --host without lost machines */
-    int hosts_at;              /* the index of the word after --host; 0: there is none */
+    char *own[MOST_WORDS + 2];
+    char hosts[4096]; /* --host without lost machines */
+    int hosts_at;     /* the index of the word after --host; 0: there is none */
 } launch;
 
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {
@@ -83,7 +83,6 @@ static bool has_word(const launch *l, const char *word) {
     return false;
 }
 
-/* Find the number of ranks and the list of hosts among mpirun's own options. */
 static fed_status read_command(launch *l, fed_error *err) {
     static const char *const number[] = {"-n", "-np", "--np", "-c", NULL};
     static const char *const host[] = {"-H", "-host", "--host", NULL};
@@ -160,7 +159,7 @@ typedef struct try_of {
     feddc_detector *detector;
     pid_t pid;
     bool running;
-    int status; /* what waitpid returned, once the command has ended */
+    int status;
     int64_t verdict_ms;
 } try_of;
 
@@ -239,7 +238,6 @@ static void kill_members(try_of *t) {
     }
 }
 
-/* After a verdict, give the job TERM_MS to end by itself, then signal it. */
 static void hurry(try_of *t, int64_t now) {
     int64_t since = now - t->verdict_ms;
     if (since > KILL_MS) {
@@ -281,7 +279,6 @@ typedef struct loss {
     char host[64];
 } loss;
 
-/* Find the worker that failed. If its machine is cut off, all workers of the machine are lost. */
 static loss find_loss(feddc_detector *detector) {
     feddc_member_look look;
     loss lost = {0};

@@ -145,7 +145,6 @@ bool fedworker_is_broken(fed_status status) {
            status == FED_ETIMEOUT;
 }
 
-/* Train. When a worker of the group fails, the workers that are left go on, if they are enough. */
 static fed_status train(replica *r, fed_error *err) {
     const char *broke = NULL;
     fed_error why = {0};

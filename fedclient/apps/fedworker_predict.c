@@ -72,7 +72,6 @@ static fed_status take_message(const char *value, void *values, fed_error *err) 
     return read_number(value, "message-us", &((predict_options *)values)->message_us, err);
 }
 
-/* The value of --ratio: "96" for pushes and pulls, or "96,48" for each of them. */
 static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const char *rest = value;
@@ -87,7 +86,6 @@ static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     return pull == NULL ? FED_OK : read_number(pull, "ratio", &o->pull_ratio, err);
 }
 
-/* The value of --workers: "4" or "2..8". */
 static fed_status take_workers(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const uint32_t most = 1024;
@@ -136,7 +134,6 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
 
-/* A codec and the measurements of its messages, which are pushes or pulls. */
 typedef struct measured_codec {
     fedcodec codec;
     bool plain; /* the codec is float32, which encodes nothing */
@@ -216,7 +213,7 @@ static fed_status code_gradient(measured_codec *m, const fed_arch *arch, const f
 typedef struct measurement {
     fed_arch arch;
     fedtrain_net *net;
-    measured_codec push[2], pull; /* pushes of two workers; the pull of their sum */
+    measured_codec push[2], pull;
     float *params, *grad, *sum, *pulled, *x, *target;
     uint32_t *label;
     double compute_us, sum_us; /* shortest times of a gradient's computation and of an addition */

@@ -119,8 +119,6 @@ static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub,
     return FED_OK;
 }
 
-/* Wait until all workers have ended. If the round is no longer wanted, tell them to end, and kill
- * their processes after GRACE_MS. */
 static void look_after(attempt *a) {
     int64_t limit_ms = INT64_MAX;
     while (are_left(a)) {
@@ -204,7 +202,6 @@ static fed_status try_once(attempt *a, const fed_arch *arch, float *values, floa
     return FED_OK;
 }
 
-/* Wait for ms. Return false if the round is no longer wanted. */
 static bool pause_for(const attempt *a, int64_t ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + ms;
     while (fed_clock_monotonic_ms() < until_ms) {

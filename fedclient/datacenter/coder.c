@@ -13,7 +13,7 @@ enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
     fedcodec codec;
-    bool identity; /* the codec is float32 */
+    bool identity;
     const feddc_plan *plan;
     const feddc_values *values;
     feddc_gpu_coder *on_gpu; /* NULL: code on the host, or all messages are raw */
@@ -35,8 +35,6 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
     return FED_OK;
 }
 
-/* Return the number of values of the largest coded slice. *work = the most bytes of work memory
- * that the codec needs for a slice. */
 static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
     size_t most = 0;
     for (size_t k = 0; k < plan->slices; k++) {

@@ -202,7 +202,6 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                              e->rank, step, where->offset, where->offset + where->n - 1);
 }
 
-/* In some buckets, count the values that a compressing NIC rounds to 0. */
 static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                         bool plain) {
     if (e->nic.kind == FEDDC_NIC_NONE || plain || (step + bucket) % COUNT_EVERY != 0) {

@@ -24,7 +24,7 @@ struct feddc_gpu_coder {
     float *slice;  /* float32[most], for slices that are not aligned as the codec needs */
     uint8_t *area; /* the messages of a shard's slices, each at a multiple of ALIGN */
     void *work;
-    fedcodec_gpu_head *head; /* one for each slice of a shard */
+    fedcodec_gpu_head *head;
 
     fedcodec_gpu_head *told; /* a copy of `head` in pinned host memory */
 };
@@ -159,7 +159,6 @@ static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, siz
                                c->area + at, bound_of(c, slice), &c->head[k]);
 }
 
-/* After the heads were read: check that each slice was encoded into at most its bound. */
 static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size_t *bad) {
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART = 1, SUM = 2 }; /* kinds of messages */
+enum { PART = 1, SUM = 2 };
 
 typedef enum phase {
     IDLE = 0,
@@ -104,7 +104,7 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
                         err));
     feddc_engine_spent(relay->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->turn.step,
                        s->turn.bucket, buffer->len, begin);
-    feddc_buffers_put(&relay->buffers, buffer); /* this rank no longer uses the buffer */
+    feddc_buffers_put(&relay->buffers, buffer);
     s->phase = DONE;
     feddc_engine_done(relay->job.engine, s->turn.step, s->turn.bucket, s->turn.part, sum);
     return FED_OK;

@@ -123,7 +123,6 @@ static void write_string(fed_writer *out, const char *text) {
     fed_write_u8(out, '"');
 }
 
-/* Name a process or thread, and its place in the viewer's list. kind: "process" or "thread". */
 static void write_name(fed_writer *out, const char *kind, uint32_t pid, uint32_t tid,
                        uint32_t place, const char *name) {
     fed_write_printf(
@@ -288,7 +287,6 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
     return status;
 }
 
-/* *there: the part exists. */
 static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bool *there,
                              fed_error *err) {
     char part[PATH];

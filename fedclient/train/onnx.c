@@ -28,7 +28,7 @@ typedef struct writer {
     value *values; /* [layer_count + 1] */
 
     const fed_layer *layer;
-    char name[FED_TENSOR_NAME]; /* the layer's name */
+    char name[FED_TENSOR_NAME];
     unsigned nodes;
 } writer;
 
@@ -79,8 +79,6 @@ static onnx_name swap_last(writer *w, const char *input) {
     return transpose(w, input, (int64_t[]){0, 2, 1}, 3);
 }
 
-/* Return the name of v in the form that an operator needs. If necessary, add nodes that convert
- * v. */
 static onnx_name in_form(writer *w, const value *v, form wanted) {
     int64_t c = v->shape.c;
     if (v->form == wanted) {

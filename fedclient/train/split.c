@@ -13,8 +13,6 @@ static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* Read the number after a key, as in "classes:k=2"; false if the spec has another key, or text
- * after the number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     char *end = NULL;
@@ -64,7 +62,6 @@ static fed_status fill_identity(uint32_t **index, size_t n) {
     return FED_OK;
 }
 
-/* Client k gets items k, k + clients, ... of the shuffled order. */
 static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
                                   const fedtrain_partition *partition) {
     uint32_t *deck, *hand = partition->index;
@@ -150,7 +147,6 @@ done:
     return status;
 }
 
-/* Check that each client can get at least one item, group or set of k pieces. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;

@@ -16,7 +16,7 @@ typedef struct streams {
     size_t window;  /* T, in tokens */
     size_t windows; /* number of windows in each stream */
     size_t spread;  /* where the last stream begins, in tokens */
-    size_t last;    /* the last stream's number */
+    size_t last;
 } streams;
 
 static streams streams_of(const fedtrain_job *job) {

@@ -18,7 +18,7 @@ enum {
     GREETING = 8,
     HELLO = GREETING + FEDDC_KEY, /* failure detector to member */
     ANSWER = 2 * FEDDC_KEY,       /* member to failure detector: nonce, proof */
-    PIECE = 16 * 1024,            /* most bytes that one read asks for */
+    PIECE = 16 * 1024,
     HEAD = 4,
     MOST_UNSENT = 1 << 20
 };

@@ -52,8 +52,8 @@ struct feddc_detector {
     pthread_cond_t settled;
     bool stop;
     feddc_membership membership;
-    uint32_t told; /* number of verdicts that the caller was told */
-    conn *conns;   /* [count] */
+    uint32_t told;
+    conn *conns;
     uint32_t count;
 };
 
@@ -361,7 +361,6 @@ static bool is_final(feddc_detector_state state) {
     return state == FEDDC_DONE || state == FEDDC_ENDED;
 }
 
-/* Return whether some members have not read their last record while the detector closes. */
 static bool lingers(const feddc_detector *j) {
     bool any = false;
     for (uint32_t i = 0; i < j->count && is_final(j->membership.state); i++) {

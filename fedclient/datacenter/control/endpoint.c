@@ -31,7 +31,6 @@ static fed_status find(const char *host, const char *port, struct addrinfo **fou
     return FED_OK;
 }
 
-/* Write the address of a bound socket, "host:port", to bound. */
 static fed_status name_bound(int fd, const char *host, char bound[FEDDC_ENDPOINT], fed_error *err) {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;

@@ -23,13 +23,13 @@ enum {
     PATIENCE_MS = 10000,
     OPEN_MS = 5000, /* time for opening a link; all members already run */
     BYE_MS = 1000,
-    DIGESTS = 16 /* most digests that may wait to be sent */
+    DIGESTS = 16
 };
 
 typedef struct own_worker_group {
     feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
-    feddc_rank_row *row; /* [size] */
+    feddc_rank_row *row;
     const char **address;
     uint32_t *worker, *completed;
     char why[FEDDC_WHY];
@@ -49,9 +49,9 @@ struct feddc_watch {
     atomic_llong offset_us, round_us;
     int64_t heard_us, looped_us, heartbeat_us; /* used by the thread only */
 
-    pthread_mutex_t see;       /* protects the next three members */
-    feddc_eyes eyes;           /* look is NULL while there is no exchange */
-    feddc_exchange_state seen; /* state of the exchange at the last look */
+    pthread_mutex_t see; /* protects the next three members */
+    feddc_eyes eyes;     /* look is NULL while there is no exchange */
+    feddc_exchange_state seen;
     char why_over[FEDDC_WHY];
 
     pthread_mutex_t lock; /* protects all members below */

@@ -246,7 +246,6 @@ static uint64_t order_of(const feddc_membership *membership, uint32_t slot) {
     return (uint64_t)(membership->generation > 0 ? m->worker : m->requested) << 32 | slot;
 }
 
-/* Fill membership->slot with the living members, sorted by order_of. Return their number. */
 static uint32_t give_ranks(feddc_membership *membership) {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < membership->members; i++) {

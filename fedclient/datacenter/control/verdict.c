@@ -40,7 +40,7 @@ feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t sl
 
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat)) {
-    float known[FEDDC_RANKS]; /* the values so far, sorted */
+    float known[FEDDC_RANKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
         float v = value(&membership->member[i].heartbeat);
@@ -60,7 +60,6 @@ static float step_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->step_s;
 }
 
-/* Return the time after which a main thread without a report counts as stuck. */
 static int64_t limit_ms(const feddc_membership *membership) {
     double usual = feddc_verdict_median(membership, step_s);
     if (!(usual > 0)) {

@@ -29,7 +29,7 @@ enum { RESIDUAL, LOCAL, LEFT, PARTS };
 typedef struct own_values {
     fed_layout layout;
     float *values;
-    float *part[PARTS]; /* NULL: there is none */
+    float *part[PARTS];
 } own_values;
 
 static void free_own(own_values *own) {

@@ -12,7 +12,6 @@ uint64_t feddc_worker_now(void) {
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Trace the phase that ends now, if it is one that traces show. */
 static void trace_phase(const feddc_worker *w, uint64_t now) {
     static const feddc_what whats[FEDDC_PHASES] = {[FEDDC_FORWARD] = FEDDC_FORWARD_PASS,
                                                    [FEDDC_BACKWARD] = FEDDC_BACKWARD_PASS,
@@ -78,8 +77,6 @@ static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err)
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* Begin to compute local weights: the parameters less the local rate times this worker's
- * gradient. */
 static fed_status begin_local(feddc_worker *w, fed_error *err) {
     w->local_rule = (fed_optimizer){.rule = FED_SGD};
     w->local_rule.learning_rate =
@@ -200,7 +197,6 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-/* Take all sums, and compute the local weights of the next step. */
 static fed_status drain(feddc_worker *w, fed_error *err) {
     const feddc_act next = feddc_sync_act(&w->o.sync, w->step);
     while (true) {

@@ -23,9 +23,9 @@ typedef struct table {
     size_t line, column;       /* of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
     size_t columns;
-    size_t label;              /* the label's column, from 1 */
-    bool targets;              /* the label is a number to predict, not a class */
-    const class_name *classes; /* [class_count] */
+    size_t label; /* the label's column, from 1 */
+    bool targets; /* the label is a number to predict, not a class */
+    const class_name *classes;
     size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
     fed_error *err;
@@ -40,7 +40,6 @@ static fed_status fail_field(table *t, const char *what) {
                     t->line, t->column, t->field, what);
 }
 
-/* Go to the next line that is not blank; false at the end of the file. */
 static bool next_line(table *t) {
     while (t->next < t->end) {
         const uint8_t *end = memchr(t->next, '\n', (size_t)(t->end - t->next));
@@ -133,7 +132,6 @@ static bool parse_number(const char *text, double *value) {
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
-/* Return the number of the class of that name, or class_count if there is none. */
 static size_t find_class(const table *t, const char *name) {
     size_t k = 0, len = strlen(name);
     while (k < t->class_count &&
@@ -172,7 +170,7 @@ static fed_status read_first_line(table *t, const char *label) {
                         label, header ? "a name that is there" : "add a header");
     }
     t->label = named;
-    if (!header) { /* no header: read this line again, as a sample */
+    if (!header) {
         t->next = start;
         t->line = 0;
     }
@@ -240,7 +238,6 @@ static fed_status read_table(table *t, const char *label) {
     return FED_OK;
 }
 
-/* Read the names of the classes, one a line; blanks around names and blank lines are skipped. */
 static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
                                size_t *count, fed_error *err) {
     const uint8_t *data = file->bytes.data;

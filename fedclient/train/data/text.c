@@ -81,7 +81,6 @@ static size_t line_end(const fedtrain_bytes *text, size_t at) {
     return end != NULL ? (size_t)(end - text->data) + 1 : text->len;
 }
 
-/* Return whether the line before the one at `at` is blank, or there is no line before. */
 static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     if (at == 0) {
         return true;

@@ -12,14 +12,14 @@ typedef struct gather_bucket {
     feddc_turn turn;
     feddc_inputs in;
     bool summing;
-    const float *x;    /* the gradient */
+    const float *x;
     feddc_buffer *own; /* the message made of x, coded or rounded; NULL: x itself is sent */
 } gather_bucket;
 
 typedef struct gather {
     feddc_collective_job job;
     feddc_buffers buffers;
-    gather_bucket *bucket; /* [buckets] */
+    gather_bucket *bucket;
 } gather;
 
 /* Where NICs round what ranks send, this rank also adds its own gradient rounded. Otherwise its sum

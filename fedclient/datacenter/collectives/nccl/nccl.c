@@ -38,9 +38,9 @@ typedef struct nccl {
     nccl_comm comm; /* NULL: not made yet */
     nccl_id id;
     bool has_id, broken, narrows, started;
-    uint32_t step, next;   /* step and bucket of the next reduction */
-    nccl_bucket *reducing; /* the bucket whose reduction is under way; NULL: none */
-    uint64_t since;        /* when the reduction began, in ns of feddc_engine_ns */
+    uint32_t step, next; /* step and bucket of the next reduction */
+    nccl_bucket *reducing;
+    uint64_t since; /* when the reduction began, in ns of feddc_engine_ns */
     const fed_gpu_module *module;
     uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;

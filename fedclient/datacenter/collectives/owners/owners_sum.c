@@ -11,7 +11,6 @@ static bool sums_in_order(const owners *o, const owners_shard *s) {
     return s->plain || o->job.late == 0;
 }
 
-/* Return the values that rank r has pushed, or NULL if they have not arrived. */
 static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r) {
     if (r == o->job.rank) {
         return s->own != NULL && s->own_step == s->step ? s->own : NULL;

@@ -69,7 +69,7 @@ typedef struct mpi_link {
     pthread_mutex_t lock; /* protects woken, which any thread may set */
     pthread_cond_t rouse;
     bool woken;
-    int64_t moved_us; /* when a request was last begun or completed */
+    int64_t moved_us;
     feddc_mpi_room room;
     peer peer[FEDDC_RANKS];
 
@@ -276,7 +276,6 @@ static fed_status land(mpi_link *l, const flight *what, fed_error *err) {
     return what->tells ? push_event(l, &event, err) : FED_OK;
 }
 
-/* Let MPI make progress, and turn completed requests into events. */
 static fed_status poll_all(mpi_link *l, fed_error *err) {
     int found = 1, done = 0;
     for (int k = 0; k < PROBES && found; k++) {

@@ -154,13 +154,11 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
     return peer->gone || peer->cut ? drop_all(link, peer, err) : flush(link, peer, s, err);
 }
 
-/* Return the connection from which the next bytes must be read. */
 static tcp_stream *next_stream(tcp_peer *peer) {
     const bool apart = peer->arriving && peer->record.type == TCP_FLOATS;
     return &peer->stream[apart ? TCP_FLOATS_STREAM : TCP_HEADS_STREAM];
 }
 
-/* An invalid record has come: read nothing more from this peer. */
 static void refuse(tcp_peer *peer) {
     peer->goodbye = false;
     peer->arriving = false;
@@ -230,8 +228,6 @@ static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
     }
 }
 
-/* Read once from a connection: first into the message that is arriving, then into the stage
- * buffer. */
 static size_t fill(tcp_peer *peer, tcp_stream *s) {
     struct iovec part[2];
     struct msghdr message = {.msg_iov = part};

@@ -45,7 +45,6 @@ static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     return true;
 }
 
-/* The host answers a SYN: return whether the option belongs into the answer. */
 static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment *s, bool may_change,
                    uint32_t mtu, int64_t now_ms) {
     if (flow == NULL) {

@@ -30,7 +30,7 @@ struct fednic_nic {
     fednic_flows *flows;
     fednic_counts counts[2]; /* index: fednic_side */
     uint8_t made[ROOM];      /* a frame that is compressed, restored or has the option added */
-    uint8_t rounded[ROOM];   /* a frame that was rounded but not compressed */
+    uint8_t rounded[ROOM];
     float floats[ROOM / 4];
 };
 
@@ -52,8 +52,8 @@ static void forward(const passage *p) {
 typedef struct cutting {
     const passage *p;
     fednic_flow *flow;
-    size_t unit; /* most payload of a packet */
-    size_t raw;  /* bytes from here to the current position wait to be sent uncompressed */
+    size_t unit;
+    size_t raw; /* bytes from here to the current position wait to be sent uncompressed */
     uint16_t packets;
 } cutting;
 

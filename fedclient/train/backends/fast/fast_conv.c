@@ -22,18 +22,18 @@ typedef struct padded {
 typedef struct conv {
     fedtrain_filters filters; /* of one group */
     size_t groups;
-    fedtrain_conv sizes;           /* of one group */
-    padded x_padded, dy_padded;    /* the sizes of x and dy with their padding */
-    uint32_t *begin, *phase_begin; /* the arrays that sizes and phases point to */
-    uint32_t *order;               /* the array that filters.order points to */
-    phase *phases;                 /* [phases_down * phases_right] */
+    fedtrain_conv sizes; /* of one group */
+    padded x_padded, dy_padded;
+    uint32_t *begin, *phase_begin;
+    uint32_t *order;
+    phase *phases; /* [phases_down * phases_right] */
     size_t phases_down, phases_right;
     float *packed, *packed_grad; /* float32[groups, kh, kw, in, out_pad] */
-    float *packed_backward;      /* the phases' weights */
-    float *start;                /* float32[groups, out_pad]: the bias, or zeros */
-    float *bias_grad;            /* in start's memory: the backward pass needs no bias */
-    float *zeros;                /* float32[in_pad] */
-    float *x, *dy;               /* one sample with its padding; NULL: there is no padding */
+    float *packed_backward;
+    float *start;     /* float32[groups, out_pad]: the bias, or zeros */
+    float *bias_grad; /* in start's memory: the backward pass needs no bias */
+    float *zeros;     /* float32[in_pad] */
+    float *x, *dy;    /* one sample with its padding; NULL: there is no padding */
 
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
@@ -95,7 +95,7 @@ static void set_sizes(const fed_layer *l, conv *own) {
  * counted with the padding, contributes to output (u - remainder) / stride - j by tap remainder +
  * j * stride. */
 typedef struct side {
-    size_t taps; /* taps of the kernel that this phase uses */
+    size_t taps;
     size_t count;
     size_t first;    /* the first input, not counting the padding */
     ptrdiff_t patch; /* first output that reads input `first`; below 0: padding */

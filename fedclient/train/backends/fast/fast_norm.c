@@ -12,9 +12,9 @@ static const float EPSILON = 1e-5F;
 typedef struct batchnorm {
     float *seen_mean, *variance; /* of the batch in the last pass of training */
     size_t seen;                 /* number of values of a channel in that batch */
-    float *mean, *scale, *bias;  /* the members of fedtrain_norm */
-    float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
-    float *sum, *along;          /* sums by channel, of the kernel normalize_sums */
+    float *mean, *scale, *bias;
+    float *slope, *offset;
+    float *sum, *along;
 } batchnorm;
 
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -157,7 +157,6 @@ static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->pull = fedtrain_fast_take(a, FAST_SHARED, s->layer->in.c);
 }
 
-/* Return the sum over channels c - before to c + after. Channels that do not exist count as 0. */
 static float sum_around(const float *values, size_t channels, size_t c, size_t before,
                         size_t after) {
     float sum = 0;

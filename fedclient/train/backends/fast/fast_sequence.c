@@ -22,7 +22,6 @@ static void embedding_forward(const fast_net *f, fast_node *s, const fedtrain_pa
     }
 }
 
-/* Add the output's gradient at each of n words to the word's row of the weight's gradient. */
 static void add_rows(const fast_node *s, size_t n, float *grad) {
     const float *word = s->in[0]->data, *dy = s->out->grad;
     size_t size = s->layer->out.c;
@@ -80,18 +79,16 @@ const fast_op fedtrain_op_embedding = {
     .backward = embedding_backward,
 };
 
-/* ---- LSTM ---- */
-
 /* The inputs' part of the gates is one product for all steps. The recurrent part is one product a
  * step, with a weight that is packed once. The backward pass is divided in the
  * same way. */
 typedef struct lstm {
     size_t in, size, steps;
-    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
-    float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
-    float *before;  /* float32[batch, T, size]: the outputs one step ago */
-    float *last;    /* float32[batch, size]: the last pass's last output */
-    float *bias;    /* float32[4 size]: the sum of both biases */
+    float *gates;  /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
+    float *cell;   /* float32[batch, T + 1, size]: before the first step, and after each */
+    float *before; /* float32[batch, T, size]: the outputs one step ago */
+    float *last;   /* float32[batch, size]: the last pass's last output */
+    float *bias;
     float *dh, *dc; /* float32[batch, size]: gradients of a step's output and cell */
     float *weight;  /* weight_hh, packed for the recurrent product */
     float *scratch;
