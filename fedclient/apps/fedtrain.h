@@ -1,4 +1,4 @@
-/* What the files of the fedtrain program share. */
+/* Declarations that the files of the fedtrain program share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_APP_H
 #define FEDTRAIN_APP_H

@@ -89,7 +89,7 @@ enum {
     LISTEN_MS = 500
 };
 
-/** Where the failure detector listens, as rank 0 tells the other ranks. */
+/** The place where the failure detector listens. Rank 0 sends it to the other ranks. */
 typedef struct detector_place {
     char host[240], port[16];
     uint8_t secret[FEDDC_SECRET];

@@ -75,7 +75,7 @@ typedef struct fedworker_member {
     fedworker_page *page;
     struct feddc_hub *hub; /* for the link threads; else NULL */
     uint32_t number;
-    pid_t pid; /* of a worker process; 0: it is not started, or has ended */
+    pid_t pid; /* id of a worker process; 0: it is not started, or has ended */
     pthread_t thread;
 } fedworker_member;
 

@@ -20,7 +20,7 @@ typedef enum option_kind {
 typedef struct option_row {
     const char *name; /* without "--" */
     option_kind kind;
-    size_t offset; /* of the option's member in the struct of all values */
+    size_t offset; /* offset of the option's member in the struct of all values */
     uint32_t low, high;
     unsigned commands; /* bits of the commands that take the option */
     fed_status (*take)(const char *value, void *values, fed_error *err);

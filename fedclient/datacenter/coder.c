@@ -283,7 +283,7 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
     return at == len ? FED_OK : FED_EFORMAT;
 }
 
-/* Where y is NULL, the message's values are added to the residual. */
+/* If y is NULL, the message's values are added to the residual. */
 static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
                           const uint8_t *src, size_t len, float *y) {
     if (feddc_coder_is_raw(c, shard, plain)) {

@@ -13,7 +13,8 @@ const char *feddc_cost_way_name(feddc_cost_way way) {
     return (unsigned)way < ways ? way_names[way] : "?";
 }
 
-/* What the busiest of p workers does in one exchange; bytes in units of the gradient's size n. */
+/* The work of the busiest of p workers in one exchange. Bytes are in units of the gradient's size
+ * n. */
 typedef struct amounts {
     double hops;       /* messages that must follow one another */
     double messages;   /* messages of a bucket at the busiest rank */

@@ -279,7 +279,7 @@ static fed_status use_slices(feddc_gpu_coder *c, bool set, const feddc_shard *sh
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,
                                const uint8_t *src, size_t len, float *y) {
     const fed_status status = use_slices(c, set, shard, src, len, y);
-    /* waits for the stream, so src and told are no longer read */
+    /* read_heads waits for the stream, so nothing reads src and told after this call */
     const fed_status read = read_heads(c, shard->count);
     FED_TRY(status);
     FED_TRY(read);

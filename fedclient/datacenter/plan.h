@@ -37,7 +37,7 @@ typedef struct feddc_plan {
     uint32_t buckets, shards; /* shards of each bucket */
     feddc_bucket *bucket;
     feddc_shard *shard; /* [bucket * shards + k] */
-    feddc_slice *slice; /* by shard; within a shard by offset */
+    feddc_slice *slice; /* ordered by shard; within a shard by offset */
     size_t slices;
 } feddc_plan;
 

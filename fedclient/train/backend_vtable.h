@@ -42,7 +42,7 @@ typedef struct fedtrain_labels {
     const float *target;   /* float32[n, classes] */
 } fedtrain_labels;
 
-/** Where a backward pass writes the gradient, and the sink that takes it. */
+/** The place where a backward pass writes the gradient, and the sink that takes it. */
 typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
     fedtrain_sink sink; /* done is called as fedtrain/sink.h says; done may be NULL */
@@ -59,8 +59,8 @@ struct fedtrain_memory; /* fedtrain/net.h */
 struct fed_gpu;         /* fed/gpu.h */
 struct fed_gpu_stream;
 
-/** What a GPU's backend adds: passes and steps that the caller starts and does not wait for. Only
- * explain, gpu and stream may be called outside begin and end. */
+/** The functions that a GPU's backend adds: passes and steps that the caller starts and does not
+ * wait for. Only explain, gpu and stream may be called outside begin and end. */
 typedef struct fedtrain_device_vtable {
     fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* What the failure detector knows of a worker group: who joins, waits, leaves or has failed. */
+/* The failure detector's knowledge of a worker group: who joins, waits, leaves or has failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/membership.h"
 

@@ -18,9 +18,9 @@ typedef struct class_name {
 
 typedef struct table {
     const fedtrain_input *file;
-    const uint8_t *next, *end; /* in the file: the start of the next line; the file's end */
-    const uint8_t *at, *stop;  /* in the line: the place, NULL after the last field; its end */
-    size_t line, column;       /* of the current field, counted from 1, for errors */
+    const uint8_t *next, *end; /* in the file: start of the next line, and end of the file */
+    const uint8_t *at, *stop;  /* in the line: the place, NULL after the last field; the end */
+    size_t line, column;       /* place of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
     size_t columns;
     size_t label; /* the label's column, from 1 */

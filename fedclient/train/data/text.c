@@ -16,7 +16,7 @@ static const char LINE_END[] = "<eos>";
 
 typedef struct scan {
     const char *at, *stop;
-    bool characters; /* else words */
+    bool characters; /* true: characters; false: words */
     bool in_line;    /* a word was read since the last line end */
 } scan;
 

@@ -18,7 +18,7 @@ enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 typedef struct block {
     const fedtrain_conv *c;
     size_t first, end;
-    const float *columns; /* of the first run and output */
+    const float *columns; /* packed weights of the first run and output */
     const float *start;   /* sums begin with these values; NULL: with the values of y */
     size_t lanes_left;    /* lanes to write in the last vector; later lanes are other outputs' */
 } block;

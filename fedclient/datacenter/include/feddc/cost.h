@@ -1,4 +1,5 @@
-/* What an exchange and a step should take: the cost models of INCEPTIONN and of CD-SGD. */
+/* The times that an exchange and a step should take: the cost models of INCEPTIONN and of
+ * CD-SGD. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_COST_H
 #define FEDDC_COST_H

@@ -89,10 +89,10 @@ typedef struct feddc_exchange_options {
  *              as fednic's. Where none is on the way, the values arrive as they are
  *
  * Both give the same bits. A value is rounded at each hop, but only the first rounding can change
- * it. A rank adds its own gradient and its partial sum unrounded. The rank that has the whole sum
- * (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds the sum in
- * place before it sends and uses it. With gather each rank rounds its gradient before it sends and
- * adds it. So all replicas have the same bits, also where no NIC is on the way.
+ * it. A rank adds its own gradient and its partial sum unrounded. One rank has the whole sum: the
+ * owner, the star's aggregator, the last of a ring, or the top of a tree. This rank rounds the sum
+ * in place before it sends and uses the sum. With gather each rank rounds its gradient before it
+ * sends and adds it. So all replicas have the same bits, also where no NIC is on the way.
  *
  * NICs do not change plain steps: their messages use the connections that are not marked.
  */

@@ -1,4 +1,4 @@
-/* How two NICs agree, by a TCP option, to compress a connection. See docs/nic-format.md. */
+/* Two NICs agree, by a TCP option, to compress a connection. See docs/nic-format.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/agreement.h"
 

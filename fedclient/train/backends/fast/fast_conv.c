@@ -20,9 +20,9 @@ typedef struct padded {
 } padded;
 
 typedef struct conv {
-    fedtrain_filters filters; /* of one group */
+    fedtrain_filters filters; /* the filters of one group */
     size_t groups;
-    fedtrain_conv sizes; /* of one group */
+    fedtrain_conv sizes; /* the sizes of one group */
     padded x_padded, dy_padded;
     uint32_t *begin, *phase_begin;
     uint32_t *order;

@@ -6,8 +6,8 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/** Where the sparse sums find the patches of a picture and the weights of an output: in the picture
- * itself (plain), or in its copy by im2col (unrolled). */
+/** A view tells where the sparse sums find the patches of a picture and the weights of an output:
+ * in the picture itself (plain), or in its copy by im2col (unrolled). */
 typedef struct fast_view {
     fedtrain_sparse_conv sizes;
     size_t line, step;         /* floats to the patch below, and to the one on the right */
@@ -22,7 +22,7 @@ typedef struct fast_conv_pooled {
     fast_view plain, unrolled; /* unrolled: for the weights' gradient, unless im2col.rows is 0 */
     fedtrain_im2col im2col;
     float *rows;          /* the weights, as load_rows in fast_conv_pooled.c lays them out */
-    fedtrain_sparse grad; /* of one sample's output, if the input needs a gradient */
+    fedtrain_sparse grad; /* gradient of one sample's output, if the input needs a gradient */
 
     /* Two regions of memory, each with one use in the forward and another in the backward pass. */
     float *packed, *grad_rows;  /* forward: the packed weights; backward: the gradient of rows */

@@ -10,7 +10,7 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* of the batch in the last pass of training */
+    float *seen_mean, *variance; /* statistics of the batch in the last pass of training */
     size_t seen;                 /* number of values of a channel in that batch */
     float *mean, *scale, *bias;
     float *slope, *offset;
@@ -185,7 +185,7 @@ static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pa
     }
 }
 
-/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s, where s is the sum of dy x beta d^(-beta - 1)
+/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s. Here s is the sum of dy x beta d^(-beta - 1)
  * over the channels whose divisor d includes channel c. */
 static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;

@@ -29,7 +29,7 @@ static const fedtrain_reference_kind *const kinds[] = {
 typedef struct reference {
     const fed_arch *arch;
     size_t max_batch;
-    size_t batch;        /* of the last forward pass */
+    size_t batch;        /* batch size of the last forward pass */
     float **value;       /* [layer_count + 1]: the input, and the output of each layer */
     double **value_grad; /* [layer_count + 1] */
     void **kept;         /* [layer_count]: what each layer keeps between calls */

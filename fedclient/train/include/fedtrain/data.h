@@ -44,7 +44,7 @@ fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, 
 
 /** The data that one client trains on. */
 typedef struct fedtrain_share {
-    fedtrain_shard shard; /* of the samples, or of the text's units */
+    fedtrain_shard shard; /* indices of samples, or of the text's units */
     uint32_t *token;      /* uint32[token_count]: the client's units, joined; NULL: samples */
     size_t token_count;
     size_t size; /* number of samples or tokens: the weight of the client's updates */
