@@ -71,9 +71,8 @@ static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_e
     return FED_OK;
 }
 
-/* Bytes are sent in pairs: each pair is a number below 2^16, which float32 represents exactly. */
-
-/* dst[bytes] = sum of all ranks' src as 16-bit numbers. For each number, only one rank's src may be
+/* Bytes are sent in pairs: each pair is a number below 2^16, which float32 represents exactly.
+ * dst[bytes] = sum of all ranks' src as 16-bit numbers. For each number, only one rank's src may be
  * other than 0. src NULL: zeros. */
 static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8_t *dst,
                         fed_error *err) {

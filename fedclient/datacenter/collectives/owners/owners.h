@@ -38,7 +38,7 @@ typedef struct owners_shard {
     bool untaken;      /* the caller has not taken the sum yet */
     feddc_event *push; /* [workers]: pushes of `step` not added yet; kind FEDDC_NOTHING: none */
     bool *counted;     /* [workers]: the worker's gradient is in the sum of `step` */
-    uint32_t added;    /* how many workers are counted */
+    uint32_t added;    /* number of workers counted */
     uint32_t lent;     /* sends that still read the sum's memory */
 } owners_shard;
 

@@ -91,8 +91,8 @@ typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
-    /** Fill in rank and size, where the system that started this process knows them; else NULL.
-     * Errors: FED_EIO */
+    /** Fill in rank and size from the system that started this process. NULL for links whose
+     * ranks no such system knows. Errors: FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
     /** Connect with the other ranks. Returns when messages can be sent to each of them. place is

@@ -51,7 +51,7 @@ typedef struct fedtrain_share {
 } fedtrain_share;
 
 /** Client k's part, as copies of its own. FED_EINVAL k is no client of the partition; FED_ENOMEM.
- * Owner: fedtrain_share_free, which is safe on a zeroed one. */
+ * Owner: fedtrain_share_free, which is safe on a zeroed share. */
 fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
                                uint32_t k, fedtrain_share *share, fed_error *err) FED_CHECKED;
 void fedtrain_share_free(fedtrain_share *share);
