@@ -16,7 +16,7 @@ typedef struct fedworker_options {
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
     uint32_t workers, here;          /* here: workers on this machine; 0: not given */
-    uint32_t min;                    /* go on while so many workers are left; 0: not given */
+    uint32_t min;                    /* go on while this many workers are left; 0: not given */
     uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
     uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
     uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */

@@ -85,7 +85,7 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 
 enum {
     PATIENCE_MS = 2500, /* how long to wait for a rank, or for the failure detector in rank 0 */
-    /* the other ranks wait so long before they exit, so that rank 0 prints the verdict first */
+    /* the other ranks wait this time before they exit, so that rank 0 prints the verdict first */
     LISTEN_MS = 500
 };
 

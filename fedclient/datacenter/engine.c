@@ -223,10 +223,10 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
     pthread_mutex_unlock(&e->lock);
 }
 
-/* With the lock held: return whether this bucket must wait, because enough earlier ones are under
- * way. Otherwise sums of the first buckets would queue behind gradients of the last, and all would
- * wait for the slowest connection. Later buckets do not count, so that ranks with different orders
- * of buckets do not wait for each other. */
+/* With the lock held: return whether this bucket must wait, because enough earlier buckets are
+ * under way. Otherwise sums of the first buckets would queue behind gradients of the last buckets,
+ * and all ranks would wait for the slowest connection. Later buckets do not count, so that ranks
+ * with different orders of buckets do not wait for each other. */
 static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     uint32_t under_way = 0;
     size_t values = 0;

@@ -558,7 +558,7 @@ void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A state has the residuals of the pushes, then those of the pulls. */
+/* A state has the residuals of the pushes, then the residuals of the pulls. */
 
 size_t feddc_exchange_state_size(const feddc_exchange *x) {
     const feddc_engine *e = &x->engine;

@@ -150,8 +150,8 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad,
                            const fedtrain_gradient *to) FED_CHECKED;
 
-    /** Move batch normalization's running statistics in params by a tenth towards those of the last
-     * forward pass of training. */
+    /** Move batch normalization's running statistics in params by a tenth towards the statistics of
+     * the last forward pass of training. */
     fed_status (*keep_statistics)(void *self, float *params) FED_CHECKED;
 
     /** Let LSTMs begin the next batch with a state of 0. */

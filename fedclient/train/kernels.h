@@ -90,7 +90,7 @@ enum { FEDTRAIN_PACKED = 16 };
 
 /** Batch normalization: y = (x - mean) scale + bias, then a ReLU if `relu` is set. mean, scale and
  * bias are float32[width + lanes]: the first channels' values are repeated after the last
- * one's. */
+ * channel's. */
 typedef struct fedtrain_norm {
     size_t rows, width;
     bool relu;

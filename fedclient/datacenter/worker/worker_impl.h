@@ -119,8 +119,9 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
 /** Go back to the last completed step, and forget unfinished exchanges. */
 void feddc_worker_fall_back(feddc_worker *w);
 
-/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if one
- * is missing. Errors: FED_ESTATE a NIC has a different error bound; those of feddc_exchange_take */
+/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if a
+ * NIC is missing. Errors: FED_ESTATE a NIC has a different error bound; those of
+ * feddc_exchange_take */
 fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /** Do one exchange: put in words[w->n], and take the first n values of the sum into y. No step's

@@ -31,7 +31,7 @@ typedef struct owners_shard {
 
     /* At the owner: */
     owners_phase phase;
-    bool known;       /* `step` is valid: the next sum is that of step + 1 */
+    bool known;       /* `step` is valid: the next sum belongs to step + 1 */
     const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
     uint32_t own_step;
     bool own_plain;

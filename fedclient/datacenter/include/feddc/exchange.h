@@ -119,7 +119,7 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
-/** Workers are the ranks below this number. Ranks from it on are aggregators. */
+/** Workers are the ranks below this number. The other ranks are aggregators. */
 uint32_t feddc_exchange_workers(const feddc_exchange *x);
 
 /** The number of values of all tensors. */
@@ -178,7 +178,7 @@ void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
 /** Counts of an exchange since its opening. */
 typedef struct feddc_exchange_counts {
-    /* bytes of messages and heads; a worker counts received ones only of steps that are complete */
+    /* bytes of messages and heads; a worker counts received bytes only of complete steps */
     uint64_t sent_bytes, received_bytes;
     uint64_t messages;                /* messages sent */
     double encode_s, decode_s, sum_s; /* seconds of the engine's thread */

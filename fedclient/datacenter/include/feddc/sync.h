@@ -27,7 +27,7 @@ FED_API_BEGIN
  * t - 1 only when the backward pass of step t ends.
  */
 typedef struct feddc_act {
-    bool exchange; /* this step's gradient is exchanged; false: it is added to the next one's */
+    bool exchange; /* this step's gradient is exchanged; false: it is added to the next step's */
     bool plain;    /* exchanged as float32, whatever the codec */
     /* compute with local weights: the weights after the last sum, less the local rate times this
      * worker's own gradient since that sum */

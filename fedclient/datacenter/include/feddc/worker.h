@@ -148,8 +148,8 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
  */
 
 /** Call this function after feddc_worker_settle. layout and values are those of the common file:
- * params and state. notes: key, value, ..., NULL; they are added to the worker's own ("worker.step"
- * and others). */
+ * params and state. notes: key, value, ..., NULL; they are added to the worker's own notes
+ * ("worker.step" and others). */
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes,
                              fed_error *err) FED_CHECKED;

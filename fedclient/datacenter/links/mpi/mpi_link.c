@@ -35,7 +35,7 @@ enum {
     COPIED = 4096,  /* payloads of up to this many bytes are copied */
     PROBES = 64,    /* most messages to match before arrived ones are given to the caller */
     BUSY_US = 2000, /* for this time after the last activity, wait yields instead of sleeping */
-    /* shortest sleep; longer ones are the time without activity divided by NAP_PART */
+    /* shortest sleep; longer sleeps are the time without activity divided by NAP_PART */
     NAP_US = 50,
     NAP_PART = 64,
     LONG_NAP_US = 1000,

@@ -18,7 +18,7 @@ enum {
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
     TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
     TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank before the next one */
-    TCP_UNREAD_MAX = 64 << 20 /* reading stops while so many received bytes wait to be taken */
+    TCP_UNREAD_MAX = 64 << 20 /* reading stops while this many received bytes wait to be taken */
 };
 
 typedef struct tcp_item {

@@ -22,7 +22,7 @@
 enum {
     IN = 32,
     OUT = 256,
-    MADE = 96,    /* usually the NIC makes at most so many packets of one frame */
+    MADE = 96,    /* usually the NIC makes at most this many packets of one frame */
     TRIES = 64,   /* times that a frame is tried again while the line has no buffer for it */
     AGAIN_MS = 1, /* wait between two tries */
     ARENA = 512 * 1024,

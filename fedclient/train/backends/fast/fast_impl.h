@@ -111,8 +111,8 @@ struct fast_op {
      * reads this node's output. */
     bool (*merges)(const fed_layer *own, const fed_layer *next);
 
-    /** Set sizes, and take memory other than that of values. It is called twice, and must take the
-     * same both times. */
+    /** Set sizes, and take memory other than the values' memory. Called twice, and must take the
+     * same memory both times. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
     /** Called once memory is allocated: fill in data that never changes. */

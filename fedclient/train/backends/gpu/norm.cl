@@ -89,7 +89,7 @@ FUNC bn_channel bn_measured(bn_sums sum, double n) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. In training the statistics are the
- * batch's, and are kept in seen; if seen is NULL, they are the running ones. */
+ * batch's, and are kept in seen; if seen is NULL, they are the running statistics. */
 KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
                   GLOBAL bn_channel *seen, GLOBAL const float *running_mean,
                   GLOBAL const float *running_variance, GLOBAL const float *weight,

@@ -48,7 +48,7 @@ static statistics measure(const fedtrain_reference_op *op, size_t c) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Mean and variance are the batch's in
- * training, otherwise the running ones. */
+ * training, otherwise the running statistics. */
 static void batchnorm_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

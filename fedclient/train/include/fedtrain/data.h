@@ -37,7 +37,7 @@ void fedtrain_data_free(fedtrain_data *data);
 fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch,
                               fed_error *err) FED_CHECKED;
 
-/** Call fedtrain_dataset_split or fedtrain_text_split; the errors are theirs. */
+/** Call fedtrain_dataset_split or fedtrain_text_split, and return their errors. */
 fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
