@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
                              .hold_ms = 25000,
                              .log = {.write = fed_log_stderr}};
     fed_error err = {0};
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv)) {
         fputs(usage, stdout);
         return 0;

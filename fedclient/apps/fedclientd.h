@@ -39,9 +39,9 @@ enum { FEDCLIENTD_COMMAND = 1 };
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_device.c: text = what the device computes on, such as "opencl:0 pthread-Xeon"; ""
- * for the processor. With a worker group text is only the value of --device, because the workers
- * open the GPU. Errors: those of fed_gpu_open. */
+/** fedclientd_device.c: write to text what the device computes on, such as "opencl:0 pthread-Xeon",
+ * or "" for the processor. With a worker group text is only the value of --device, because the
+ * workers open the GPU. Errors: those of fed_gpu_open. */
 enum { FEDCLIENTD_COMPUTES = 128 };
 fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCLIENTD_COMPUTES],
                                   fed_error *err) FED_CHECKED;

@@ -46,7 +46,6 @@ static fed_status may_train(void *user, fed_error *err) {
     return fedclient_conditions_hold(&d->when, err);
 }
 
-/** Log the progress of a training once every EVERY_MS, not at every iteration. */
 static void progress(void *user, const fedclient_round *round, uint32_t done, uint32_t total) {
     enum { EVERY_MS = 10000 };
     device *d = user;
@@ -69,7 +68,8 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** Has the device nothing more to do? With several slots other tasks may still run. */
+/** Return whether the device has nothing more to do. With several slots other tasks may still
+ * run. */
 static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);

@@ -71,7 +71,7 @@ static fed_status stats(const fednic_words *words, fed_error *err) {
 int main(int argc, char **argv) {
     fednic_words words;
     fed_error err = {0};
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
         fputs(usage, stdout);
         return EXIT_SUCCESS;

@@ -8,7 +8,6 @@
 
 #include "fedclient/apps/option_table.h"
 
-/* The value of --bound, 2^-1 to 2^-15: the error bounds of INCEPTIONN. */
 static fed_status take_bound(const char *value, void *values, fed_error *err) {
     uint32_t e = 0;
     if (strncmp(value, "2^-", 3) != 0 || option_number(value + 3, '\0', 1, 15, &e) == NULL) {

@@ -159,7 +159,7 @@ static int run(size_t k, const app_options *o) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
         fputs(usage, stdout);
         return EXIT_SUCCESS;

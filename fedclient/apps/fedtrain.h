@@ -1,4 +1,4 @@
-/* What the files of the fedtrain program share. */
+/* Declarations that the files of the fedtrain program share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_APP_H
 #define FEDTRAIN_APP_H
@@ -59,7 +59,7 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Is it a pipe or a device? What is written there can't be read again. */
+/** Return whether the path is a pipe or a device. What is written there can't be read again. */
 bool app_is_stream(const char *path);
 
 /** FED_EEXIST: without --resume the file at "path" would be overwritten. */
@@ -84,7 +84,8 @@ typedef struct app_samples {
 fed_status app_samples_open(const app_options *o, app_samples *samples, fed_error *err) FED_CHECKED;
 void app_samples_free(app_samples *samples);
 
-/** The steps of an epoch: they use each sample, or token of a text, about once. */
+/** Return the number of steps of an epoch, which use each sample, or token of a text, about
+ * once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
 /** Means and deviations of the channels as text: "0.13 0.31 ...". Free with free(). */

@@ -65,7 +65,6 @@ fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *e
     return FED_OK;
 }
 
-/* Read the next number of a text; false: there is no more. */
 static bool take_number(const char **text, float *value) {
     *text += **text == ' ';
     double number = 0;

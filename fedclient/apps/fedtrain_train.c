@@ -26,7 +26,7 @@ typedef struct training {
     app_weights weights;
     fedtrain_net *net;
 
-    uint64_t step, steps; /* steps done, and steps in all */
+    uint64_t step, steps;
     size_t per_epoch;
     double loss; /* smoothed, for the progress line */
     fed_progress progress;
@@ -126,7 +126,6 @@ static fed_status resume(training *t, fed_error *err) {
     return status;
 }
 
-/* The epoch of the last step that was done, from 1. */
 static uint64_t epoch_of(const training *t) {
     return (t->step + t->per_epoch - 1) / t->per_epoch;
 }
@@ -197,7 +196,7 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
 
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
-    FED_TRY(save(t, err)); /* first, since measuring may take long */
+    FED_TRY(save(t, err)); /* save first, because measuring may take long */
     fed_progress_wipe(&t->progress);
     fed_progress_show(&t->progress, (double)t->step / (double)t->steps,
                       "epoch %" PRIu64 " is done, measuring", epoch_of(t));

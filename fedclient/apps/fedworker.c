@@ -100,7 +100,6 @@ static fed_status take_local_lr(const char *value, void *values, fed_error *err)
     return read_rate(value, "local-lr", &((fedworker_options *)values)->local_rate, err);
 }
 
-/* The options of fedworker train. */
 #define AT(member) offsetof(fedworker_options, member)
 #define TEXT(name, member)                                                                         \
     { name, OPTION_TEXT, AT(member), 0, 0, TRAIN, NULL }
@@ -270,7 +269,7 @@ static int end(fed_status status, bool wrong, fed_error *err) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* the program that reads the output may end first */
     if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
         printf("%s%s%s\n%s\n%s", usage, fedworker_serve_usage, fedworker_predict_usage,
                fedworker_launch_usage, fedworker_devices_usage);

@@ -1,4 +1,4 @@
-/* What the files of the fedworker program share. */
+/* Declarations that the files of the fedworker program share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDWORKER_APP_H
 #define FEDWORKER_APP_H
@@ -16,14 +16,14 @@ typedef struct fedworker_options {
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
     uint32_t workers, here;          /* here: workers on this machine; 0: not given */
-    uint32_t min;                    /* go on while so many workers are left; 0: not given */
+    uint32_t min;                    /* go on while this many workers are left; 0: not given */
     uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
     uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
     uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */
     float learning_rate, local_rate; /* 0: not given */
 } fedworker_options;
 
-/** What all ranks of this process share, read-only while they train. */
+/** The data that all ranks of this process share, read-only while they train. */
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
@@ -35,7 +35,7 @@ typedef struct fedworker_job {
 /** Free job->samples with app_samples_free, also after a failure. */
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
-/** How a rank of this process finds the other ranks of its worker group. */
+/** A rank of this process uses this entry to find the other ranks of its worker group. */
 typedef struct fedworker_entry {
     feddc_place place;
     struct feddc_watch *watch; /* the link to the failure detector; NULL: there is no detector */

@@ -1,4 +1,4 @@
-/* From the command line's words to link, collective and rule, before any worker starts. */
+/* Find the link, collective and rule that the command line names, before any worker starts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_choice.h"
 
@@ -15,7 +15,6 @@ static fed_status find_link(const char *name, const feddc_link_vtable **link, fe
     return FED_OK;
 }
 
-/* The number of ranks and workers: from --workers, or from mpirun, which started this process. */
 static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators,
                               fedworker_choice *c, fed_error *err) {
     c->workers = words->workers;
@@ -34,7 +33,8 @@ static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators
     return FED_OK;
 }
 
-/* The collective if --collective is not given: ranks, codecs and device decide. */
+/* Return the collective to use if --collective is not given. It depends on ranks, codecs and
+ * device. */
 static const char *preset(const fedworker_words *words, uint32_t ranks) {
     const bool device = words->backend != NULL && fed_gpu_is_name(words->backend);
     return feddc_collective_preset(ranks, words->codec, words->pull, device);

@@ -10,7 +10,7 @@
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
     const char *nic;     /* --nic; NULL: no NICs compress */
-    const char *backend; /* of the nets; if it names a GPU, gradients are on the GPU */
+    const char *backend; /* backend of the nets; if it names a GPU, gradients are on the GPU */
     uint32_t workers, late;
 } fedworker_words;
 
@@ -18,7 +18,7 @@ typedef struct fedworker_choice {
     const feddc_link_vtable *link;
     const char *collective; /* a spec of libfeddc, which does not know fedworker's "star" */
     feddc_sync sync;
-    feddc_place place;       /* with mpi this process's rank; else its size is 0 */
+    feddc_place place;       /* with mpi this process's place; else its size is 0 */
     uint32_t workers, ranks; /* ranks: workers and aggregators */
 } fedworker_choice;
 

@@ -33,8 +33,9 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
  */
 fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
 
-/** Is this process of a job of fedworker launch? Then fill in where the failure detector listens
- * and the worker group's secret, from environment variables of the launcher. */
+/** Return whether this process belongs to a job of fedworker launch. If so, fill in where the
+ * failure detector listens and the worker group's secret, from environment variables of the
+ * launcher. */
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]);
 
 #endif

@@ -1,4 +1,4 @@
-/* fedworker devices: the GPUs of this machine, and why those that can't be used can't. */
+/* fedworker devices: list the GPUs of this machine, and say why some can't be used. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_commands.h"
 

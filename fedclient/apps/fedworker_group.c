@@ -30,7 +30,7 @@ static void *run_member(void *user) {
     return NULL;
 }
 
-/* Can a failure with this status be the cause of the other ranks' failures? FED_EIO and
+/* Return whether a failure with this status can be the cause of other ranks' failures. FED_EIO and
  * FED_ETIMEOUT only mean that a rank saw another one leave, or waited for another one too long. */
 static bool is_cause(fed_status status) {
     return status != FED_EIO && status != FED_ETIMEOUT;
@@ -85,11 +85,11 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 
 enum {
     PATIENCE_MS = 2500, /* how long to wait for a rank, or for the failure detector in rank 0 */
-    /* the other ranks wait so long before they exit, so that rank 0 prints the verdict first */
+    /* the other ranks wait this time before they exit, so that rank 0 prints the verdict first */
     LISTEN_MS = 500
 };
 
-/** Where the failure detector listens, as rank 0 tells the other ranks. */
+/** The place where the failure detector listens. Rank 0 sends it to the other ranks. */
 typedef struct detector_place {
     char host[240], port[16];
     uint8_t secret[FEDDC_SECRET];
@@ -125,7 +125,6 @@ static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
     return status;
 }
 
-/* Rank 0 opens a failure detector, and tells all ranks its address and secret. */
 static fed_status find_detector(const fedworker_job *job, const feddc_place *place,
                                 detector_place *at, feddc_detector **detector, fed_error *err) {
     if (place->rank == 0) {

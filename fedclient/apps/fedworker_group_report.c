@@ -1,4 +1,4 @@
-/* What a device that is a worker group reports to the coordinator about its workers. */
+/* A device that is a worker group reports the states of its workers to the coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,8 @@ static void fill(const fedworker_cluster *c, feddc_detector *detector,
     }
 }
 
-/* Is there a new verdict? If so, keep it. A kept verdict is cleared after VERDICT_MS. */
+/* Keep a new verdict, and return whether there is one. A kept verdict is cleared after
+ * VERDICT_MS. */
 static bool take_verdict(fedworker_cluster *c, const char *why, int64_t now_ms) {
     char cut[sizeof c->verdict];
     snprintf(cut, sizeof cut, "%.255s", why);

@@ -50,9 +50,9 @@ typedef struct launch {
     int ranks_at; /* the index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
-    char *own[MOST_WORDS + 2]; /* the command as it is started */
-    char hosts[4096];          /* --host without lost machines */
-    int hosts_at;              /* the index of the word after --host; 0: there is none */
+    char *own[MOST_WORDS + 2];
+    char hosts[4096]; /* --host without lost machines */
+    int hosts_at;     /* the index of the word after --host; 0: there is none */
 } launch;
 
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {
@@ -83,7 +83,6 @@ static bool has_word(const launch *l, const char *word) {
     return false;
 }
 
-/* Find the number of ranks and the list of hosts among mpirun's own options. */
 static fed_status read_command(launch *l, fed_error *err) {
     static const char *const number[] = {"-n", "-np", "--np", "-c", NULL};
     static const char *const host[] = {"-H", "-host", "--host", NULL};
@@ -160,7 +159,7 @@ typedef struct try_of {
     feddc_detector *detector;
     pid_t pid;
     bool running;
-    int status; /* what waitpid returned, once the command has ended */
+    int status;
     int64_t verdict_ms;
 } try_of;
 
@@ -205,8 +204,8 @@ static fed_status start(launch *l, try_of *t, fed_error *err) {
     return FED_OK;
 }
 
-/* Was this process started by this try? Its environment must have the try's secret, because the
- * system may have given the number of an ended process to another one. */
+/* Return whether this try started the process. The process's environment must have the try's
+ * secret, because the system may have given the number of an ended process to another one. */
 static bool is_ours(uint32_t pid) {
     char path[40], text[64 * 1024];
     const char *secret = getenv(ENV_SECRET);
@@ -239,7 +238,6 @@ static void kill_members(try_of *t) {
     }
 }
 
-/* After a verdict, give the job TERM_MS to end by itself, then signal it. */
 static void hurry(try_of *t, int64_t now) {
     int64_t since = now - t->verdict_ms;
     if (since > KILL_MS) {
@@ -269,7 +267,7 @@ static void attend(try_of *t) {
         pid_t got = waitpid(t->pid, &t->status, WNOHANG);
         t->running = got == 0 || (got < 0 && errno == EINTR);
         if (t->running && state != FEDDC_MEETING && state != FEDDC_TRAINING) {
-            fed_sleep_ms(TURN_MS); /* feddc_detector_wait no longer waits when the job is over */
+            fed_sleep_ms(TURN_MS); /* when the job is over, feddc_detector_wait returns at once */
         }
     }
     kill_members(t);
@@ -281,7 +279,6 @@ typedef struct loss {
     char host[64];
 } loss;
 
-/* Find the worker that failed. If its machine is cut off, all workers of the machine are lost. */
 static loss find_loss(feddc_detector *detector) {
     feddc_member_look look;
     loss lost = {0};
@@ -300,7 +297,6 @@ static loss find_loss(feddc_detector *detector) {
     return lost;
 }
 
-/* Shrink the command: fewer ranks, no lost machine, and --resume if there is a checkpoint. */
 static void shrink(launch *l, const loss *lost) {
     static char resume[] = "--resume";
     l->ranks -= lost->workers;
@@ -346,7 +342,7 @@ fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) {
     struct sigaction action = {.sa_handler = on_signal};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    for (;;) { /* each try has fewer ranks */
+    for (;;) {
         loss lost = {0};
         fed_status status = attempt(&l, &lost, code, err);
         if (lost.workers == 0 || lost.fate == FEDDC_GAVE_UP || interrupted != 0 ||

@@ -50,7 +50,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
     FED_REQUIRE(r->values != NULL, FED_ENOMEM);
     r->memory = r->values + page->values;
     FED_TRY(fedtrain_net_new(m->arch, m->job->batch, c->device.work.backend, &r->net, err));
-    FED_TRY(await_detector(page, err)); /* the page must not be read before */
+    FED_TRY(await_detector(page, err)); /* the page must not be read earlier */
     memcpy(r->values, page->at, floats * sizeof *r->values);
     const bool mpi = c->choice.place.size > 0;
     char computes_on[FEDCLIENTD_COMPUTES] = "";
@@ -80,7 +80,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
 }
 
 /* Rank 0 decides how many steps all workers take next: as many as last about a tenth of a second,
- * so that a round that is no longer wanted ends soon. 0: the training ends. */
+ * so that a round that is no longer wanted ends soon. *steps is 0 when the training ends. */
 static fed_status next_steps(replica *r, uint32_t *steps, fed_error *err) {
     const fedworker_page *page = r->m->page;
     const uint32_t left = (uint32_t)r->m->job->steps - feddc_worker_step(r->worker);
@@ -145,7 +145,6 @@ bool fedworker_is_broken(fed_status status) {
            status == FED_ETIMEOUT;
 }
 
-/* Train. When a worker of the group fails, the workers that are left go on, if they are enough. */
 static fed_status train(replica *r, fed_error *err) {
     const char *broke = NULL;
     fed_error why = {0};

@@ -33,8 +33,8 @@ const char fedworker_predict_usage[] =
     "  --message-us US    what each message costs a worker (5)\n";
 
 /* ROUNDS exchanges are measured, or only FEWEST if ROUNDS would take longer than MOST_SECONDS.
- * Message sizes count in the second half of them only, when residuals have reached their usual
- * size. */
+ * Message sizes count only in the second half of these exchanges, when residuals have reached their
+ * usual size. */
 enum { ROUNDS = 20, FEWEST = 4, MOST_SECONDS = 2, SMALL = 256, SLICE = 1 << 18 };
 
 typedef struct predict_options {
@@ -72,7 +72,6 @@ static fed_status take_message(const char *value, void *values, fed_error *err) 
     return read_number(value, "message-us", &((predict_options *)values)->message_us, err);
 }
 
-/* The value of --ratio: "96" for pushes and pulls, or "96,48" for each of them. */
 static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const char *rest = value;
@@ -87,7 +86,6 @@ static fed_status take_ratio(const char *value, void *values, fed_error *err) {
     return pull == NULL ? FED_OK : read_number(pull, "ratio", &o->pull_ratio, err);
 }
 
-/* The value of --workers: "4" or "2..8". */
 static fed_status take_workers(const char *value, void *values, fed_error *err) {
     predict_options *o = values;
     const uint32_t most = 1024;
@@ -136,7 +134,6 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
 
-/* A codec and the measurements of its messages, which are pushes or pulls. */
 typedef struct measured_codec {
     fedcodec codec;
     bool plain; /* the codec is float32, which encodes nothing */
@@ -167,7 +164,6 @@ static fed_status codec_open(const char *spec, const fed_arch *arch, measured_co
                : fed_fail(err, FED_ENOMEM, "out of memory to measure the codec %s", spec);
 }
 
-/* Encode x[n], decode the message, and add the result to sum. counts: add to the measurements. */
 static fed_status code_slice(measured_codec *m, size_t offset, size_t n, const float *x, float *sum,
                              bool counts, fed_error *err) {
     size_t len = 0;
@@ -217,7 +213,7 @@ static fed_status code_gradient(measured_codec *m, const fed_arch *arch, const f
 typedef struct measurement {
     fed_arch arch;
     fedtrain_net *net;
-    measured_codec push[2], pull; /* pushes of two workers; the pull of their sum */
+    measured_codec push[2], pull;
     float *params, *grad, *sum, *pulled, *x, *target;
     uint32_t *label;
     double compute_us, sum_us; /* shortest times of a gradient's computation and of an addition */

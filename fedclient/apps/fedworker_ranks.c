@@ -13,7 +13,8 @@
 /* ORDER: bytes of an order on its way, enough for a task and the other fields of struct order. */
 enum { ORDER = 6144, HOST = 256 };
 
-/* What rank 0 sends to begin a round. host, port and secret are the failure detector's. */
+/* The order that rank 0 sends to begin a round. host, port and secret are the failure
+ * detector's. */
 typedef struct order {
     bool trains; /* false: the worker group ends */
     uint64_t seed;

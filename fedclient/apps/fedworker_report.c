@@ -47,7 +47,7 @@ static feddc_cost_way way_of(const char *collective) {
                                                         : FEDDC_COST_OWNERS;
 }
 
-/* How many steps exchanged gradients as float32 (plain), and how many by the codec (coded). */
+/* The numbers of steps that exchanged gradients as float32 (plain), and by the codec (coded). */
 typedef struct exchanges {
     double plain, coded;
 } exchanges;

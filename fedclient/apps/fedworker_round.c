@@ -55,7 +55,7 @@ static fed_status start_one(fedworker_member *m, fed_error *err) {
                               m->number);
 }
 
-/* Are workers still running? Worker processes that have ended are collected with waitpid. */
+/* Return whether workers still run. Worker processes that have ended are collected with waitpid. */
 static bool are_left(attempt *a) {
     bool left = false;
     for (uint32_t k = 0; k < a->started; k++) {
@@ -119,8 +119,6 @@ static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub,
     return FED_OK;
 }
 
-/* Wait until all workers have ended. If the round is no longer wanted, tell them to end, and kill
- * their processes after GRACE_MS. */
 static void look_after(attempt *a) {
     int64_t limit_ms = INT64_MAX;
     while (are_left(a)) {
@@ -141,8 +139,8 @@ static void look_after(attempt *a) {
     fedworker_group_report(a->cluster, a->round, a->detector, true);
 }
 
-/* The result of an attempt. If it failed, the cause is a worker with an error of its own; other
- * workers only report that a worker left. */
+/* Return the result of an attempt. If it failed, the cause is a worker with an error of its own;
+ * other workers only report that a worker left. */
 static fed_status outcome(const attempt *a, fed_error *err) {
     feddc_detector_look look = {0};
     if (a->page->completed) {
@@ -204,7 +202,6 @@ static fed_status try_once(attempt *a, const fed_arch *arch, float *values, floa
     return FED_OK;
 }
 
-/* Wait for ms. False: the round is no longer wanted. */
 static bool pause_for(const attempt *a, int64_t ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + ms;
     while (fed_clock_monotonic_ms() < until_ms) {

@@ -75,7 +75,7 @@ typedef struct fedworker_member {
     fedworker_page *page;
     struct feddc_hub *hub; /* for the link threads; else NULL */
     uint32_t number;
-    pid_t pid; /* of a worker process; 0: it is not started, or has ended */
+    pid_t pid; /* id of a worker process; 0: it is not started, or has ended */
     pthread_t thread;
 } fedworker_member;
 
@@ -91,7 +91,8 @@ fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_jo
 /** fedworker_member.c: run a worker from the beginning of a round to its end. The result is in the
  * worker's slot of the page. */
 void fedworker_member_run(const fedworker_member *member);
-/** Does this status mean that another worker failed, or that the connection to it broke? */
+/** Return whether this status means that another worker failed, or that the connection to it
+ * broke. */
 bool fedworker_is_broken(fed_status status);
 
 /** fedworker_ranks.c, for the link mpi. Rank 0 calls fedworker_ranks_order to begin a round on the

@@ -22,9 +22,9 @@ enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000 };
 
 typedef struct launcher {
     const fedworker_job *job;
-    uint32_t here; /* ranks of this machine */
-    pid_t *child;  /* [here] process ids; 0: the child has ended */
-    int told[2];   /* a pipe: children read the failure detector's address from it */
+    uint32_t here;
+    pid_t *child; /* [here] process ids; 0: the child has ended */
+    int told[2];  /* a pipe: children read the failure detector's address from it */
     uint8_t secret[FEDDC_SECRET];
     feddc_detector *detector; /* NULL: the detector is on another machine */
     uint32_t failed;
@@ -161,7 +161,6 @@ static fed_status open_detector(launcher *l, fed_error *err) {
     return FED_OK;
 }
 
-/* Collect the children that have ended, and return how many are left. */
 static uint32_t reap(launcher *l) {
     uint32_t left = 0;
     for (uint32_t k = 0; k < l->here; k++) {

@@ -124,7 +124,6 @@ static void free_rank(rank *r, bool orderly) {
     app_weights_free(&r->weights);
 }
 
-/* The next pause: the end of an epoch, the next checkpoint, or the last step. */
 static uint32_t next_pause(const rank *r, uint32_t step) {
     const uint32_t every = r->job->o->every;
     uint32_t pause = step - step % r->per_epoch + r->per_epoch;
@@ -188,7 +187,6 @@ static fed_status train(rank *r, fed_error *err) {
     return FED_OK;
 }
 
-/* After a failure, wait for the verdict and for the new worker group of the ranks left. */
 static fed_status meet_again(rank *r, const char *broke, const feddc_worker_group **group,
                              fed_error *err) {
     const uint32_t completed = feddc_worker_completed(r->worker);
@@ -225,8 +223,8 @@ static fed_status train_in_worker_group(rank *r, fed_error *err) {
     }
 }
 
-/* *zero = time 0 of the trace by this rank's clock. All ranks use rank 0's; between machines it is
- * corrected by the difference of the clocks. */
+/* Set *zero to time 0 of the trace by this rank's clock. All ranks use rank 0's time 0. Between
+ * machines it is corrected by the difference of the clocks. */
 static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
     const fedworker_options *o = r->job->o;
     int64_t offset_us = 0;

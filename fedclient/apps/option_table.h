@@ -20,7 +20,7 @@ typedef enum option_kind {
 typedef struct option_row {
     const char *name; /* without "--" */
     option_kind kind;
-    size_t offset; /* of the option's member in the struct of all values */
+    size_t offset; /* offset of the option's member in the struct of all values */
     uint32_t low, high;
     unsigned commands; /* bits of the commands that take the option */
     fed_status (*take)(const char *value, void *values, fed_error *err);
@@ -34,11 +34,11 @@ enum { OPTION_ROWS = 48 }; /* most rows of a table */
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
 
-/** Is this word, such as "--help", among argv[1] and the following? */
+/** Return whether this word, such as "--help", is among argv[1] and the following. */
 bool option_is_given(const char *option, int argc, char **argv);
 
-/** A whole number in decimal digits, from low to high, that ends before the character `end`.
- * Returns where it ends; NULL: the text does not begin with such a number. */
+/** Read a whole number in decimal digits, from low to high, that ends before the character `end`.
+ * Return where the number ends, or NULL if the text does not begin with such a number. */
 const char *option_number(const char *text, char end, uint32_t low, uint32_t high, uint32_t *value);
 
 #endif

@@ -21,10 +21,10 @@ struct workshop {
     uint64_t task;         /* the task that the members below belong to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
-    size_t net_batch; /* samples that the net can take at a time */
+    size_t net_batch;
     fedtrain_share share;
     fed_optimizer optimizer;
-    float *memory; /* the optimizer's state */
+    float *memory;
     size_t memory_count;
 };
 
@@ -86,7 +86,6 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
-/** Use the means and deviations of a training set, or of its samples index[count]. */
 static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
                             size_t count, fed_error *err) {
     fed_status status = fedtrain_dataset_normalise_by(&w->data.set, by, index, count);
@@ -108,8 +107,6 @@ static fed_status normalise_test_set(workshop *w, fed_error *err) {
     return status;
 }
 
-/** Make memory for the state of the task's optimizer. If the size is as before, the state in memory
- * stays. Else the state is read from the store; if none is stored, it is all 0. */
 static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *err) {
     size_t count = fedtrain_optimizer_state_size(&w->optimizer, w->arch.trained);
     if (w->memory != NULL && count == w->memory_count) {
@@ -122,13 +119,12 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
-/** How many samples to measure at a time. The number is small for language models, whose scores
- * alone take 1.4 MB a sample. */
+/** Return how many samples to measure at a time. The number is small for language models, whose
+ * scores alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
 
-/** Make a net for the task's batches, unless the present net is large enough. */
 static fed_status fit_net(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
     size_t batch = s->evaluate ? evaluate_batch(w) : task->batch;
@@ -172,13 +168,11 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     return FED_OK;
 }
 
-/** Turn an error into FED_EDECLINED: the device declines a task that it can't do. */
 static fed_status decline(fed_status status, const fed_error *why, fed_error *err) {
     return fed_fail(err, FED_EDECLINED, "%s",
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 
-/** Make everything that a round needs, except the optimizer's state. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
     if (w->settings->group == NULL) { /* each worker of a worker group makes a net of its own */
@@ -189,7 +183,6 @@ static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *
                : fed_optimizer_parse(task->optimizer, task->learning_rate, &w->optimizer, err);
 }
 
-/** Prepare for a round. The task's model and data stay the same; everything else may change. */
 static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     fed_error why = {0};
     fed_status status = equip_from_task(w, task, &why);
@@ -217,8 +210,9 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-/** Is the training of a round that ended early kept? Not if the program ends, since the device
- * trains again later; not with scaffold, whose control variates need all iterations. */
+/** Return whether the training of a round that ended early is kept. If the program ends, nothing is
+ * kept, because the device trains again later. With scaffold nothing is kept either, because its
+ * control variates need all iterations. */
 static bool is_kept(const workshop *w, const session *s) {
     return s->over.status == FED_OK ||
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);

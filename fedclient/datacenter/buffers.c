@@ -1,4 +1,4 @@
-/* Message buffers: idle ones are kept in a list and used again. */
+/* Message buffers: idle buffers are kept in a list and used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/buffers.h"
 

@@ -7,13 +7,13 @@
 
 #include "fedclient/datacenter/gpu_coder.h"
 
-/* One encode in 16 is decoded again, to count the values that became 0; not if the codec has a
- * residual, which keeps such values. */
+/* One encode in 16 is decoded again, to count the values that became 0. A codec with a residual
+ * keeps such values, so its messages are not decoded again. */
 enum { COUNT_EVERY = 16 };
 
 struct feddc_coder {
     fedcodec codec;
-    bool identity; /* the codec is float32 */
+    bool identity;
     const feddc_plan *plan;
     const feddc_values *values;
     feddc_gpu_coder *on_gpu; /* NULL: code on the host, or all messages are raw */
@@ -35,8 +35,6 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
     return FED_OK;
 }
 
-/* Return the number of values of the largest coded slice. *work = the most bytes of work memory
- * that the codec needs for a slice. */
 static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_t *work) {
     size_t most = 0;
     for (size_t k = 0; k < plan->slices; k++) {
@@ -285,7 +283,7 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
     return at == len ? FED_OK : FED_EFORMAT;
 }
 
-/* Where y is NULL, the message's values are added to the residual. */
+/* If y is NULL, the message's values are added to the residual. */
 static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
                           const uint8_t *src, size_t len, float *y) {
     if (feddc_coder_is_raw(c, shard, plain)) {

@@ -20,11 +20,11 @@
  * enough. */
 typedef struct feddc_coder feddc_coder;
 
-/** Messages of this shard are float32 values, which no codec changes. */
+/** Return whether messages of this shard are float32 values, which no codec changes. */
 bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** The shard's messages are raw and in host memory: a send reads the gradient, and a receiver reads
- * the sum in the link's buffer, without a copy. */
+/** Return whether the shard's messages are raw and in host memory. Then a send reads the gradient,
+ * and a receiver reads the sum in the link's buffer, without a copy. */
 bool feddc_coder_lends(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
 /** plan and values must outlive the coder. x, y and the residual lie in the memory of `values`

@@ -12,10 +12,11 @@
 
 enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 
-/** What the engine does for a collective, all of it in the engine's thread. */
+/** The engine runs a collective in the engine's thread. In this thread a collective calls the
+ * feddc_engine functions below. */
 typedef struct feddc_engine feddc_engine;
 
-/** What a collective works with. The job outlives the collective. */
+/** The data that a collective works with. The job outlives the collective. */
 typedef struct feddc_collective_job {
     feddc_engine *engine;
     uint32_t rank, ranks; /* all ranks, aggregators too */
@@ -37,8 +38,8 @@ typedef struct feddc_collective_vtable {
     /* re-encodes partial sums at each hop, so it refuses codecs of feddc_codec_expands */
     bool recodes;
 
-    /** Two numbers from which the plan is made: of ranks beside the workers (NULL: 0), and of
-     * shards in a bucket (NULL: 1). */
+    /** Return the number of ranks beside the workers (NULL: 0), and the number of shards in a
+     * bucket (NULL: 1). */
     uint32_t (*aggregators)(const double *param);
     uint32_t (*shards)(const double *param, uint32_t ranks);
 

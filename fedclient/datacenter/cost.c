@@ -13,12 +13,13 @@ const char *feddc_cost_way_name(feddc_cost_way way) {
     return (unsigned)way < ways ? way_names[way] : "?";
 }
 
-/* What the busiest of p workers does in one exchange; bytes in units of the gradient's size n. */
+/* The work of the busiest of p workers in one exchange. Bytes are in units of the gradient's size
+ * n. */
 typedef struct amounts {
     double hops;       /* messages that must follow one another */
     double messages;   /* messages of a bucket at the busiest rank */
     double push, pull; /* bytes sent before and after the sum is complete */
-    double sum;        /* bytes added up */
+    double sum;
     double encode_push, decode_push, encode_pull, decode_pull;
     bool side_by_side; /* pulls and pushes travel at the same time */
 } amounts;
@@ -35,7 +36,7 @@ static amounts amounts_of(feddc_cost_way way, double p) {
         return (amounts){2, 2 * (p - 1), others, others, others, 1, 1, 1 / p, 1, false};
     case FEDDC_COST_CENTRAL:
         return (amounts){2, 2 * p, p, p, p - 1, 1, p, 1, 1, true};
-    default: /* gather */
+    default:
         return (amounts){1, p - 1, p - 1, 0, p - 1, 1, p, 0, 0, false};
     }
 }
@@ -159,7 +160,6 @@ double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_
     return steps > 0 ? all / steps : 0;
 }
 
-/* Number of workers in the table's line after p's; 0: the table ends. */
 static uint32_t next_workers(const feddc_cost_inputs *in, uint32_t p) {
     if (p < in->high) {
         return p + 1;

@@ -13,8 +13,8 @@ enum {
     POLL_NS = 20000,   /* between two polls of work whose end is no event of the link */
     GROWTH = 64,
     COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
-    UNDER_WAY = 8,              /* buckets under way at once; further ones begin only */
-    UNDER_WAY_VALUES = 1 << 16, /* if those together have fewer values than this */
+    UNDER_WAY = 8,              /* a bucket waits while this many earlier buckets are under way */
+    UNDER_WAY_VALUES = 1 << 16, /* and these together have at least this many values */
 };
 static const size_t NONE = (size_t)-1;
 
@@ -202,7 +202,6 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                              e->rank, step, where->offset, where->offset + where->n - 1);
 }
 
-/* In some buckets, count the values that a compressing NIC rounds to 0. */
 static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                         bool plain) {
     if (e->nic.kind == FEDDC_NIC_NONE || plain || (step + bucket) % COUNT_EVERY != 0) {
@@ -224,10 +223,10 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
     pthread_mutex_unlock(&e->lock);
 }
 
-/* With the lock held: return whether this bucket must wait, because enough earlier ones are under
- * way. Otherwise sums of the first buckets would queue behind gradients of the last, and all would
- * wait for the slowest connection. Later buckets do not count, so that ranks with different orders
- * of buckets do not wait for each other. */
+/* With the lock held: return whether this bucket must wait, because enough earlier buckets are
+ * under way. Otherwise sums of the first buckets would queue behind gradients of the last buckets,
+ * and all ranks would wait for the slowest connection. Later buckets do not count, so that ranks
+ * with different orders of buckets do not wait for each other. */
 static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     uint32_t under_way = 0;
     size_t values = 0;
@@ -269,8 +268,6 @@ static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t buc
     return FED_OK;
 }
 
-/* Begin a bucket if all its values were put in, its sum of the last step was taken, and not too
- * many buckets are under way. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
     pthread_mutex_lock(&e->lock);
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
@@ -297,7 +294,6 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
-/* Buckets have become complete: begin those that were held back. */
 static fed_status begin_held(feddc_engine *e, fed_error *err) {
     bool held = false;
     e->retry = false;
@@ -381,8 +377,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        /* A worker counts bytes for the message's step, begun here or not, so all ranks count the
-         * same messages. */
+        /* A worker counts received bytes by the message's step, even if that step has not begun
+         * here. So all ranks count the same messages. */
         uint64_t *received = e->rank < e->workers
                                  ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
                                  : &e->counts.received_bytes;

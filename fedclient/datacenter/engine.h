@@ -82,7 +82,7 @@ struct feddc_engine {
     fed_error failure; /* status FED_OK: no failure */
     bool heard;        /* at least one message has arrived */
     uint32_t newest;   /* the highest step of a message that arrived */
-    uint64_t arrived_bytes[FEDDC_ARRIVALS]; /* of incomplete steps, at step % FEDDC_ARRIVALS */
+    uint64_t arrived_bytes[FEDDC_ARRIVALS]; /* of incomplete steps: step s at s % FEDDC_ARRIVALS */
     feddc_exchange_counts counts;
     uint64_t first_put[FEDDC_AHEAD]; /* time of the step's first put, in ns; 0: none */
     uint64_t last_sum;               /* when the last step was complete, in ns; 0: none */

@@ -330,7 +330,8 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
     free_all(x);
 }
 
-/* With the lock held: the cell of a bucket, cleared if the step begins with it. */
+/* With the lock held: return the cell of a bucket, cleared if it still belongs to an earlier
+ * step. */
 static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     if (!cell->begun || cell->step != step) {
@@ -557,7 +558,7 @@ void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* A state has the residuals of the pushes, then those of the pulls. */
+/* A state has the residuals of the pushes, then the residuals of the pulls. */
 
 size_t feddc_exchange_state_size(const feddc_exchange *x) {
     const feddc_engine *e = &x->engine;

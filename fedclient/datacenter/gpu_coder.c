@@ -19,12 +19,12 @@ struct feddc_gpu_coder {
     size_t *at;  /* [slices]: a slice's offset in the residual, in values; NULL: no residual */
     size_t most; /* values of the largest coded slice */
 
-    /* In GPU memory, but for `told`: */
+    /* In GPU memory, except `told`: */
     float *residual;
     float *slice;  /* float32[most], for slices that are not aligned as the codec needs */
     uint8_t *area; /* the messages of a shard's slices, each at a multiple of ALIGN */
     void *work;
-    fedcodec_gpu_head *head; /* one for each slice of a shard */
+    fedcodec_gpu_head *head;
 
     fedcodec_gpu_head *told; /* a copy of `head` in pinned host memory */
 };
@@ -159,7 +159,6 @@ static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, siz
                                c->area + at, bound_of(c, slice), &c->head[k]);
 }
 
-/* After the heads were read: check that each slice was encoded into at most its bound. */
 static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size_t *bad) {
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
@@ -280,7 +279,7 @@ static fed_status use_slices(feddc_gpu_coder *c, bool set, const feddc_shard *sh
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,
                                const uint8_t *src, size_t len, float *y) {
     const fed_status status = use_slices(c, set, shard, src, len, y);
-    /* waits for the stream, so src and told are no longer read */
+    /* read_heads waits for the stream, so nothing reads src and told after this call */
     const fed_status read = read_heads(c, shard->count);
     FED_TRY(status);
     FED_TRY(read);

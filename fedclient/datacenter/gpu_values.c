@@ -63,7 +63,7 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
     }
     FED_TRY(fed_gpu_alloc(v->gpu, n * sizeof **x, (void **)x));
     FED_TRY(fed_gpu_fill(v->stream, *x, 0, n * sizeof **x));
-    return fed_gpu_sync(v->stream); /* the caller may use it in other streams at once */
+    return fed_gpu_sync(v->stream); /* the caller may use the memory in other streams at once */
 }
 
 void feddc_values_free(const feddc_values *v, float *x) {

@@ -1,4 +1,4 @@
-/* Whether an exchange's values lie in host or GPU memory, and copies, sums and checks of them. */
+/* An exchange's values, which lie in host or GPU memory, and copies, sums and checks of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_GPU_VALUES_H
 #define FEDDC_GPU_VALUES_H

@@ -11,7 +11,7 @@ enum { FEDDC_PLAIN = 1 }; /* a message's flag: its step is plain */
 /** The ranks whose messages are added for one shard, in the order of the sum. */
 typedef struct feddc_inputs {
     uint32_t count;
-    uint32_t added;         /* how many of them are added in the current step */
+    uint32_t added;         /* number of ranks whose messages are added in the current step */
     uint32_t *rank;         /* [count]; this rank's number stands for its own values */
     feddc_pending *pending; /* [count]: messages that were not added yet */
 } feddc_inputs;

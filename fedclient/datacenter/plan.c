@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 enum {
-    SMALL = 256,       /* least values of a tensor that is coded, by default */
-    BUCKET = 1 << 20,  /* bytes of a bucket, by default */
-    FIRST_PART = 8,    /* the first bucket has an eighth of the others' size */
-    ROUND = 16,        /* in a bucket, shards begin at multiples of 16 values: a cache line */
-    SLICES_GROWTH = 64 /* slices by which the array grows */
+    SMALL = 256,      /* least values of a tensor that is coded, by default */
+    BUCKET = 1 << 20, /* bytes of a bucket, by default */
+    FIRST_PART = 8,   /* the first bucket has an eighth of the others' size */
+    ROUND = 16,       /* in a bucket, shards begin at multiples of 16 values: a cache line */
+    SLICES_GROWTH = 64
 };
 
 static size_t smaller(size_t a, size_t b) {
@@ -53,8 +53,8 @@ static fed_status add_slice(feddc_plan *plan, size_t offset, size_t n, bool plai
     return FED_OK;
 }
 
-/* Add the part of a tensor that lies in a shard: as slices, or, if it and the slice before it are
- * plain, as more values of that slice. */
+/* Add the part of a tensor that lies in a shard. A plain part after a plain slice extends that
+ * slice; any other part becomes new slices. */
 static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, size_t n,
                            bool plain) {
     feddc_slice *last = shard->count > 0 ? &plan->slice[plan->slices - 1] : NULL;

@@ -1,4 +1,4 @@
-/* The plan of an exchange divides the gradient into buckets, these into shards, these into
+/* The plan of an exchange divides the gradient into buckets, buckets into shards, and shards into
  * slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_PLAN_H
@@ -25,7 +25,7 @@ typedef struct feddc_slice {
 
 typedef struct feddc_shard {
     size_t offset, n;    /* n may be 0 */
-    size_t first, count; /* index of its first slice, and their number */
+    size_t first, count; /* index of the shard's first slice, and number of its slices */
 } feddc_shard;
 
 typedef struct feddc_bucket {
@@ -37,7 +37,7 @@ typedef struct feddc_plan {
     uint32_t buckets, shards; /* shards of each bucket */
     feddc_bucket *bucket;
     feddc_shard *shard; /* [bucket * shards + k] */
-    feddc_slice *slice; /* by shard; within a shard by offset */
+    feddc_slice *slice; /* ordered by shard; within a shard by offset */
     size_t slices;
 } feddc_plan;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART = 1, SUM = 2 }; /* kinds of messages */
+enum { PART = 1, SUM = 2 };
 
 typedef enum phase {
     IDLE = 0,
@@ -22,7 +22,7 @@ typedef struct relay_shard {
     feddc_pending pending; /* sums that arrived early */
 
     phase phase;
-    const float *own; /* this rank's gradient */
+    const float *own;
     feddc_event kept; /* a sum read in the link's buffer, or FEDDC_NOTHING */
     uint32_t lent;    /* sends that read job.sum */
 } relay_shard;
@@ -74,7 +74,8 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        /* sends that read job.sum are counted here; those that read the gradient, by the engine */
+        /* sends that read job.sum are counted here; the engine counts sends that read the
+         * gradient */
         bool lent = x != s->own;
         s->lent += lent;
         return send_to(
@@ -103,7 +104,7 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
                         err));
     feddc_engine_spent(relay->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->turn.step,
                        s->turn.bucket, buffer->len, begin);
-    feddc_buffers_put(&relay->buffers, buffer); /* this rank no longer uses it */
+    feddc_buffers_put(&relay->buffers, buffer);
     s->phase = DONE;
     feddc_engine_done(relay->job.engine, s->turn.step, s->turn.bucket, s->turn.part, sum);
     return FED_OK;
@@ -182,7 +183,7 @@ static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event 
     return spread_bytes(relay, s, buffer, err);
 }
 
-/* Do what the messages allow that have arrived. Never write memory that a send still reads. */
+/* Go on as far as the received messages allow. Never write memory that a send still reads. */
 static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
     if (s->phase == SUMMING && s->lent == 0) {
         FED_TRY(add_inputs(relay, s, err));

@@ -30,7 +30,6 @@ struct feddc_trace {
     trace_row rows[];
 };
 
-/* In this file a peer has two rows: messages to it, and messages from it. */
 static uint32_t rows_of(const feddc_trace *trace) {
     return FEDDC_ROW_PEER + 2 * trace->ranks;
 }
@@ -124,7 +123,6 @@ static void write_string(fed_writer *out, const char *text) {
     fed_write_u8(out, '"');
 }
 
-/* Name a process or thread, and its place in the viewer's list. kind: "process" or "thread". */
 static void write_name(fed_writer *out, const char *kind, uint32_t pid, uint32_t tid,
                        uint32_t place, const char *name) {
     fed_write_printf(
@@ -289,7 +287,6 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
     return status;
 }
 
-/* *there: the part exists. */
 static fed_status merge_part(fed_file *file, const char *path, uint32_t rank, bool *there,
                              fed_error *err) {
     char part[PATH];
@@ -330,7 +327,7 @@ static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_er
                         "no worker has written its part of the trace: there is no file %s.RANK",
                         path);
     }
-    /* JSON allows no comma after the last event. */
+    /* JSON allows no comma after the last event, so this event without a comma ends the list. */
     const int len =
         snprintf(text, sizeof text,
                  "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\",\"args\":"

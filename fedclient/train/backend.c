@@ -30,7 +30,7 @@ const char *fedtrain_backend_name(size_t k) {
     return k < BACKENDS ? backends[k]->name : NULL;
 }
 
-/* Is it a GPU's name, such as "opencl:0", or "gpu"? */
+/* Return whether the name is "gpu" or a GPU's name, such as "opencl:0". */
 static bool is_device(const char *name) {
 #ifdef FED_HAVE_GPU
     return fed_gpu_is_name(name);

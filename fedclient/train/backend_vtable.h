@@ -29,7 +29,7 @@ typedef struct fedtrain_pass {
     const float *x;      /* float32[batch, c, h, w] */
     size_t batch;
     bool training;
-    uint64_t seed; /* of dropout */
+    uint64_t seed; /* seed of dropout */
 
     /* NULL: all parameters are there. Otherwise a forward pass calls fedtrain_pass_need before it
      * reads a layer's parameters. If fedtrain_pass_need fails, the pass ends with its status. */
@@ -42,7 +42,7 @@ typedef struct fedtrain_labels {
     const float *target;   /* float32[n, classes] */
 } fedtrain_labels;
 
-/** Where a backward pass writes the gradient, and the sink that takes it. */
+/** The place where a backward pass writes the gradient, and the sink that takes it. */
 typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
     fedtrain_sink sink; /* done is called as fedtrain/sink.h says; done may be NULL */
@@ -59,8 +59,8 @@ struct fedtrain_memory; /* fedtrain/net.h */
 struct fed_gpu;         /* fed/gpu.h */
 struct fed_gpu_stream;
 
-/** What a GPU's backend adds: passes and steps that the caller starts and does not wait for. Only
- * explain, gpu and stream may be called outside begin and end. */
+/** The functions that a GPU's backend adds: passes and steps that the caller starts and does not
+ * wait for. Only explain, gpu and stream may be called outside begin and end. */
 typedef struct fedtrain_device_vtable {
     fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
 
@@ -150,8 +150,8 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad,
                            const fedtrain_gradient *to) FED_CHECKED;
 
-    /** Move batch normalization's running statistics in params by a tenth towards those of the last
-     * forward pass of training. */
+    /** Move batch normalization's running statistics in params by a tenth towards the statistics of
+     * the last forward pass of training. */
     fed_status (*keep_statistics)(void *self, float *params) FED_CHECKED;
 
     /** Let LSTMs begin the next batch with a state of 0. */

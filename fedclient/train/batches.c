@@ -11,8 +11,8 @@
 #include "fedclient/train/text_walk.h"
 #include "fedtrain/fits.h"
 
-/* These make the random numbers for the samples' order and for augmentation differ from those of
- * other uses of the task's seed, such as the first weights. */
+/* These constants make the random numbers for the samples' order and for augmentation differ from
+ * those of other uses of the task's seed, such as the first weights. */
 static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
 static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 

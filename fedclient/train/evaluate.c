@@ -1,4 +1,4 @@
-/* How good a model is: its loss and accuracy over a data set, or over a text. */
+/* Measure how good a model is: its loss and accuracy over a data set, or over a text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/evaluate.h"
 

@@ -1,4 +1,4 @@
-/* Which model can be trained on which data. */
+/* Check which model can be trained on which data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/fits.h"
 

@@ -7,7 +7,8 @@
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/dataset.h"
 
-/** Only tables have targets, which are numbers to predict. A small build reads no tables. */
+/** Return whether the samples have targets: numbers to predict. Only tables have targets, and a
+ * small build reads no tables. */
 static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
     return !FED_SMALL && set->target != NULL;
 }

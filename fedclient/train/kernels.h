@@ -59,8 +59,8 @@ typedef struct fedtrain_im2col {
 } fedtrain_im2col;
 
 /** A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
- * for j < count[i]. It holds a convolution's output gradient, a row for each position, if a
- * max-pool follows: most of it is 0 then. */
+ * for j < count[i]. If a max-pool follows a convolution, the convolution's output gradient is
+ * mostly 0. This struct then holds that gradient, a row for each position. */
 typedef struct fedtrain_sparse {
     size_t width;
     uint32_t *count, *offset;
@@ -90,7 +90,7 @@ enum { FEDTRAIN_PACKED = 16 };
 
 /** Batch normalization: y = (x - mean) scale + bias, then a ReLU if `relu` is set. mean, scale and
  * bias are float32[width + lanes]: the first channels' values are repeated after the last
- * one's. */
+ * channel's. */
 typedef struct fedtrain_norm {
     size_t rows, width;
     bool relu;

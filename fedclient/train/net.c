@@ -154,7 +154,6 @@ static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, f
     return fed_fail(err, FED_ENONFINITE, "the loss is not a finite number");
 }
 
-/* Compute the scores, the loss, and the loss's gradient by the scores into net->score_grad. */
 static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
                                const fedtrain_batch *batch, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;

@@ -32,8 +32,8 @@ struct fedtrain_net {
     fedtrain_counters before;            /* the state's counters before the last update */
 };
 
-/** Can steps be started before the last loss is read? Yes on a GPU, unless the schedule is
- * "stall". */
+/** Return whether steps can be started before the last loss is read. They can on a GPU, unless the
+ * schedule is "stall". */
 bool fedtrain_net_runs_ahead(const struct fedtrain_net *net, const fed_optimizer *optimizer);
 
 /** For a net that runs ahead. fedtrain_net_start starts a pass that leaves its gradient on the

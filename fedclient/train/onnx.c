@@ -27,9 +27,9 @@ typedef struct writer {
     onnx_graph graph;
     value *values; /* [layer_count + 1] */
 
-    const fed_layer *layer;     /* the layer that is being written */
-    char name[FED_TENSOR_NAME]; /* that layer's name */
-    unsigned nodes;             /* number of nodes written so far */
+    const fed_layer *layer;
+    char name[FED_TENSOR_NAME];
+    unsigned nodes;
 } writer;
 
 /* Some programs demand unique names, so a node's name has its layer, operator and a number. */
@@ -79,7 +79,6 @@ static onnx_name swap_last(writer *w, const char *input) {
     return transpose(w, input, (int64_t[]){0, 2, 1}, 3);
 }
 
-/* The name of v in the form that an operator needs; adds nodes that convert it if necessary. */
 static onnx_name in_form(writer *w, const value *v, form wanted) {
     int64_t c = v->shape.c;
     if (v->form == wanted) {
@@ -129,8 +128,8 @@ static const size_t gates[] = {0, 3, 1, 2};
 
 enum { GATES = 4 };
 
-/* Add a weight with the gates of tensor `index` in ONNX's order, followed, if tensors is 2, by
- * those of the next tensor. ONNX's weight has one more dimension in front, the direction. */
+/* Add a weight with the gates of tensor `index` in ONNX's order. If tensors is 2, the gates of the
+ * next tensor follow. ONNX's weight has one more dimension in front, the direction. */
 static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank + 1,
@@ -187,7 +186,7 @@ static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, in
     return node_2(w, "Pad", input.text, pads.text);
 }
 
-/* Pad by a node of its own, since not every program supports an AveragePool that counts its
+/* A separate node pads, because not every program supports an AveragePool that counts its
  * padding. */
 static void write_avgpool(writer *w) {
     const fed_layer *l = w->layer;

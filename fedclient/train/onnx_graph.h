@@ -44,7 +44,7 @@ typedef struct onnx_name {
 void onnx_graph_init(onnx_graph *g);
 void onnx_graph_free(onnx_graph *g);
 
-/** A name that nothing else has. */
+/** Make a name that nothing else in the graph has. */
 onnx_name onnx_name_new(onnx_graph *g);
 
 /** op: an operator, such as "Conv". name: the layer's, for people who look at the graph. */

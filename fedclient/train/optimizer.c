@@ -41,8 +41,8 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
     }
 }
 
-/* The schedule "stall" at the end of a window. stall[WAITED] is 0 before the first window, then 1
- * + the windows since the best. */
+/* Apply the schedule "stall" at the end of a window. stall[WAITED] is 0 before the first window,
+ * then 1 + the windows since the best. */
 static void stall_detector(const fed_optimizer *o, float *stall, float mean) {
     if (stall[FEDTRAIN_STALL_WAITED] <= 0 ||
         (double)mean < (double)stall[FEDTRAIN_STALL_BEST] * (1 - o->stall_gain)) {

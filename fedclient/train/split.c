@@ -9,13 +9,11 @@
 #include "fed/params.h"
 #include "fedclient/train/items.h"
 
-/* Random numbers of the seed that are used for splits only. */
+/* The number of the stream of random numbers that only splits use. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* Read the number after a key, as in "classes:k=2"; false if the spec has another key, or text
- * after the number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     return strncmp(spec, key, len) == 0 && fed_text_number(spec + len, value);
@@ -60,7 +58,6 @@ static fed_status fill_identity(uint32_t **index, size_t n) {
     return FED_OK;
 }
 
-/* Client k gets items k, k + clients, ... of the shuffled order. */
 static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
                                   const fedtrain_partition *partition) {
     uint32_t *deck, *hand = partition->index;
@@ -76,12 +73,13 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
     return FED_OK;
 }
 
-/* The first sample of piece p, if n samples are cut into pieces that differ by one at most. */
+/* Return the first sample of piece p, if n samples are cut into pieces whose sizes differ by at
+ * most one. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
     return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
 
-/* Give each client k of the pieces that the samples, sorted by label, are cut into. */
+/* The samples, sorted by label, are cut into pieces. Give k of these pieces to each client. */
 static void deal_pieces(const uint32_t *sorted, size_t count, const uint32_t *piece, uint32_t k,
                         const fedtrain_partition *partition) {
     size_t pieces = (size_t)k * partition->clients, at = 0;
@@ -145,7 +143,6 @@ done:
     return status;
 }
 
-/* Check that each client can get at least one item, group or set of k pieces. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;

@@ -1,4 +1,4 @@
-/* Language models: which window of the text each sample of a batch reads. */
+/* Language models: choose the window of the text that each sample of a batch reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/text_walk.h"
 
@@ -14,9 +14,9 @@
 typedef struct streams {
     const uint32_t *token;
     size_t window;  /* T, in tokens */
-    size_t windows; /* in each stream */
+    size_t windows; /* number of windows in each stream */
     size_t spread;  /* where the last stream begins, in tokens */
-    size_t last;    /* the last stream's number */
+    size_t last;
 } streams;
 
 static streams streams_of(const fedtrain_job *job) {

@@ -58,7 +58,7 @@ typedef struct run {
     fedtrain_batches *batches;
     float *params, *state;
     size_t step; /* the first step not yet taken */
-    double sum;  /* of the losses of the steps taken */
+    double sum;  /* sum of the losses of the steps taken */
     bool more;   /* false: after_step asked to end the run */
 } run;
 

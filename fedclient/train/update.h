@@ -7,8 +7,8 @@
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
-/** Where the parts that fedtrain_optimizer_state_size describes begin, and the state's size, in
- * floats. */
+/** The places, in floats, where the parts that fedtrain_optimizer_state_size describes begin; and
+ * the state's size. */
 typedef struct fedtrain_state_parts {
     size_t steps, stall, start, own, rates, size;
 } fedtrain_state_parts;

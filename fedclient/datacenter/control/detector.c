@@ -39,7 +39,7 @@ typedef struct conn {
     feddc_channel channel;
     uint32_t slot;
     int64_t opened_ms, asked_ms;
-    uint32_t events; /* the events that epoll watches */
+    uint32_t events;
 } conn;
 
 struct feddc_detector {
@@ -52,8 +52,8 @@ struct feddc_detector {
     pthread_cond_t settled;
     bool stop;
     feddc_membership membership;
-    uint32_t told; /* number of verdicts that the caller was told */
-    conn *conns;   /* [count] */
+    uint32_t told;
+    conn *conns;
     uint32_t count;
 };
 
@@ -102,7 +102,8 @@ static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) 
     }
 }
 
-/* Find a place for a new connection. If too many have not joined, drop the oldest. NULL: none. */
+/* Find a place for a new connection. If too many have not joined, drop the oldest of them. Return
+ * NULL if there is no place. */
 static conn *place_for_stranger(feddc_detector *j) {
     conn *free_conn = NULL, *oldest = NULL;
     uint32_t strangers = 0;
@@ -284,8 +285,6 @@ static const char *verdict_on(const feddc_membership *membership, uint32_t worke
     return "it was silent before the worker group began";
 }
 
-/* Send the last record to condemned and finished members, or to all when the worker group has
- * ended. */
 static void dismiss_the_lost(feddc_detector *j) {
     for (uint32_t i = 0; i < j->count; i++) {
         conn *c = &j->conns[i];
@@ -322,7 +321,6 @@ static void do_what_is_due(feddc_detector *j) {
     dismiss_the_lost(j);
 }
 
-/* Drop connections that have not joined in time, and ask quiet members for a heartbeat. */
 static void look_after(feddc_detector *j, int64_t now) {
     for (uint32_t i = 0; i < j->count; i++) {
         conn *c = &j->conns[i];
@@ -363,7 +361,6 @@ static bool is_final(feddc_detector_state state) {
     return state == FEDDC_DONE || state == FEDDC_ENDED;
 }
 
-/* Return whether, while closing, some members have not read their last record. */
 static bool lingers(const feddc_detector *j) {
     bool any = false;
     for (uint32_t i = 0; i < j->count && is_final(j->membership.state); i++) {

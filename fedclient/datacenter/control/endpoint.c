@@ -31,7 +31,6 @@ static fed_status find(const char *host, const char *port, struct addrinfo **fou
     return FED_OK;
 }
 
-/* The address of a bound socket: "host:port". */
 static fed_status name_bound(int fd, const char *host, char bound[FEDDC_ENDPOINT], fed_error *err) {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
@@ -76,7 +75,7 @@ fed_status feddc_endpoint_listen(const char *address, int *fd, char bound[FEDDC_
     return listen_on(at.host, at.port_text, fd, bound, err);
 }
 
-/* One attempt to connect, until the time `until`. -1: it failed, and errno says why. */
+/* Try once to connect, until the time `until`. Return -1 if the attempt failed; errno says why. */
 static int attempt(const struct addrinfo *to, int64_t until) {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {

@@ -23,14 +23,13 @@ enum {
     PATIENCE_MS = 10000,
     OPEN_MS = 5000, /* time for opening a link; all members already run */
     BYE_MS = 1000,
-    DIGESTS = 16 /* most digests that may wait to be sent */
+    DIGESTS = 16
 };
 
-/* A generation, and the arrays of its place. */
 typedef struct own_worker_group {
     feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
-    feddc_rank_row *row; /* [size] */
+    feddc_rank_row *row;
     const char **address;
     uint32_t *worker, *completed;
     char why[FEDDC_WHY];
@@ -45,13 +44,14 @@ struct feddc_watch {
     pthread_t thread;
     feddc_report report;
     atomic_bool over;
-    /* failure detector's clock less ours, and that sample's round trip (-1: no sample) */
+    /* the failure detector's clock less this process's, and the round trip of the sample that gave
+     * this difference (-1: no sample) */
     atomic_llong offset_us, round_us;
     int64_t heard_us, looped_us, heartbeat_us; /* used by the thread only */
 
-    pthread_mutex_t see;       /* protects the next three members */
-    feddc_eyes eyes;           /* look is NULL while there is no exchange */
-    feddc_exchange_state seen; /* state of the exchange at the last look */
+    pthread_mutex_t see; /* protects the next three members */
+    feddc_eyes eyes;     /* look is NULL while there is no exchange */
+    feddc_exchange_state seen;
     char why_over[FEDDC_WHY];
 
     pthread_mutex_t lock; /* protects all members below */
@@ -288,7 +288,8 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* Send the records that the main thread has left. false: the main thread closes the watch. */
+/* Send the records that the main thread has left. Return false when the main thread closes the
+ * watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -329,7 +330,6 @@ static void mind_silence(feddc_watch *w) {
     }
 }
 
-/* Wait for a record, a call of the main thread, or the time of the next heartbeat. */
 static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
@@ -352,7 +352,6 @@ static bool has_ended(feddc_watch *w) {
     return ended;
 }
 
-/* Send the last record, and wait until the failure detector has closed the connection. */
 static void say_bye(feddc_watch *w) {
     feddc_record bye = {.kind = FEDDC_RECORD_BYE};
     put_text(bye.why, sizeof bye.why, w->bye);
@@ -381,7 +380,6 @@ static void *watch_main(void *user) {
     return NULL;
 }
 
-/* Wait for both proofs of the secret, at most PROOF_MS. */
 static fed_status prove(feddc_watch *w, fed_error *err) {
     int64_t until = now_us() + PROOF_MS * 1000;
     while (!w->channel.proven) {

@@ -1,4 +1,4 @@
-/* How a watch looks at an exchange and aborts it. */
+/* Functions by which a watch looks at an exchange and aborts it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBER_H
 #define FEDDC_MEMBER_H

@@ -1,4 +1,4 @@
-/* What the failure detector knows of a worker group: who joins, waits, leaves or has failed. */
+/* The failure detector's knowledge of a worker group: who joins, waits, leaves or has failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/membership.h"
 
@@ -38,7 +38,6 @@ void feddc_membership_free(feddc_membership *membership) {
     *membership = (feddc_membership){0};
 }
 
-/* A text that is too long is cut. */
 static void put_text(char *dst, size_t cap, const char *text) {
     size_t len = strlen(text);
     len = len < cap ? len : cap - 1;
@@ -95,7 +94,7 @@ static void leave_generation(feddc_membership *membership, int64_t now_ms) {
     membership->lost = false;
     membership->todo |= FEDDC_SEND_OVER;
     for (uint32_t i = 0; i < membership->members; i++) {
-        /* its time to ask for the next generation begins now */
+        /* the member's time to ask for the next generation begins now */
         membership->member[i].moved_ms = now_ms;
     }
 }
@@ -151,7 +150,8 @@ static void condemn(feddc_membership *membership, uint32_t slot, feddc_fate fate
     count_the_left(membership);
 }
 
-/* Before the first generation a lost member's slot becomes free. Later it gets a verdict. */
+/* Before the first generation, the slot of a lost member becomes free. Later a lost member gets a
+ * verdict. */
 static void lose(feddc_membership *membership, uint32_t slot, feddc_fate fate, const char *detail,
                  int64_t now_ms) {
     if (membership->generation == 0) {
@@ -246,7 +246,6 @@ static uint64_t order_of(const feddc_membership *membership, uint32_t slot) {
     return (uint64_t)(membership->generation > 0 ? m->worker : m->requested) << 32 | slot;
 }
 
-/* Fill membership->slot with the living members, sorted by order_of. Return their number. */
 static uint32_t give_ranks(feddc_membership *membership) {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -263,8 +262,8 @@ static uint32_t give_ranks(feddc_membership *membership) {
     return ranks;
 }
 
-/* A generation that ended without a lost member should have completed a step. Return true after too
- * many in a row that did not: the worker group would begin again for ever. */
+/* Return true after too many generations in a row that lost no member and completed no step.
+ * Otherwise the worker group would begin again for ever. */
 static bool fruitless(feddc_membership *membership) {
     uint32_t best = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -341,8 +340,8 @@ static void meet(feddc_membership *membership, int64_t now_ms) {
 }
 
 /* After the failure detector itself was stopped, heartbeats may wait to be read: every member gets
- * FEDDC_BACK_MS more. Main threads may have been stopped too, so that time does not count as
- * theirs. */
+ * FEDDC_BACK_MS more. Main threads may have been stopped too, so this time does not count against
+ * them. */
 static void forgive(feddc_membership *membership, int64_t now_ms) {
     int64_t away = now_ms - membership->settled_ms;
     membership->settled_ms = now_ms;
@@ -362,7 +361,6 @@ static uint64_t order_of_end(const feddc_membership_member *m) {
     return m->gone > 0 ? m->gone : UINT64_MAX;
 }
 
-/* The first member whose connection has ended or that is silent. */
 static uint32_t first_silent(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate) {
     uint32_t first = FEDDC_NOBODY;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -408,7 +406,6 @@ static float compute_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->compute_s;
 }
 
-/* The member with the longest compute time a step, and its ratio to the median. */
 static void find_slowest(const feddc_membership *membership, feddc_detector_look *look) {
     float longest = 0;
     look->slowest = FEDDC_NOBODY;

@@ -1,4 +1,5 @@
-/* What the failure detector knows of a worker group, and what follows. No sockets, no clocks. */
+/* A worker group's members and their states, as the failure detector sees them. No sockets, no
+ * clocks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBERSHIP_H
 #define FEDDC_MEMBERSHIP_H

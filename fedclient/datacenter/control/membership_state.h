@@ -11,13 +11,12 @@ enum {
     FEDDC_STUCK_MS = 10000, /* a main thread without reports may be stuck */
     FEDDC_STUCK_STEPS = 20, /* the same limit in mean steps; the larger of the two counts */
     FEDDC_FIRST_MS = 60000, /* the same limit before the mean step is known */
-    FEDDC_COME_MS =
-        300000,           /* a member that has not asked for the next generation by then is stuck */
-    FEDDC_ASK_MS = 100,   /* a lost member's verdict waits so long for the others' heartbeats */
-    FEDDC_STALL_MS = 500, /* without settle for this time, the detector itself was stopped */
-    FEDDC_BACK_MS = 700,  /* after that, silent members have this time to send a heartbeat */
-    FEDDC_FRUITLESS = 5,  /* allowed generations in a row without a lost member or a step */
-    FEDDC_DIGESTS = 8,    /* digests that are remembered of each member */
+    FEDDC_COME_MS = 300000, /* a member that takes longer to ask for the next generation is stuck */
+    FEDDC_ASK_MS = 100,     /* a lost member's verdict waits this time for others' heartbeats */
+    FEDDC_STALL_MS = 500,   /* without settle for this time, the detector itself was stopped */
+    FEDDC_BACK_MS = 700,    /* after such a stall, silent members get this time for a heartbeat */
+    FEDDC_FRUITLESS = 5,    /* allowed generations in a row without a lost member or a step */
+    FEDDC_DIGESTS = 8,      /* digests that are remembered of each member */
     FEDDC_HOST = 64,
     FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128
@@ -57,7 +56,7 @@ typedef struct feddc_membership_member {
     uint32_t digests; /* number of digests received in this generation */
 } feddc_membership_member;
 
-/** What the failure detector has to send: bits of `todo`. */
+/** The records that the failure detector has to send: bits of `todo`. */
 enum {
     FEDDC_SEND_ASK = 1,          /* to all members: send a heartbeat now */
     FEDDC_SEND_OVER = 2,         /* to all: this generation is over; `why` has the reason */

@@ -34,7 +34,7 @@ typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
     feddc_heartbeat heartbeat;
-    uint64_t sent_us; /* HEARTBEAT: the member's clock; PONG: that of the heartbeat it answers */
+    uint64_t sent_us;     /* HEARTBEAT: the member's clock; PONG: sent_us of that heartbeat */
     uint64_t detector_us; /* PONG: the failure detector's clock */
     uint32_t completed;   /* MEET, DIGEST: number of completed steps */
     uint64_t digest;

@@ -12,7 +12,8 @@ const char *feddc_phase_name(feddc_phase phase) {
     return (unsigned)phase < FEDDC_PHASES ? names[phase] : "?";
 }
 
-/* Return whether all other connected members sent a heartbeat since this one's connection ended. */
+/* Return whether all other connected members sent a heartbeat since this member's connection
+ * ended. */
 static bool others_answered(const feddc_membership *membership, uint32_t slot) {
     for (uint32_t i = 0; i < membership->members; i++) {
         const feddc_membership_member *m = &membership->member[i];
@@ -39,7 +40,7 @@ feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t sl
 
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat)) {
-    float known[FEDDC_RANKS]; /* the values so far, sorted */
+    float known[FEDDC_RANKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
         float v = value(&membership->member[i].heartbeat);
@@ -59,7 +60,6 @@ static float step_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->step_s;
 }
 
-/* Time after which a main thread without a report counts as stuck. */
 static int64_t limit_ms(const feddc_membership *membership) {
     double usual = feddc_verdict_median(membership, step_s);
     if (!(usual > 0)) {
@@ -81,8 +81,8 @@ static bool stands(const feddc_membership *membership, const feddc_membership_me
     return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }
 
-/* Between two generations: a member that has not asked for the next one and whose main thread
- * reports nothing, or that is later than FEDDC_COME_MS. */
+/* Between two generations, return a member that has not asked for the next one, and is later than
+ * FEDDC_COME_MS or has a main thread that reports nothing. */
 static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     bool late = now_ms - membership->since_ms > FEDDC_COME_MS;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -148,7 +148,7 @@ uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms,
     if (busy != FEDDC_NOBODY) {
         return busy;
     }
-    /* cut off from other members only: the failure detector gets its heartbeats */
+    /* the member is cut off from other members only: the failure detector gets its heartbeats */
     *fate = FEDDC_CUT_OFF;
     return awaited_by_all(membership);
 }
@@ -201,8 +201,8 @@ uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t complete
     return odd;
 }
 
-/* How many other members wait for an exchange, and the lowest step and bucket that they wait
- * for. */
+/* The number of other members that wait for an exchange, and the lowest step and bucket that they
+ * wait for. */
 typedef struct queue {
     uint32_t count, step, bucket;
 } queue;

@@ -8,21 +8,21 @@
 /** Judge a member by its connection and last heartbeat: FEDDC_ALIVE, DIED, STOPPED or CUT_OFF. */
 feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** The slot of the member that holds all others up although it sends heartbeats, and its *fate;
- * FEDDC_NOBODY: there is none. */
+/** Return the slot of the member that holds all others up although it sends heartbeats, and set
+ * *fate. FEDDC_NOBODY: there is none. */
 uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate);
 
 /** Return whether all members have waited for each other for too long, and none can be blamed. */
 bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms);
 
-/** The median over living members of a heartbeat's value, without values of 0 or less; 0: no member
- * has a value above 0. */
+/** Return the median over living members of a heartbeat's value. Values of 0 or less do not count.
+ * 0: no member has a value above 0. */
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat));
 
-/** Once all living members have reported their digest after `completed` steps: the slot of one
- * whose digest differs from the majority's. FEDDC_NOBODY: none, or not all have reported. *split:
- * digests differ and none has a majority. */
+/** Once all living members have reported their digest after `completed` steps, return the slot of a
+ * member whose digest differs from the majority's. FEDDC_NOBODY: none, or not all have reported.
+ * *split: digests differ and none has a majority. */
 uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t completed, bool *split);
 
 /** Fill in a verdict on the member. detail: the reason to add to the text, or "". */

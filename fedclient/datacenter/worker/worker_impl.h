@@ -15,11 +15,11 @@ struct feddc_worker {
     size_t n, states;      /* trained parameters; values of the optimizer's state */
     float *params, *state; /* the caller's memory */
 
-    /* Where gradients and local weights lie. With a net on a GPU they lie there, and during a run
-     * params and state do too. */
+    /* The memory in which gradients and local weights lie: with a net on a GPU it is the GPU's.
+     * During a run, params and state are copied to the GPU too. */
     feddc_values values;
-    /* values[n] each: two if a sum may be on its way while the next gradient is computed, else [1]
-     * is [0] */
+    /* values[n] each. Two arrays, if a sum may be on its way while the next gradient is computed;
+     * else [1] equals [0]. */
     float *grad[2];
     float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
     float *left; /* values[n]: gradients summed, not exchanged yet; NULL: exchange at every step */
@@ -37,7 +37,7 @@ struct feddc_worker {
     fedtrain_job part; /* the job on this rank's part of a text */
     fedtrain_batches *batches;
 
-    /* A generation's exchanges are numbered from 0 ("turns"). */
+    /* The exchanges of a generation are called turns, and are numbered from 0. */
     uint32_t turn;  /* number of exchanges put in */
     uint32_t taken; /* number of exchanges taken out */
     uint32_t due;   /* number of exchanges that must be taken out before the next step */
@@ -63,7 +63,8 @@ struct feddc_worker {
     double phase_s[FEDDC_PHASES];
     double step_s, loss;
     uint64_t steps, losses;
-    /* counts of earlier generations, less this one's exchanges that belong to no step */
+    /* Counts of earlier generations. This generation's exchanges that belong to no step are
+     * subtracted. */
     feddc_exchange_counts earlier;
 
     char *resume;   /* a checkpoint's path: join reads this rank's file */
@@ -103,22 +104,24 @@ fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
-/** The optimizer's step for these parameters. share: factor that makes the sum a mean. */
+/** Take the optimizer's step for these parameters. share: factor that makes the sum a mean. */
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
                             float share);
 
 /** Compute local weights: the parameters less the local rate times this worker's gradient. */
 fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** A pass on the GPU: `need` is called once, for all parameters; `done` gets device addresses. */
+/** Run a pass on the GPU. `need` is called once, for all parameters; `done` gets device
+ * addresses. */
 fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) FED_CHECKED;
 
 /** Go back to the last completed step, and forget unfinished exchanges. */
 void feddc_worker_fall_back(feddc_worker *w);
 
-/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if one
- * is missing. Errors: FED_ESTATE a NIC has a different error bound; those of feddc_exchange_take */
+/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if a
+ * NIC is missing. Errors: FED_ESTATE a NIC has a different error bound; those of
+ * feddc_exchange_take */
 fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /** Do one exchange: put in words[w->n], and take the first n values of the sum into y. No step's

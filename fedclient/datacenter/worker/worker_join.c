@@ -36,7 +36,6 @@ static size_t padded(size_t n) {
     return (n + 31) / 32 * 32;
 }
 
-/* Take n values of a worker's memory if wanted; else return NULL. */
 static float *cut(float **at, bool wanted, size_t n) {
     float *part = wanted ? *at : NULL;
     *at += wanted ? padded(n) : 0;
@@ -135,7 +134,7 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     return FED_OK;
 }
 
-/* What ranks tell each other when they join. */
+/* The values that ranks tell each other when they join. */
 typedef struct hello {
     uint64_t completed, walked, weights, options;
 } hello;
@@ -152,7 +151,6 @@ static uint64_t digest_options(const feddc_worker *w) {
     return fed_digest_bytes(text, strlen(text));
 }
 
-/* The first rank with the most completed steps. */
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
     uint32_t best = 0;
     for (uint32_t r = 1; r < workers; r++) {

@@ -33,7 +33,7 @@ static void fill(const feddc_worker *w, float *grad) {
     }
 }
 
-/* What the sums show about each rank. */
+/* The facts that the sums show about each rank. */
 typedef struct finding {
     bool probed[FEDDC_RANKS], rounded[FEDDC_RANKS];
 } finding;

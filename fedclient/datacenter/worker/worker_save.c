@@ -29,7 +29,7 @@ enum { RESIDUAL, LOCAL, LEFT, PARTS };
 typedef struct own_values {
     fed_layout layout;
     float *values;
-    float *part[PARTS]; /* NULL: there is none */
+    float *part[PARTS];
 } own_values;
 
 static void free_own(own_values *own) {
@@ -102,7 +102,8 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     return status;
 }
 
-/* Why this rank's file does not belong to the checkpoint and this exchange; NULL: it does. */
+/* Return why this rank's file does not belong to the checkpoint and this exchange, or NULL if it
+ * does. */
 static const char *misfit(const feddc_worker *w, const fed_checkpoint *file) {
     char plan[200], step[16];
     feddc_worker_plan_text(w, plan, sizeof plan);

@@ -12,7 +12,6 @@ uint64_t feddc_worker_now(void) {
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Trace the phase that ends now, if it is one that traces show. */
 static void trace_phase(const feddc_worker *w, uint64_t now) {
     static const feddc_what whats[FEDDC_PHASES] = {[FEDDC_FORWARD] = FEDDC_FORWARD_PASS,
                                                    [FEDDC_BACKWARD] = FEDDC_BACKWARD_PASS,
@@ -78,8 +77,6 @@ static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err)
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* Begin to compute local weights: the parameters less the local rate times this worker's
- * gradient. */
 static fed_status begin_local(feddc_worker *w, fed_error *err) {
     w->local_rule = (fed_optimizer){.rule = FED_SGD};
     w->local_rule.learning_rate =
@@ -137,7 +134,8 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
 }
 
-/* The batch that this rank takes at this step, of the batches that all workers share. */
+/* Return the number of the batch that this rank takes at this step, among the batches that all
+ * workers share. */
 static size_t batch_number(const feddc_worker *w) {
     if (w->o.job.token != NULL) {
         return w->step;
@@ -145,7 +143,7 @@ static size_t batch_number(const feddc_worker *w) {
     return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
 }
 
-/* A forward and a backward pass. If values become infinite or NaN, the error names the learning
+/* Do a forward and a backward pass. If values become infinite or NaN, the error names the learning
  * rate. */
 static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad, float *loss,
                        fed_error *err) {
@@ -199,7 +197,6 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-/* Take all sums, and compute the local weights of the next step. */
 static fed_status drain(feddc_worker *w, fed_error *err) {
     const feddc_act next = feddc_sync_act(&w->o.sync, w->step);
     while (true) {

@@ -60,7 +60,7 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fe
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
+/* y = the sum of all ranks' x, float32[n]; y may be x. Call it only when all sums are taken. */
 static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
     for (size_t at = 0; at < n; at += w->n) {
         const size_t part = n - at < w->n ? n - at : w->n;
@@ -71,10 +71,9 @@ static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_e
     return FED_OK;
 }
 
-/* Bytes are sent in pairs: each pair is a number below 2^16, which float32 represents exactly. */
-
-/* dst[bytes] = sum of all ranks' src as 16-bit numbers; only one rank's may be other than 0 for
- * each number. src NULL: zeros. */
+/* Bytes are sent in pairs: each pair is a number below 2^16, which float32 represents exactly.
+ * dst[bytes] = sum of all ranks' src as 16-bit numbers. For each number, only one rank's src may be
+ * other than 0. src NULL: zeros. */
 static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8_t *dst,
                         fed_error *err) {
     const size_t words = bytes / 2;

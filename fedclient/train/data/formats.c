@@ -20,7 +20,7 @@ enum { KEYS = 2 };
 
 typedef struct format {
     const char *name;
-    const char *keys[KEYS]; /* the format's options, each with its '='; the rest NULL */
+    const char *keys[KEYS]; /* the format's options, each with its '='; unused entries are NULL */
     fed_status (*open)(const request *want, fedtrain_dataset *set, fed_error *err);
 } format;
 
@@ -67,7 +67,7 @@ static fed_status open_cifar10(const request *want, fedtrain_dataset *set, fed_e
     return FED_OK;
 }
 
-/* Each record has two labels: one of 20 coarse classes, then one of 100 fine ones. */
+/* Each record has two labels: one of 20 coarse classes, then one of 100 fine classes. */
 static fed_status open_cifar100(const request *want, fedtrain_dataset *set, fed_error *err) {
     return add_cifar(want->directory, want->test ? "test.bin" : "train.bin", 2, 100, set, err);
 }

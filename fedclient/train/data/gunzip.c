@@ -49,7 +49,6 @@ static fed_status fail_inflate(int answer, const char *path, const z_stream *z, 
                     path, offset, z->msg != NULL ? z->msg : "not gzip");
 }
 
-/* Unpack one gzip member after the other, until the packed bytes are used up. */
 static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, size_t limit,
                               fed_writer *w, fed_error *err) {
     for (;;) {

@@ -33,7 +33,6 @@ static fed_status check_head(const fedtrain_input *in, uint32_t magic, size_t he
     return FED_OK;
 }
 
-/* Check that the body is exactly `count` samples of `size` bytes. */
 static fed_status check_body(const fedtrain_input *in, size_t head, uint32_t count, size_t size,
                              fed_error *err) {
     size_t body = in->bytes.len - head;

@@ -60,7 +60,7 @@ fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *ta
                                       struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 typedef struct fedtrain_text_kind {
-    bool characters;    /* else words */
+    bool characters;    /* true: characters; false: words */
     size_t vocabulary;  /* the most words to keep */
     unsigned from, end; /* the part to read: units that begin from / 10 to end / 10 into the file */
 } fedtrain_text_kind;

@@ -17,7 +17,7 @@ static const char LINE_END[] = "<eos>";
 
 typedef struct scan {
     const char *at, *stop;
-    bool characters; /* else words */
+    bool characters; /* true: characters; false: words */
     bool in_line;    /* a word was read since the last line end */
 } scan;
 
@@ -82,7 +82,6 @@ static size_t line_end(const fedtrain_bytes *text, size_t at) {
     return end != NULL ? (size_t)(end - text->data) + 1 : text->len;
 }
 
-/* Is the line before the one at `at` blank, or is there none? */
 static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     if (at == 0) {
         return true;
@@ -94,7 +93,8 @@ static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     return i == 0 || text->data[i - 1] == '\n';
 }
 
-/* Length of the speaker's name in a line such as "First Citizen:"; 0 if the line names none. */
+/* Return the length of the speaker's name in a line such as "First Citizen:", or 0 if the line
+ * names no speaker. */
 static size_t name_length(const fedtrain_bytes *text, size_t at) {
     size_t end = line_end(text, at);
     while (end > at && (text->data[end - 1] == '\n' || is_blank((char)text->data[end - 1]))) {

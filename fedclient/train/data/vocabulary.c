@@ -47,7 +47,8 @@ const char *fedtrain_vocabulary_word(const fedtrain_vocabulary *words, uint32_t 
     return (const char *)words->bytes.data + start;
 }
 
-/* The slot that holds the word, or the free one where it belongs. The table is never full. */
+/* Return the slot that holds the word, or the free slot where the word belongs. The table is never
+ * full. */
 static uint32_t *find_slot(const fedtrain_vocabulary *words, const char *word, size_t len) {
     uint32_t mask = 2 * words->cap - 1;
     uint32_t at = (uint32_t)fed_digest_bytes(word, len) & mask;

@@ -17,8 +17,8 @@ enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 /* A block of outputs and of a patch's runs, for all positions. */
 typedef struct block {
     const fedtrain_conv *c;
-    size_t first, end;    /* runs */
-    const float *columns; /* of the first run and output */
+    size_t first, end;
+    const float *columns; /* packed weights of the first run and output */
     const float *start;   /* sums begin with these values; NULL: with the values of y */
     size_t lanes_left;    /* lanes to write in the last vector; later lanes are other outputs' */
 } block;
@@ -161,7 +161,7 @@ static void forward_tail(const fedtrain_conv *c, const float *columns, const flo
     }
 }
 
-/* The width of blocks of equal width, none of which is over WIDEST vectors. */
+/* Return the width of blocks of equal width, none of which is over WIDEST vectors. */
 static size_t vectors_at_once(size_t vectors) {
     const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;

@@ -90,13 +90,13 @@ static void gather_anywhere(const gather *g, const entries *e, size_t terms) {
     gather_terms(g, e, terms, false, false);
 }
 
-/* How many of n segments to sum at once: shares of equal size, none over `most`. */
+/* Return how many of n segments to sum at once: shares of equal size, none over `most`. */
 static size_t at_once(size_t n, size_t most) {
     size_t shares = (n + most - 1) / most;
     return (n + shares - 1) / shares;
 }
 
-/* For `terms` segments from s on: their places in an output's weights, and in the picture. */
+/* Find the places of `terms` segments from s on, in an output's weights and in the picture. */
 static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t *in_rows,
                   size_t *in_picture) {
     for (size_t t = 0; t < terms; t++) {

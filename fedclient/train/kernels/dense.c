@@ -58,7 +58,6 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     }
 }
 
-/* Compute a block of rows for all samples, `most` samples at a time. */
 KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t most) {
     size_t b = 0;
@@ -300,7 +299,6 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
     tile_store(sum, dx, d->in, samples, vectors);
 }
 
-/* Compute input gradients for all samples, `most` samples at a time. */
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
                                       float *dx, size_t done, const size_t rows, const size_t most,
                                       const size_t vectors) {

@@ -56,14 +56,15 @@ void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, flo
     }
 }
 
-/* The first channel of the next vector. The coefficients' arrays repeat the first channels after
- * the last one. */
+/* Return the first channel of the next vector. The coefficients' arrays repeat the first channels
+ * after the last one. */
 KERNEL_INLINE size_t next_channel(size_t c, size_t step, size_t width) {
     c += step;
     return c >= width ? c - width : c;
 }
 
-/* Used by both passes: they must get the same bits, to agree on where the ReLU gives 0. */
+/* Both passes call this function. They must get the same bits, to agree on where the ReLU gives
+ * 0. */
 KERNEL_INLINE vec normalized(const fedtrain_norm *n, vec apart, size_t c) {
     return apart * vec_load(n->scale + c) + vec_load(n->bias + c);
 }

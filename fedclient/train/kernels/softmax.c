@@ -6,7 +6,7 @@
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* The largest value. It may miss a NaN, but then the sum of exponentials is NaN. */
+/* Return the largest value. It may miss a NaN, but then the sum of exponentials is NaN. */
 static float largest(const float *x, size_t n) {
     vec best = vec_all(x[0]);
     size_t i = 0;

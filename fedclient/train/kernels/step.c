@@ -7,8 +7,8 @@
 
 #include "fedclient/train/kernels/isa.h"
 
-/* How a gradient is changed before the optimizer's rule. The loops are compiled for each kind
- * separately, so that simple kinds stay fast. */
+/* The kinds of change to a gradient before the optimizer's rule. The loops are compiled for each
+ * kind separately, so that simple kinds stay fast. */
 typedef enum shape { PLAIN, SCALED, SHAPED, PROXIMAL } shape;
 
 KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {

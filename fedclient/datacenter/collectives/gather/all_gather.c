@@ -1,6 +1,6 @@
 /* Collective gather: each worker sends its message to all others, and sums all messages in the
- * order of ranks. So a value is rounded only once. For small messages, as a rank gets N - 1 of
- * them. */
+ * order of ranks. So a value is rounded only once. Gather is for small messages, because a rank
+ * gets N - 1 of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +12,17 @@ typedef struct gather_bucket {
     feddc_turn turn;
     feddc_inputs in;
     bool summing;
-    const float *x;    /* the gradient */
+    const float *x;
     feddc_buffer *own; /* the message made of x, coded or rounded; NULL: x itself is sent */
 } gather_bucket;
 
 typedef struct gather {
     feddc_collective_job job;
     feddc_buffers buffers;
-    gather_bucket *bucket; /* [buckets] */
+    gather_bucket *bucket;
 } gather;
 
-/* This rank too adds its own gradient rounded, where NICs round what they send: otherwise its sum
+/* Where NICs round what ranks send, this rank also adds its own gradient rounded. Otherwise its sum
  * would differ from the others'. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     const bool rounds = feddc_nic_rounds(&g->job, b->turn.plain);
@@ -35,7 +35,7 @@ static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
                         g->buffers.size);
     }
-    /* one for each other rank's send, and one for this rank's own sum */
+    /* one use for each other rank's send, and one for this rank's own sum */
     buffer->uses = g->job.ranks;
     b->own = buffer;
     if (rounds) {
@@ -76,7 +76,7 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
     size_t len;
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
     const void *sent = message(b, &len);
-    /* what this rank adds: its gradient, rounded or coded where the others get it so */
+    /* this rank adds its gradient rounded or coded, if the other ranks get it so */
     const void *own = raw && !feddc_nic_rounds(&g->job, b->turn.plain) ? b->x : sent;
     float *sum = g->job.sum + b->turn.shard->offset;
     FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));

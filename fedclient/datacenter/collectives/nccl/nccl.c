@@ -1,4 +1,4 @@
-/* NCCL's all-reduce, from GPU to GPU: what compressed exchanges are compared with. */
+/* NCCL's all-reduce, from GPU to GPU: the baseline for compressed exchanges. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +38,9 @@ typedef struct nccl {
     nccl_comm comm; /* NULL: not made yet */
     nccl_id id;
     bool has_id, broken, narrows, started;
-    uint32_t step, next;   /* step and bucket of the next reduction */
-    nccl_bucket *reducing; /* the bucket whose reduction is under way; NULL: none */
-    uint64_t since;        /* when the reduction began, in ns of feddc_engine_ns */
+    uint32_t step, next; /* step and bucket of the next reduction */
+    nccl_bucket *reducing;
+    uint64_t since; /* when the reduction began, in ns of feddc_engine_ns */
     const fed_gpu_module *module;
     uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;
@@ -164,7 +164,6 @@ static void end_reduction(nccl *n) {
     feddc_engine_done(n->job.engine, turn->step, turn->bucket, 0, n->job.sum + turn->shard->offset);
 }
 
-/* End the reduction if the GPU's stream is done with it, or fail after PATIENCE_S. */
 static fed_status look(nccl *n, fed_error *err) {
     const feddc_values *v = n->job.values;
     bool done = false;

@@ -1,6 +1,7 @@
 /* Collective owners: each shard of a bucket has an owner. Workers push their gradient of the shard
- * to it; it sums the pushes and sends the sum to all. Owners are the workers, or ranks beside them
- * ("aggregators"). One aggregator is the star topology of the papers in docs/datacenter.md. */
+ * to its owner. The owner sums the pushes and sends the sum to all. Owners are the workers, or
+ * ranks beside them ("aggregators"). One aggregator is the star topology of the papers in
+ * docs/datacenter.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/collectives/owners/owners.h"
 

@@ -31,14 +31,14 @@ typedef struct owners_shard {
 
     /* At the owner: */
     owners_phase phase;
-    bool known;       /* `step` is valid: the next sum is that of step + 1 */
+    bool known;       /* `step` is valid: the next sum belongs to step + 1 */
     const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
     uint32_t own_step;
     bool own_plain;
     bool untaken;      /* the caller has not taken the sum yet */
     feddc_event *push; /* [workers]: pushes of `step` not added yet; kind FEDDC_NOTHING: none */
     bool *counted;     /* [workers]: the worker's gradient is in the sum of `step` */
-    uint32_t added;    /* how many workers are counted */
+    uint32_t added;    /* number of workers counted */
     uint32_t lent;     /* sends that still read the sum's memory */
 } owners_shard;
 

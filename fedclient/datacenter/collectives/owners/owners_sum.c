@@ -11,7 +11,6 @@ static bool sums_in_order(const owners *o, const owners_shard *s) {
     return s->plain || o->job.late == 0;
 }
 
-/* The values that rank r has pushed, or NULL if they have not arrived. */
 static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r) {
     if (r == o->job.rank) {
         return s->own != NULL && s->own_step == s->step ? s->own : NULL;
@@ -19,7 +18,8 @@ static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r)
     return s->push[r].kind == FEDDC_ARRIVED ? s->push[r].data : NULL;
 }
 
-/* The next worker, from `from` on, whose push may be added now; job.workers: none. */
+/* Return the next worker, from `from` on, whose push may be added now, or job.workers if there is
+ * none. */
 static uint32_t next_to_add(const owners *o, const owners_shard *s, uint32_t from) {
     if (sums_in_order(o, s)) {
         bool there = from < o->job.workers && pushed_by(o, s, from) != NULL;
@@ -105,7 +105,7 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
     return FED_OK;
 }
 
-/* How many gradients a sum needs. A plain sum needs those of backup workers too, because no
+/* Return how many gradients a sum needs. A plain sum needs all workers' gradients, because no
  * residual would keep a late gradient. */
 static uint32_t enough_for(const owners *o, const owners_shard *s) {
     return s->plain ? o->job.workers : o->job.workers - o->job.late;
@@ -307,7 +307,7 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event, 
             return fed_fail(err, FED_EFORMAT, "rank %u pushed step %u again; the sum is at step %u",
                             event->peer, step, s->step);
         }
-        /* too late for the sum: the worker adds it to its residual again */
+        /* too late for the sum: the worker adds this push to its residual again */
         feddc_engine_release(o->job.engine, event);
         return FED_OK;
     }

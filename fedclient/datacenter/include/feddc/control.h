@@ -54,7 +54,7 @@ FED_API_BEGIN
  * that secret. A program that connects without the worker group's secret only gets a nonce.
  */
 
-/** What a worker's main thread is doing. */
+/** The phase that a worker's main thread is in. */
 typedef enum feddc_phase {
     FEDDC_STARTING = 0, /* reads data, makes the model, opens links; never counts as stuck */
     FEDDC_FORWARD = 1,
@@ -70,7 +70,7 @@ typedef enum feddc_phase {
 /** A phase's name, such as "backward". */
 const char *feddc_phase_name(feddc_phase phase);
 
-/** What became of a member. */
+/** The state of a member: alive, or how it ended. */
 typedef enum feddc_fate {
     FEDDC_ALIVE = 0,
     FEDDC_FINISHED, /* closed its watch after its work */
@@ -82,8 +82,8 @@ typedef enum feddc_fate {
     FEDDC_DIVERGED
 } feddc_fate;
 
-/** Which member failed, where, and how. `worker` is the member's rank in the first generation: it
- * names the same process in all generations. */
+/** A verdict on a failed member: which member failed, where, and how. `worker` is the member's rank
+ * in the first generation: it names the same process in all generations. */
 typedef struct feddc_verdict {
     feddc_fate fate;
     uint32_t worker, generation;
@@ -201,8 +201,8 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /** A generation of the worker group. Valid until the next feddc_watch_next or feddc_watch_close. */
 typedef struct feddc_worker_group {
-    /* with `listens` also address, listener, secret and patience_ms; who opens a link owns the
-     * listener */
+    /* With `listens`, its address, listener, secret and patience_ms are set too. The link that is
+     * opened with it takes over the listener. */
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
     const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */

@@ -1,4 +1,5 @@
-/* What an exchange and a step should take: the cost models of INCEPTIONN and of CD-SGD. */
+/* The times that an exchange and a step should take: the cost models of INCEPTIONN and of
+ * CD-SGD. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_COST_H
 #define FEDDC_COST_H
@@ -92,7 +93,8 @@ typedef struct feddc_cost_step {
 /** Equation 2: S-SGD, and MPI's usual program. tau + phi. */
 double feddc_cost_ssgd(const feddc_cost_step *s);
 
-/** Equation 4: local update, our `odsgd`: the exchange runs beside the next step. max(tau, phi). */
+/** Equation 4: local update, the rule `odsgd`: the exchange runs beside the next step. max(tau,
+ * phi). */
 double feddc_cost_odsgd(const feddc_cost_step *s);
 
 /** Equation 5: BIT-SGD. tau + delta + psi. */
@@ -121,12 +123,13 @@ double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
  */
 double feddc_cost_exposed(const double *ready, const double *wire, size_t buckets, double end);
 
-/** A step whose exchange of `exchange` seconds has `buckets` equal buckets, ready at equal
- * distances in the backward pass, which is two thirds of tau. */
+/** The time of a step whose exchange of `exchange` seconds has `buckets` equal buckets. They are
+ * ready at equal distances in the backward pass, which is two thirds of tau. */
 double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
 
-/** A step in which a rule acts like `act`. buckets 0: exchange and computation overlap only if the
- * rule says so, as in the equations; else as in feddc_cost_layered. */
+/** The time of a step in which a rule acts as `act` says. With buckets 0, exchange and computation
+ * overlap only if the rule says so, as in the equations. Otherwise they overlap as in
+ * feddc_cost_layered. */
 double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
 
 /** The mean of a rule's steps 0 .. steps - 1; s->k is not read. */

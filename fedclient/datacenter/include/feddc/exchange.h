@@ -89,10 +89,10 @@ typedef struct feddc_exchange_options {
  *              as fednic's. Where none is on the way, the values arrive as they are
  *
  * Both give the same bits. A value is rounded at each hop, but only the first rounding can change
- * it. A rank adds its own gradient and its partial sum unrounded. The rank that has the whole sum
- * (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds the sum in
- * place before it sends and uses it. With gather each rank rounds its gradient before it sends and
- * adds it. So all replicas have the same bits, also where no NIC is on the way.
+ * it. A rank adds its own gradient and its partial sum unrounded. One rank has the whole sum: the
+ * owner, the star's aggregator, the last of a ring, or the top of a tree. This rank rounds the sum
+ * in place before it sends and uses the sum. With gather each rank rounds its gradient before it
+ * sends and adds it. So all replicas have the same bits, also where no NIC is on the way.
  *
  * NICs do not change plain steps: their messages use the connections that are not marked.
  */
@@ -119,7 +119,7 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
-/** Workers are the ranks below this number. Ranks from it on are aggregators. */
+/** Workers are the ranks below this number. The other ranks are aggregators. */
 uint32_t feddc_exchange_workers(const feddc_exchange *x);
 
 /** The number of values of all tensors. */
@@ -178,7 +178,7 @@ void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
 /** Counts of an exchange since its opening. */
 typedef struct feddc_exchange_counts {
-    /* bytes of messages and heads; a worker counts received ones only of steps that are complete */
+    /* bytes of messages and heads; a worker counts received bytes only of complete steps */
     uint64_t sent_bytes, received_bytes;
     uint64_t messages;                /* messages sent */
     double encode_s, decode_s, sum_s; /* seconds of the engine's thread */
@@ -191,8 +191,8 @@ typedef struct feddc_exchange_counts {
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
 
-/** What an exchange waits for: its oldest bucket that is not complete, and the rank that this
- * bucket waits for. bucket UINT32_MAX: nothing. Callable from any thread. */
+/** The oldest bucket that is not complete, and the rank that this bucket waits for. bucket
+ * UINT32_MAX: the exchange waits for nothing. Callable from any thread. */
 typedef struct feddc_exchange_state {
     uint32_t step, bucket, waits_for;
 } feddc_exchange_state;
@@ -215,15 +215,16 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The default collective: owners. But gather with a device and float32 pulls, if there are at most
- * 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
+/** The default collective is owners. With a device and float32 pulls it is gather, if there are at
+ * most 8 ranks or the codec's messages are sparse (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
 /** Return whether this codec scales by its input's largest value times a factor. Such a codec is
  * refused for ring and tree, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
-/** *aggregators: ranks beside the workers: "owners:aggregators=1" needs one. Errors: FED_EINVAL */
+/** Set *aggregators to the number of ranks beside the workers: 1 for "owners:aggregators=1".
+ * Errors: FED_EINVAL */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
                                         fed_error *err) FED_CHECKED;
 

@@ -52,8 +52,8 @@ typedef struct feddc_head {
     uint32_t step;
 } feddc_head;
 
-/** A flag: the data are float32, and nothing else. Link tcp sends large ones over a connection of
- * their own, which a NIC may compress if it is marked. */
+/** A flag: the data are float32, and nothing else. Link tcp sends large messages with this flag
+ * over a separate connection. If that connection is marked, a NIC may compress it. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {
@@ -91,8 +91,8 @@ typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
-    /** Fill in rank and size, where the system that started this process knows them; else NULL.
-     * Errors: FED_EIO */
+    /** Fill in rank and size from the system that started this process. NULL for links whose
+     * ranks no such system knows. Errors: FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
     /** Connect with the other ranks. Returns when messages can be sent to each of them. place is

@@ -13,7 +13,7 @@
 FED_API_BEGIN
 
 /**
- * What a rule demands at one step. The rules differ only in these members:
+ * The demands of a rule at one step. The rules differ only in these members:
  *
  *   ssgd          exchange, plain                 float32, each step
  *   bitsgd        exchange                        the codec, each step
@@ -27,7 +27,7 @@ FED_API_BEGIN
  * t - 1 only when the backward pass of step t ends.
  */
 typedef struct feddc_act {
-    bool exchange; /* this step's gradient is exchanged; false: it is added to the next one's */
+    bool exchange; /* this step's gradient is exchanged; false: it is added to the next step's */
     bool plain;    /* exchanged as float32, whatever the codec */
     /* compute with local weights: the weights after the last sum, less the local rate times this
      * worker's own gradient since that sum */
@@ -44,7 +44,7 @@ typedef struct feddc_sync {
  * and what is allowed. */
 fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) FED_CHECKED;
 
-/** What the rule demands at step t; steps begin at 0. */
+/** Return what the rule demands at step t; steps begin at 0. */
 feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
 
 /** FED_EINVAL: the rule never uses this codec or nic, because it always exchanges float32; the

@@ -97,8 +97,9 @@ fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
  * as one of 2 n steps. Errors: as of feddc_exchange_take and fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
-/** step: steps of the worker group. completed: those whose sums are complete: all, unless a call
- * has failed. Also this worker's rank, and the number of workers. */
+/** step: the number of steps of the worker group. completed: the number of steps whose sums are
+ * complete; the two are equal unless a call has failed. rank: this worker's rank. count: the number
+ * of workers. */
 uint32_t feddc_worker_step(const feddc_worker *w);
 uint32_t feddc_worker_completed(const feddc_worker *w);
 uint32_t feddc_worker_rank(const feddc_worker *w);
@@ -147,8 +148,8 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
  */
 
 /** Call this function after feddc_worker_settle. layout and values are those of the common file:
- * params and state. notes: key, value, ..., NULL; they are added to the worker's own ("worker.step"
- * and others). */
+ * params and state. notes: key, value, ..., NULL; they are added to the worker's own notes
+ * ("worker.step" and others). */
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes,
                              fed_error *err) FED_CHECKED;

@@ -35,7 +35,7 @@ enum {
     COPIED = 4096,  /* payloads of up to this many bytes are copied */
     PROBES = 64,    /* most messages to match before arrived ones are given to the caller */
     BUSY_US = 2000, /* for this time after the last activity, wait yields instead of sleeping */
-    /* shortest sleep; longer ones are the time without activity divided by NAP_PART */
+    /* shortest sleep; longer sleeps are the time without activity divided by NAP_PART */
     NAP_US = 50,
     NAP_PART = 64,
     LONG_NAP_US = 1000,
@@ -58,8 +58,8 @@ typedef struct flight {
 
 typedef struct peer {
     feddc_mpi_block *first, *last; /* messages that were matched and not yet given to the caller */
-    bool gone;                     /* its BYE has come */
-    bool quiet;                    /* it sends no more: its BYE or ACK has come */
+    bool gone;                     /* the peer's BYE has come */
+    bool quiet;                    /* the peer sends no more: its BYE or ACK has come */
 } peer;
 
 typedef struct mpi_link {
@@ -69,7 +69,7 @@ typedef struct mpi_link {
     pthread_mutex_t lock; /* protects woken, which any thread may set */
     pthread_cond_t rouse;
     bool woken;
-    int64_t moved_us; /* when a request was last begun or completed */
+    int64_t moved_us;
     feddc_mpi_room room;
     peer peer[FEDDC_RANKS];
 
@@ -78,7 +78,7 @@ typedef struct mpi_link {
     flight *flight;
     int *index;
 
-    feddc_event *event; /* a ring buffer of events that mpi_wait has not returned yet */
+    feddc_event *event;
     size_t first_event, events, event_room;
 } mpi_link;
 
@@ -151,7 +151,6 @@ static uint8_t *frame_of(feddc_mpi_block *block) {
     return block->payload - sizeof(frame);
 }
 
-/* Make the derived type of a message whose payload is not copied. */
 static fed_status make_type(feddc_mpi_block *block, const void *data, size_t len,
                             MPI_Datatype *type, fed_error *err) {
     MPI_Aint at[2];
@@ -277,7 +276,6 @@ static fed_status land(mpi_link *l, const flight *what, fed_error *err) {
     return what->tells ? push_event(l, &event, err) : FED_OK;
 }
 
-/* Let MPI make progress, and turn completed requests into events. */
 static fed_status poll_all(mpi_link *l, fed_error *err) {
     int found = 1, done = 0;
     for (int k = 0; k < PROBES && found; k++) {
@@ -465,7 +463,6 @@ static bool all_quiet(const mpi_link *l) {
     return l->flights == 0;
 }
 
-/* Send BYE to all, and wait until all requests are complete and all peers are quiet. */
 static bool part(mpi_link *l, bool orderly) {
     fed_status status = FED_OK;
     int64_t until = fed_clock_monotonic_ms() + (orderly ? ORDERLY_MS : HASTY_MS);

@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 30000, NAP_NS = 50000 };
 
-/* What ranks exchange to check that they can read each other's messages. */
+/* The values that ranks exchange to check that they can read each other's messages. */
 typedef struct hello {
     uint32_t order; /* 1, in this machine's byte order */
     char release[28];

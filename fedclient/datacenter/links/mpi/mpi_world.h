@@ -1,4 +1,4 @@
-/* When MPI starts and ends in this process. As MPI's state is global, so is this module's. */
+/* Start and end MPI in this process. As MPI's state is global, so is this module's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MPI_WORLD_H
 #define FEDDC_MPI_WORLD_H

@@ -14,7 +14,7 @@
 
 enum { NEWS = 64, PARTS = 32, FIRST_EVENTS = 64 };
 
-/* epoll's data of the wake-up eventfd; that of a connection is peer * TCP_STREAMS + stream */
+/* epoll's data of the wake-up eventfd; a connection's data is peer * TCP_STREAMS + stream */
 static const uint64_t BELL = UINT64_MAX;
 
 static fed_status push_event(tcp_link *link, const feddc_event *event, fed_error *err) {
@@ -84,7 +84,6 @@ static fed_status cut(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return drop_all(link, peer, err);
 }
 
-/* Collect the bytes that a stream has to send, in at most PARTS pieces. */
 static size_t gather(const tcp_stream *s, struct iovec part[PARTS]) {
     size_t n = 0;
     for (tcp_item *item = s->first; item != NULL && n + 2 <= PARTS; item = item->next) {
@@ -155,13 +154,11 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
     return peer->gone || peer->cut ? drop_all(link, peer, err) : flush(link, peer, s, err);
 }
 
-/* The connection from which the next bytes must be read. */
 static tcp_stream *next_stream(tcp_peer *peer) {
     const bool apart = peer->arriving && peer->record.type == TCP_FLOATS;
     return &peer->stream[apart ? TCP_FLOATS_STREAM : TCP_HEADS_STREAM];
 }
 
-/* An invalid record has come: read nothing more from this peer. */
 static void refuse(tcp_peer *peer) {
     peer->goodbye = false;
     peer->arriving = false;
@@ -231,8 +228,6 @@ static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
     }
 }
 
-/* Read once from a connection: first into the message that is arriving, then into the stage
- * buffer. */
 static size_t fill(tcp_peer *peer, tcp_stream *s) {
     struct iovec part[2];
     struct msghdr message = {.msg_iov = part};

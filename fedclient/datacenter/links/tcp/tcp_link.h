@@ -18,7 +18,7 @@ enum {
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
     TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
     TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank before the next one */
-    TCP_UNREAD_MAX = 64 << 20 /* reading stops while so many received bytes wait to be taken */
+    TCP_UNREAD_MAX = 64 << 20 /* reading stops while this many received bytes wait to be taken */
 };
 
 typedef struct tcp_item {
@@ -51,7 +51,7 @@ typedef struct tcp_peer {
     tcp_buffer *buffer; /* NULL if the message has no bytes */
     size_t got;
 
-    bool goodbye; /* its last record, TCP_GOODBYE, has come */
+    bool goodbye; /* the peer's last record, TCP_GOODBYE, has come */
     bool said;    /* this rank has shut its sending side down */
     bool cut;     /* a connection has failed: the peer is gone once all arrived bytes are read */
     bool gone;

@@ -38,9 +38,9 @@ typedef struct guest {
 typedef enum call_state {
     CALL_PAUSES,
     CALL_CONNECTS,
-    CALL_CHALLENGE, /* waits for the called rank's challenge */
+    CALL_CHALLENGE,
     CALL_WELCOME,
-    CALL_FLOATS, /* opens the second connection, for floats */
+    CALL_FLOATS,
     CALL_READY,
     CALL_DONE
 } call_state;
@@ -54,7 +54,7 @@ typedef struct meeting {
     uint8_t challenge[TCP_NONCE], hello[TCP_HELLO];
     uint8_t ticket[TCP_TICKET];
 
-    fed_status why; /* the last thing that went wrong */
+    fed_status why;
     char reason[160];
 } meeting;
 
@@ -63,10 +63,10 @@ typedef struct room {
     const feddc_place *place;
     tcp_hello me;
     int listener;
-    meeting *with; /* [size] */
-    guest *seat;   /* [seats] */
+    meeting *with;
+    guest *seat;
     size_t seats;
-    struct pollfd *door; /* [1 + seats + 2 * size] */
+    struct pollfd *door;
     size_t doors;
     fed_status broken; /* an error for which trying again is no use */
     fed_error error;
@@ -103,7 +103,7 @@ static void let_in(room *r) {
         if (fd < 0) {
             return;
         }
-        /* not marked until it proves to be a floats connection */
+        /* the socket stays unmarked until its peer proves that it is the connection for floats */
         if (r->place->mark && !feddc_tcp_mark(fd, false)) {
             feddc_tcp_close_fd(&fd);
             continue;
@@ -113,7 +113,6 @@ static void let_in(room *r) {
     }
 }
 
-/* Answer a guest that knows the secret. If its rank and worker group fit, keep its connection. */
 static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     tcp_verdict verdict = feddc_tcp_judge(&r->me, hello);
     if (verdict == TCP_WELCOME_HERE && *fd_of(r, hello->from, TCP_HEADS_STREAM) >= 0) {
@@ -136,7 +135,6 @@ static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     feddc_tcp_close_fd(&g->fd);
 }
 
-/* Find the rank that got this ticket, and keep the guest as its connection for floats. */
 static void take_ticket(room *r, guest *g) {
     for (uint32_t k = r->me.from + 1; k < r->me.size; k++) {
         int *heads = fd_of(r, k, TCP_HEADS_STREAM), *floats = fd_of(r, k, TCP_FLOATS_STREAM);
@@ -175,7 +173,7 @@ static void hear(room *r, guest *g) {
             answer_hello(r, g, &hello);
             return;
         }
-        /* not proved: it only serves to explain later why that rank did not come */
+        /* the rank is only claimed; it serves to explain later why that rank did not come */
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
@@ -247,7 +245,6 @@ static void call(room *r, uint32_t rank, unsigned stream) {
     }
 }
 
-/* The connection is open, or has failed: send its first bytes. */
 static void connected(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const bool heads = m->state == CALL_CONNECTS;
@@ -343,7 +340,6 @@ static void watch_for(room *r, int fd, short events) {
     r->door[r->doors++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Wait on this rank's connections; each rank has two entries in `door`. */
 static void watch_rank(room *r, uint32_t rank) {
     int heads = *fd_of(r, rank, TCP_HEADS_STREAM), floats = *fd_of(r, rank, TCP_FLOATS_STREAM);
     const call_state state = r->with[rank].state;
@@ -418,7 +414,7 @@ static void turn(room *r, int64_t left) {
     }
 }
 
-/* The lowest rank that is not connected; me.size: all are. */
+/* Return the lowest rank that is not connected, or me.size if all are. */
 static uint32_t missing(room *r) {
     uint32_t k = 0;
     while (k < r->me.size &&

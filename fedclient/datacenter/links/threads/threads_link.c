@@ -27,17 +27,17 @@ typedef struct inbox {
     pthread_cond_t changed;
     note *first, *last; /* messages, and this rank's notes that came back, in order of arrival */
     bool sleeping, woken, closed;
-    uint64_t put, taken; /* number of notes put in and taken out since the beginning */
-    uint32_t farewells;  /* ranks that have left and whose GONE event is still to come */
-    uint64_t due;        /* GONE events come only when `taken` has reached this number */
-    uint8_t *farewell;   /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
+    uint64_t put, taken;
+    uint32_t farewells; /* ranks that have left and whose GONE event is still to come */
+    uint64_t due;       /* GONE events come only when `taken` has reached this number */
+    uint8_t *farewell;  /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
 } inbox;
 
 struct feddc_hub {
     uint32_t size;
     pthread_mutex_t lock; /* protects presence and here */
     pthread_cond_t arrival;
-    uint32_t here; /* ranks that have opened */
+    uint32_t here;
     uint8_t *presence;
     inbox inbox[];
 };
@@ -46,8 +46,8 @@ typedef struct threads_link {
     struct feddc_hub *hub;
     inbox *own;
     uint32_t rank;
-    note *idle;      /* this rank's notes that are free for use */
-    note *held;      /* notes of ARRIVED events that were not released yet */
+    note *idle;
+    note *held;
     uint64_t abroad; /* number of this rank's notes that have not come back */
 } threads_link;
 

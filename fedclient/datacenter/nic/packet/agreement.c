@@ -1,4 +1,4 @@
-/* How two NICs agree, by a TCP option, to compress a connection. See docs/nic-format.md. */
+/* Two NICs agree, by a TCP option, to compress a connection. See docs/nic-format.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/agreement.h"
 
@@ -6,7 +6,8 @@
 
 #include "fedclient/datacenter/nic/packet/checksum.h"
 
-/* A middlebox may drop SYNs with an unknown option. So after OFFERS SYNs the NIC leaves it out. */
+/* A middlebox may drop SYNs with an unknown option. So after OFFERS SYNs the NIC leaves the option
+ * out. */
 enum { OFFERS = 3 };
 
 /* A new connection has the same addresses and ports: forget the old flow, except the peer's offer,
@@ -44,7 +45,6 @@ static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     return true;
 }
 
-/* The host answers a SYN: return whether the option belongs into the answer. */
 static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment *s, bool may_change,
                    uint32_t mtu, int64_t now_ms) {
     if (flow == NULL) {
@@ -123,7 +123,7 @@ void fednic_option_add(const fednic_frame *frame, const fednic_segment *s, uint8
     const size_t first = s->tcp + TCP_LEAST, end = s->payload + s->payload_len;
     const size_t tcp_len = end - s->tcp + FEDNIC_OPTION_LEN;
     memcpy(bytes, frame->data, first);
-    /* as the first option, because options behind an end-of-list option are not read */
+    /* the option comes first, because options behind an end-of-list option are not read */
     fednic_put32(bytes + first, FEDNIC_OPTION);
     memcpy(bytes + first + FEDNIC_OPTION_LEN, frame->data + first, end - first);
     uint8_t *tcp = bytes + s->tcp;

@@ -1,4 +1,4 @@
-/* How two NICs find each other: by an option in a marked connection's SYN and its answer. */
+/* Two NICs find each other by an option in a marked connection's SYN and in the SYN's answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_AGREEMENT_H
 #define FEDNIC_AGREEMENT_H

@@ -13,7 +13,6 @@
 /* The lists: flows that have ended, are in their handshake (YOUNG), or have sent data. */
 enum { ENDED, YOUNG, WORKING, LISTS };
 
-/* A list of flows, ordered by their last use. */
 typedef struct use_list {
     uint32_t oldest, newest, count;
 } use_list;

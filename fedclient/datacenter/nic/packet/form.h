@@ -12,7 +12,8 @@
 /** The most bytes of payload that can be compressed. */
 enum { FEDNIC_PLAIN_MOST = 65535 };
 
-/** How many of the len bytes at position `at` of a stream of floats belong to an earlier float. */
+/** Return how many of the len bytes at position `at` of a stream of floats belong to an earlier
+ * float. */
 size_t fednic_form_lead(uint32_t at, size_t len);
 
 /** Compress plain[len], or its first bytes that fit, into at most `limit` bytes. Returns the bytes

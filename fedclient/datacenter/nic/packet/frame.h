@@ -1,4 +1,5 @@
-/* What a NIC takes and gives: a frame with Linux's offload data, and a connection's report. */
+/* The data that a NIC takes and gives: a frame with Linux's offload data, and a connection's
+ * report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FRAME_H
 #define FEDNIC_FRAME_H

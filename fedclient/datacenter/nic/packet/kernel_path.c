@@ -125,7 +125,6 @@ static int load(const program *p) {
     return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a);
 }
 
-/* Attach a program to one direction of an interface. Returns the link's descriptor, or -1. */
 static int attach(const program *p, uint32_t interface, uint32_t direction) {
     union bpf_attr a;
     const int fd = load(p);

@@ -1,5 +1,5 @@
 /* eBPF programs that keep the line's frames from the host's stack, and may forward unmarked
- * ones. */
+ * frames. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_KERNEL_PATH_H
 #define FEDNIC_KERNEL_PATH_H

@@ -20,12 +20,12 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    IN = 32,            /* frames received in one call */
-    OUT = 256,          /* most frames in the queue */
-    MADE = 96,          /* usually the NIC makes at most so many packets of one frame */
-    TRIES = 64,         /* times that a frame is tried again while the line has no buffer for it */
-    AGAIN_MS = 1,       /* wait between two tries */
-    ARENA = 512 * 1024, /* bytes of queued frames */
+    IN = 32,
+    OUT = 256,
+    MADE = 96,    /* usually the NIC makes at most this many packets of one frame */
+    TRIES = 64,   /* times that a frame is tried again while the line has no buffer for it */
+    AGAIN_MS = 1, /* wait between two tries */
+    ARENA = 512 * 1024,
     TAG_ROOM = 4,       /* room before a received frame, where its VLAN tag is put back */
     RECEIVE = 32 << 20, /* bytes of the socket's receive buffer */
     /* bytes of the socket's send buffer; few, since the host's TCP counts frames that wait in it as
@@ -40,8 +40,8 @@ struct fednic_line {
     char name[IFNAMSIZ];
     fednic_line_counts counts;
     unsigned first, queued; /* messages in the send queue: first .. first + queued - 1 */
-    size_t used;            /* used bytes of the arena */
-    unsigned tries;         /* failed tries of the first message */
+    size_t used;
+    unsigned tries; /* failed tries of the first message */
     struct mmsghdr out[OUT];
     struct iovec out_parts[OUT][2];
     struct virtio_net_hdr out_header[OUT];

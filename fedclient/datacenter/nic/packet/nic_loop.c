@@ -36,7 +36,7 @@ typedef struct nic_loop {
     fednic_kernel_path path;
     fednic_reports *reports;
     uint8_t *area;
-    size_t used; /* used bytes of the area */
+    size_t used;
     fednic_sent sent;
     uint64_t unwanted;
     int64_t begun_ms, now_ms;

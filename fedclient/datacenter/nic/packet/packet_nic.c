@@ -15,11 +15,11 @@
 enum { E_MIN = 1, E_MAX = 15 };
 enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 65535 };
 
-/* After more than so many repetitions of the same bytes, the NIC assumes that compressed segments
+/* After more than this many repetitions of the same bytes, the NIC assumes that compressed segments
  * do not arrive. The limit is lower while no compressed segment was acknowledged yet. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
-/* Then the next RAW_FIRST bytes are not compressed. Each further failure doubles the number, at
- * most DOUBTS_MOST times. */
+/* If compressed segments seem not to arrive, the next RAW_FIRST bytes are not compressed. Each
+ * further failure doubles this number, at most DOUBTS_MOST times. */
 enum { RAW_FIRST = 1 << 20, DOUBTS_MOST = 20 };
 
 /* Bytes for a frame's headers, and for a frame with the longest payload when restored. */
@@ -30,8 +30,8 @@ struct fednic_nic {
     fednic_flows *flows;
     fednic_counts counts[2]; /* index: fednic_side */
     uint8_t made[ROOM];      /* a frame that is compressed, restored or has the option added */
-    uint8_t rounded[ROOM];   /* a frame that was rounded but not compressed */
-    float floats[ROOM / 4];  /* scratch memory */
+    uint8_t rounded[ROOM];
+    float floats[ROOM / 4];
 };
 
 typedef struct passage {
@@ -49,13 +49,12 @@ static void forward(const passage *p) {
     p->emit(p->user, p->frame);
 }
 
-/* A segment that is cut into packets. */
 typedef struct cutting {
     const passage *p;
     fednic_flow *flow;
-    size_t unit;      /* most payload of a packet */
-    size_t raw;       /* bytes from here to the current position wait to be sent uncompressed */
-    uint16_t packets; /* packets sent so far */
+    size_t unit;
+    size_t raw; /* bytes from here to the current position wait to be sent uncompressed */
+    uint16_t packets;
 } cutting;
 
 static bool many_in_one(const fednic_frame *frame) {
@@ -66,7 +65,6 @@ static bool needs_csum(const fednic_frame *frame) {
     return (frame->offload.flags & OFFLOAD_NEEDS_CSUM) != 0;
 }
 
-/* Return whether the offload data point at TCP's checksum field. */
 static bool csum_is_of_tcp(const fednic_frame *frame, const fednic_segment *s) {
     return frame->offload.csum_start == s->tcp && frame->offload.csum_offset == TCP_CHECKSUM;
 }
@@ -96,8 +94,8 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of an otherwise complete packet. That of a compressed segment is always
- * computed completely: a receiver without a NIC must see that it is wrong. */
+/* Write the checksum of an otherwise complete packet. The checksum of a compressed segment always
+ * covers all its bytes, because a receiver without a NIC must see that it is wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
@@ -289,7 +287,7 @@ static void from_host(passage *p) {
     }
 }
 
-/* The pseudo-header's protocol number for which the checksum is right: PROTOCOL_TWISTED,
+/* Return the pseudo-header's protocol number for which the checksum is right: PROTOCOL_TWISTED,
  * PROTOCOL_TCP, or 0 for neither. */
 static uint16_t protocol_of(const passage *p) {
     const fednic_segment *s = &p->segment;

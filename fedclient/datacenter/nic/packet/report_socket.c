@@ -18,7 +18,7 @@ typedef struct client {
     int fd; /* -1: none */
     int64_t until_ms;
     char word[WORD];
-    size_t got; /* received bytes of the word */
+    size_t got;
     fed_writer text;
     size_t sent;
 } client;
@@ -76,7 +76,7 @@ fed_status fednic_reports_open(const char *path, fednic_reports **reports, fed_e
         r->clients[k].fd = -1;
     }
     r->listener = make_socket(SOCK_NONBLOCK);
-    /* the mode of the file that bind makes */
+    /* fchmod sets the mode of the file that bind makes */
     if (r->listener < 0 || fchmod(r->listener, 0600) != 0 ||
         bind(r->listener, (const struct sockaddr *)&at, sizeof at) != 0 ||
         listen(r->listener, FEDNIC_CLIENTS) != 0) {
@@ -139,7 +139,7 @@ static void welcome(fednic_reports *reports, int64_t now_ms) {
     }
 }
 
-/* A request is one word and a line end. true: it is complete. */
+/* A request is one word and a line end. Return whether the request is complete. */
 static bool listen_to(client *c, fednic_format *format) {
     const ssize_t got = read(c->fd, c->word + c->got, sizeof c->word - c->got);
     if (got <= 0) {

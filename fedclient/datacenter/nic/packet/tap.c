@@ -58,8 +58,8 @@ static fed_status offload(const char *name, int fd, fed_error *err) {
     return FED_OK;
 }
 
-/* A locally administered address, different from the line's: with the same one both interfaces
- * would accept each frame. */
+/* Set a locally administered address, which differs from the line's. With equal addresses, both
+ * interfaces would accept each frame. */
 static bool set_address(int ioctls, const char *name, const uint8_t address[6]) {
     struct ifreq r = request(name);
     r.ifr_hwaddr.sa_family = ARPHRD_ETHER;

@@ -42,7 +42,6 @@ static void fast_close(void *self) {
     free(f);
 }
 
-/* Allocate the nodes, and each node's op->own_bytes. */
 static fed_status make_nodes(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
     assert(count > 0); /* the parser of models has checked it */
@@ -230,7 +229,6 @@ const fedtrain_backend_vtable fedtrain_backend_fast = FAST_VTABLE("fast", fast_o
 
 #if !FED_SMALL
 
-/* Open the same nodes, with kernels whose products are of bfloat16. */
 static fed_status bfloat16_open(const fed_arch *arch, size_t max_batch, const char *device,
                                 void **self, fed_error *err) {
     (void)device;

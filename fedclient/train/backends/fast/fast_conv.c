@@ -20,20 +20,20 @@ typedef struct padded {
 } padded;
 
 typedef struct conv {
-    fedtrain_filters filters; /* of one group */
+    fedtrain_filters filters; /* the filters of one group */
     size_t groups;
-    fedtrain_conv sizes;           /* of one group */
-    padded x_padded, dy_padded;    /* the sizes of x and dy with their padding */
-    uint32_t *begin, *phase_begin; /* the arrays that sizes and phases point to */
-    uint32_t *order;               /* the array that filters.order points to */
-    phase *phases;                 /* [phases_down * phases_right] */
+    fedtrain_conv sizes; /* the sizes of one group */
+    padded x_padded, dy_padded;
+    uint32_t *begin, *phase_begin;
+    uint32_t *order;
+    phase *phases; /* [phases_down * phases_right] */
     size_t phases_down, phases_right;
     float *packed, *packed_grad; /* float32[groups, kh, kw, in, out_pad] */
-    float *packed_backward;      /* the phases' weights */
-    float *start;                /* float32[groups, out_pad]: the bias, or zeros */
-    float *bias_grad;            /* in start's memory: the backward pass needs no bias */
-    float *zeros;                /* float32[in_pad] */
-    float *x, *dy;               /* one sample with its padding; NULL: there is no padding */
+    float *packed_backward;
+    float *start;     /* float32[groups, out_pad]: the bias, or zeros */
+    float *bias_grad; /* in start's memory: the backward pass needs no bias */
+    float *zeros;     /* float32[in_pad] */
+    float *x, *dy;    /* one sample with its padding; NULL: there is no padding */
 
     /* Copies of packed, x and dy for kernels that multiply bfloat16: each 32-bit word holds a pair
      * of bfloat16 values (kernels.h). x_pairs, dy_pairs: of one sample. NULL: other kernels. */
@@ -61,7 +61,6 @@ static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t column
     c->run = channels / parts;
 }
 
-/* An upper bound of the number of a kernel's runs, to allocate memory for them. */
 static size_t most_runs(size_t taps, size_t channels) {
     return taps * (channels / (LONGEST_RUN / 2) + 1);
 }
@@ -96,8 +95,8 @@ static void set_sizes(const fed_layer *l, conv *own) {
  * counted with the padding, contributes to output (u - remainder) / stride - j by tap remainder +
  * j * stride. */
 typedef struct side {
-    size_t taps;     /* taps of the kernel that this phase uses */
-    size_t count;    /* number of inputs */
+    size_t taps;
+    size_t count;
     size_t first;    /* the first input, not counting the padding */
     ptrdiff_t patch; /* first output that reads input `first`; below 0: padding */
 } side;
@@ -256,7 +255,6 @@ static void clear_padding(const padded *r, fed_shape shape, float *to) {
     memset(at, 0, (size_t)(to + r->h * r->w * shape.c - at) * sizeof *at);
 }
 
-/* Return a picture with its padding, or x itself if it needs none. */
 static const float *pad_picture(const padded *r, const float *x, fed_shape shape, float *to) {
     size_t row = (size_t)shape.w * shape.c;
     for (size_t i = 0; to != NULL && i < shape.h; i++) {
@@ -289,8 +287,8 @@ static fedtrain_conv as_one_row(fedtrain_conv c) {
     return c;
 }
 
-/* Make the pairs of packed weights, run by run, since values of two runs make no pair. pairs may
- * be packed itself. */
+/* Make the pairs of packed weights run by run, because a pair never spans two runs. pairs may be
+ * packed itself. */
 static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t groups,
                          const float *packed, float *pairs) {
     const size_t run = c->run * c->out_pad, runs = groups * c->runs;
@@ -299,8 +297,8 @@ static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t group
     }
 }
 
-/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, row by row of
- * positions, since values of two rows make no pair. */
+/* Return the operand of the weights' gradient for a sample's dy: dy itself, or its pairs. Pairs are
+ * made row by row, because a pair never spans two rows. */
 static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, const float *dy,
                                  float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {
@@ -353,7 +351,6 @@ static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     }
 }
 
-/* Compute one sample's input gradient from its output's gradient, which has its padding. */
 static void input_backward(const fast_net *f, const conv *own, const float *dy, bool add,
                            float *dx) {
     for (size_t i = 0; i < own->phases_down * own->phases_right; i++) {

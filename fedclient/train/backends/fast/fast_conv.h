@@ -6,8 +6,8 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/** Where the sparse sums find the patches of a picture and the weights of an output: in the picture
- * itself (plain), or in its copy by im2col (unrolled). */
+/** A view tells where the sparse sums find the patches of a picture and the weights of an output:
+ * in the picture itself (plain), or in its copy by im2col (unrolled). */
 typedef struct fast_view {
     fedtrain_sparse_conv sizes;
     size_t line, step;         /* floats to the patch below, and to the one on the right */
@@ -22,14 +22,14 @@ typedef struct fast_conv_pooled {
     fast_view plain, unrolled; /* unrolled: for the weights' gradient, unless im2col.rows is 0 */
     fedtrain_im2col im2col;
     float *rows;          /* the weights, as load_rows in fast_conv_pooled.c lays them out */
-    fedtrain_sparse grad; /* of one sample's output, if the input needs a gradient */
+    fedtrain_sparse grad; /* gradient of one sample's output, if the input needs a gradient */
 
     /* Two regions of memory, each with one use in the forward and another in the backward pass. */
     float *packed, *grad_rows;  /* forward: the packed weights; backward: the gradient of rows */
     float *output, *unrolled_x; /* forward: y before the pool; backward: x after im2col */
 } fast_conv_pooled;
 
-/** Can this pool be merged into this convolution, and is the merged pair faster? */
+/** Return whether this pool can be merged into this convolution, and the merged pair is faster. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
 /** Plan the memory. packed: number of floats of the packed weights. */

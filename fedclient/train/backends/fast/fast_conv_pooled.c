@@ -29,8 +29,8 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
     v->tap = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
 }
 
-/* The first of the kernel's rows that share this vector. The last vector may repeat rows of the
- * one before. */
+/* Return the first of the kernel's rows that share this vector. The last vector may repeat rows of
+ * the one before. */
 static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
     return fedtrain_fast_smaller(vector * v->together, l->kh - v->together);
 }

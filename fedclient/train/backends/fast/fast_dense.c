@@ -38,8 +38,8 @@ static const float *input(const fast_node *s) {
 /* With fewer samples, computing them without a transpose is faster, however narrow vectors are. */
 enum { FEWEST = 8 };
 
-/* How many samples, from the first on, to transpose so that a vector holds one value of each of
- * several samples: as many as fill whole vectors, or nearly. */
+/* Return how many samples, from the first on, to transpose so that a vector holds one value of each
+ * of several samples. These fill whole vectors, or nearly. */
 static size_t worth_transposing(const fast_net *f, size_t batch) {
     const size_t lanes = f->kernels->lanes, rest = batch % lanes;
     const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;

@@ -105,14 +105,14 @@ struct fast_op {
     bool grad_in_place; /* an input's gradient may be written over the output's */
     bool keeps_output;  /* the backward pass reads the output */
     bool keeps_merged;  /* backward reads the output if a node is merged into this one */
-    bool is_exact;      /* forward writes only the output; backward only reads its gradient */
+    bool is_exact;      /* forward writes only the output; backward never writes out->grad */
 
-    /** Can this node do the work of the next node too? Asked only if no other node reads its
-     * output. */
+    /** Return whether this node can do the work of the next node too. Called only if no other node
+     * reads this node's output. */
     bool (*merges)(const fed_layer *own, const fed_layer *next);
 
-    /** Set sizes, and take memory other than that of values. It is called twice, and must take the
-     * same both times. */
+    /** Set sizes, and take memory other than the values' memory. Called twice, and must take the
+     * same memory both times. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
     /** Called once memory is allocated: fill in data that never changes. */
@@ -145,7 +145,7 @@ static inline size_t fedtrain_fast_offset(const fast_net *f, size_t tensor) {
     return f->arch->layout.tensors[tensor].offset;
 }
 
-/** Where to write the gradient of the parameters from offset on. */
+/** Return where to write the gradient of the parameters from offset on. */
 static inline float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
     return w->update != NULL ? w->grad : w->grad + offset;
 }
@@ -159,7 +159,7 @@ static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, co
     }
 }
 
-/** Many vectors, times one weight: y[i, :] = bias + W x[i, :] for i < rows.
+/** The product of many vectors with one weight matrix: y[i, :] = bias + W x[i, :] for i < rows.
  * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
 typedef struct fast_matrix {
     size_t rows, in, out;
@@ -187,7 +187,8 @@ typedef struct fast_matrix_grad {
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
 
-/** The function that makes pairs of bfloat16 for products; NULL: the products read float32. */
+/** Return the function that makes pairs of bfloat16 for products, or NULL if products read
+ * float32. */
 static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #if FED_SMALL
     (void)f;
@@ -197,7 +198,8 @@ static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #endif
 }
 
-/** The operand of products for n values: x itself, or its pairs, written to pairs, float32[n]. */
+/** Return the operand of products for n values: x itself, or its pairs, written to pairs,
+ * float32[n]. */
 static inline const float *fedtrain_fast_operand(const fast_net *f, const float *x, size_t n,
                                                  size_t apart, float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {

@@ -42,7 +42,6 @@ const fast_op fedtrain_op_add = {
     .backward = add_backward,
 };
 
-/* Copy or add `width` channels in each of n rows, which are from_step and to_step floats apart. */
 static void copy_channels(const float *from, size_t from_step, float *to, size_t to_step,
                           size_t width, size_t n, bool add) {
     for (size_t i = 0; i < n; i++, from += from_step, to += to_step) {

@@ -10,11 +10,11 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* of the batch in the last pass of training */
+    float *seen_mean, *variance; /* statistics of the batch in the last pass of training */
     size_t seen;                 /* number of values of a channel in that batch */
-    float *mean, *scale, *bias;  /* the members of fedtrain_norm */
-    float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
-    float *sum, *along;          /* sums by channel, of the kernel normalize_sums */
+    float *mean, *scale, *bias;
+    float *slope, *offset;
+    float *sum, *along;
 } batchnorm;
 
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -50,7 +50,6 @@ static fedtrain_norm norm_of(const fast_node *s, size_t batch) {
                            .bias = own->bias};
 }
 
-/* Set mean and variance of each channel: the batch's in training, otherwise the running ones. */
 static void measure(const fast_net *f, const fast_node *s, const fedtrain_pass *pass,
                     const float **mean, const float **variance) {
     batchnorm *own = s->own;
@@ -149,7 +148,7 @@ const fast_op fedtrain_op_batchnorm = {
 /* y = x / d^beta, d = k + alpha / span * sum of x^2 over c's neighbouring channels */
 typedef struct lrn {
     float *divisor; /* d, shaped as the value */
-    float *pull;    /* scratch memory: the channels of one position */
+    float *pull;
 } lrn;
 
 static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -158,7 +157,6 @@ static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->pull = fedtrain_fast_take(a, FAST_SHARED, s->layer->in.c);
 }
 
-/* The sum over channels c - before to c + after; channels that do not exist count as 0. */
 static float sum_around(const float *values, size_t channels, size_t c, size_t before,
                         size_t after) {
     float sum = 0;
@@ -187,7 +185,7 @@ static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pa
     }
 }
 
-/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s, where s is the sum of dy x beta d^(-beta - 1)
+/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s. Here s is the sum of dy x beta d^(-beta - 1)
  * over the channels whose divisor d includes channel c. */
 static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;

@@ -57,14 +57,14 @@ static void merge(fast_net *f) {
     }
 }
 
-/* The node that computes a value; NULL for the net's input. */
+/* Return the node that computes a value, or NULL for the net's input. */
 static const fast_node *giver(const fast_net *f, const fast_value *v) {
     size_t index = (size_t)(v - f->values);
     const fast_node *s = index > 0 ? &f->nodes[index - 1] : NULL;
     return s != NULL && s->is_merged ? s - 1 : s;
 }
 
-/* An input that this node may write its output over; NULL: none. */
+/* Return an input that this node may write its output over, or NULL for none. */
 static const fast_value *overwritten(const fast_net *f, const fast_node *s) {
     for (size_t i = 0; s->op->in_place && i < s->layer->inputs; i++) {
         const fast_node *from = giver(f, s->in[i]);

@@ -22,7 +22,6 @@ static void embedding_forward(const fast_net *f, fast_node *s, const fedtrain_pa
     }
 }
 
-/* Add the output's gradient at each of n words to the word's row of the weight's gradient. */
 static void add_rows(const fast_node *s, size_t n, float *grad) {
     const float *word = s->in[0]->data, *dy = s->out->grad;
     size_t size = s->layer->out.c;
@@ -80,18 +79,16 @@ const fast_op fedtrain_op_embedding = {
     .backward = embedding_backward,
 };
 
-/* ---- LSTM ---- */
-
 /* The inputs' part of the gates is one product for all steps. The recurrent part is one product a
  * step, with a weight that is packed once. The backward pass is divided in the
  * same way. */
 typedef struct lstm {
     size_t in, size, steps;
-    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
-    float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
-    float *before;  /* float32[batch, T, size]: the outputs one step ago */
-    float *last;    /* float32[batch, size]: the last pass's last output */
-    float *bias;    /* float32[4 size]: the sum of both biases */
+    float *gates;  /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
+    float *cell;   /* float32[batch, T + 1, size]: before the first step, and after each */
+    float *before; /* float32[batch, T, size]: the outputs one step ago */
+    float *last;   /* float32[batch, size]: the last pass's last output */
+    float *bias;
     float *dh, *dc; /* float32[batch, size]: gradients of a step's output and cell */
     float *weight;  /* weight_hh, packed for the recurrent product */
     float *scratch;
@@ -99,12 +96,12 @@ typedef struct lstm {
 
 enum { GATES = 4 };
 
-/* The product of the inputs of all steps with weight_ih. */
+/* Return the sizes of the product of the inputs of all steps with weight_ih. */
 static fast_matrix input_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->in, GATES * n->size};
 }
 
-/* The product of the outputs before all steps with weight_hh. */
+/* Return the sizes of the product of the outputs before all steps with weight_hh. */
 static fast_matrix recurrent_sizes(const lstm *n, size_t batch) {
     return (fast_matrix){batch * n->steps, n->size, GATES * n->size};
 }
@@ -152,7 +149,6 @@ static void input_forward(const fast_net *f, const lstm *n, const fast_node *s,
     fedtrain_fast_matrix_forward(f, &m, weight, n->bias, s->in[0]->data, n->gates, n->scratch);
 }
 
-/* Compute a step's product g of x and the packed weight. */
 static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const float *x, float *y) {
     if (fedtrain_fast_pairs(f) != NULL) {
         for (size_t i = 0; i < g.m; i++) {
@@ -164,7 +160,8 @@ static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const f
     f->kernels->gemm(&g, x, n->weight, y);
 }
 
-/* Step t of all samples, which are 4 T size floats apart in gates, and T size in before. */
+/* Compute step t for all samples. Two samples are 4 T size floats apart in gates, and T size in
+ * before. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
     float *gates = n->gates + t * GATES * size;

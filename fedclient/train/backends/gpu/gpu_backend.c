@@ -23,7 +23,6 @@ static const char *text_of(const fedtrain_gpu_net *net, size_t layer) {
     return fedtrain_gpu_kind_of(net->arch->layers[layer].kind)->text;
 }
 
-/* Build each text once, also if several layers use it. */
 static fed_status build_all(fedtrain_gpu_net *net, fed_error *err) {
     const size_t layers = net->arch->layer_count;
     net->module = calloc(layers + 1, sizeof(const void *));
@@ -148,7 +147,6 @@ static fed_status gpu_end(void *self, float *params, float *state) {
     return fed_gpu_sync(net->stream);
 }
 
-/* Copy the pass's parameters to the device, unless they stay there from begin to end. */
 static fed_status bring_parameters(fedtrain_gpu_net *net, const fedtrain_pass *pass) {
     if (net->resident) {
         return FED_OK;

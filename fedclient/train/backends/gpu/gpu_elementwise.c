@@ -77,7 +77,6 @@ static size_t dropout_kept_bytes(const fed_layer *layer, size_t max_batch) {
     return (max_batch * fedtrain_shape_size(layer->out) + 7) / 8;
 }
 
-/* Apply the mask, from x to y, or from dy to dx. */
 static fed_status dropout_apply(const fedtrain_gpu_op *op, const float *from, float *to,
                                 uint32_t adds) {
     const fed_shape s = op->layer->out;

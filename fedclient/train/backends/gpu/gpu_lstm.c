@@ -45,15 +45,15 @@ static lstm_sizes lstm_sizes_of(const fedtrain_gpu_op *op) {
     return (lstm_sizes){op->batch, op->layer->out.c, op->layer->out.h};
 }
 
-/* The product of weight_ih with the inputs of all steps. */
+/* Return the sizes of the product of weight_ih with the inputs of all steps. */
 static fedtrain_gpu_window input_window(const fed_layer *l, uint32_t batch) {
     const uint32_t steps = l->out.h;
     return (fedtrain_gpu_window){batch, 1, l->in.c, steps, 1, GATES * l->out.c,
                                  steps, 1, 1,       1,     1, 0};
 }
 
-/* The product of weight_hh with the outputs one step before, which are the first T of T + 1
- * positions. */
+/* Return the sizes of the product of weight_hh with the outputs one step before, which are the
+ * first T of T + 1 positions. */
 static fedtrain_gpu_window recurrent_window(const fed_layer *l, uint32_t batch) {
     const uint32_t steps = l->out.h;
     return (fedtrain_gpu_window){batch, 1, l->out.c, steps + 1, 1, GATES * l->out.c,

@@ -7,7 +7,7 @@
 
 enum { FEDTRAIN_GPU_SLOTS = 2, FEDTRAIN_GPU_ALIGN = 128, FEDTRAIN_GPU_NORM_PARTS = 256 };
 
-/** The result of a pass; the same struct as in step.cl, which describes it. */
+/** The result of a pass. step.cl has the same struct and describes its members. */
 typedef struct fedtrain_gpu_result {
     double loss;
     float scale;
@@ -49,7 +49,7 @@ typedef struct fedtrain_gpu_net {
     void *work;
     double *losses;              /* float64[max_batch, positions, or numbers] */
     double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
-    fedtrain_gpu_result *result; /* of the last pass */
+    fedtrain_gpu_result *result; /* result of the last pass */
     float *state;                /* float32[state_room], the optimizer's; allocated alone */
     size_t state_room;
 
@@ -58,7 +58,7 @@ typedef struct fedtrain_gpu_net {
     const float *host_params, *host_state;
     size_t moments; /* moments that updates have changed: the first 0 to 2 parts of state */
 
-    fedtrain_gpu_record whole, statistics; /* of a pass of training; of an update of statistics */
+    fedtrain_gpu_record whole, statistics; /* of training passes; of updates of statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */
@@ -72,7 +72,7 @@ typedef struct fedtrain_gpu_net {
 /** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
-/** Where the labels or targets begin in the bytes of a batch of this size. */
+/** Return where the labels or targets begin in the bytes of a batch of this size. */
 size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
 
 /** The number of bytes of a batch of this size: seed, samples, labels or targets. */
@@ -89,7 +89,7 @@ fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,
 
 fed_status fedtrain_gpu_forward(fedtrain_gpu_net *net, size_t batch, bool training) FED_CHECKED;
 
-/** Compute the loss, and its gradient by the last value. */
+/** Compute the loss, and the gradient of the loss by the last value. */
 fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) FED_CHECKED;
 
 fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) FED_CHECKED;

@@ -27,7 +27,7 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch) {
     return fedtrain_gpu_labels_at(net, batch) + batch * numbers(net->arch) * sizeof(float);
 }
 
-/* Does a value depend on parameters? Only then its gradient is needed. */
+/* Return whether a value depends on parameters. Only then its gradient is needed. */
 static bool depends(const fedtrain_gpu_net *net, size_t value) {
     const fed_layer *l = &net->arch->layers[value - 1];
     bool any = fedtrain_has_parameters(l);
@@ -133,7 +133,8 @@ fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) {
     return fed_gpu_sync(net->stream);
 }
 
-/* Does a later layer, which comes first in the backward pass, share this layer's weight? */
+/* Return whether a later layer, which comes first in the backward pass, shares this layer's
+ * weight. */
 static bool shares_weight(const fed_arch *arch, size_t layer) {
     const fed_layer *l = &arch->layers[layer];
     for (size_t k = layer + 1; fedtrain_has_parameters(l) && k < arch->layer_count; k++) {
@@ -145,7 +146,8 @@ static bool shares_weight(const fed_arch *arch, size_t layer) {
     return false;
 }
 
-/* Does a later layer read the value? Then the value already has a gradient from that layer. */
+/* Return whether a later layer reads the value. If so, the value already has a gradient from that
+ * layer. */
 static bool is_read_after(const fed_arch *arch, size_t layer, uint32_t value) {
     for (size_t k = layer + 1; k < arch->layer_count; k++) {
         for (size_t i = 0; i < arch->layers[k].inputs; i++) {

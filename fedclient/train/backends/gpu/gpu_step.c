@@ -144,7 +144,7 @@ static numbers numbers_of(const fedtrain_update *u) {
                      .clips = u->clip_norm > 0};
 }
 
-/* The place in the device's copy of the state, for a part of the caller's state. */
+/* Return the place in the device's copy of the state for a part of the caller's state. */
 static float *there(const fedtrain_gpu_net *net, const float *part, size_t offset) {
     return part != NULL ? net->state + (part - net->host_state) + offset : NULL;
 }

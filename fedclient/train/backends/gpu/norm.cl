@@ -33,7 +33,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
 /* A work-item's walk over every 256th value of its group. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
-    u32 left;          /* number of values left */
+    u32 left;
     u32 in_plane;      /* the value's place in its plane */
     u32 planes, after; /* 256 / area, 256 % area */
 } bn_walk;
@@ -89,7 +89,7 @@ FUNC bn_channel bn_measured(bn_sums sum, double n) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. In training the statistics are the
- * batch's, and are kept in seen; if seen is NULL, they are the running ones. */
+ * batch's, and are kept in seen; if seen is NULL, they are the running statistics. */
 KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
                   GLOBAL bn_channel *seen, GLOBAL const float *running_mean,
                   GLOBAL const float *running_variance, GLOBAL const float *weight,

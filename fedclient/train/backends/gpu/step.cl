@@ -5,7 +5,7 @@
 typedef struct result {
     double loss; /* the sum of all positions' losses */
     float scale; /* the factor of a gradient that is clipped by norm */
-    u32 failed;  /* not 0: a loss was not finite, so updates change nothing any more */
+    u32 failed;  /* not 0: a loss was not finite, so updates change nothing from then on */
 } result;
 
 /* A work-group for each position computes its loss, and the mean loss's gradient by its scores. */

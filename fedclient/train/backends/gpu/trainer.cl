@@ -1,4 +1,4 @@
-/* Functions that the trainer's kernels share; this text is compiled before each of theirs. */
+/* Functions that the trainer's kernels share; compiled before the text of each kernel file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* a b + c, rounded once, for each of the four parts. */

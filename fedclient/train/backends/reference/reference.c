@@ -29,7 +29,7 @@ static const fedtrain_reference_kind *const kinds[] = {
 typedef struct reference {
     const fed_arch *arch;
     size_t max_batch;
-    size_t batch;        /* of the last forward pass */
+    size_t batch;        /* batch size of the last forward pass */
     float **value;       /* [layer_count + 1]: the input, and the output of each layer */
     double **value_grad; /* [layer_count + 1] */
     void **kept;         /* [layer_count]: what each layer keeps between calls */
@@ -132,7 +132,8 @@ static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass
     return op;
 }
 
-/* The index of score (b, position, j) in the last value, which has the classes as its channels. */
+/* Return the index of score (b, position, j) in the last value, which has the classes as its
+ * channels. */
 static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
     return (b * arch->classes + j) * arch->positions + position;
 }

@@ -19,7 +19,7 @@ typedef struct fedtrain_reference_op {
     void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
 
     const double *dy;             /* dloss / dy; dy, dx and grad are for backward only */
-    double *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; equal inputs have the same one */
+    double *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; equal inputs share one */
     double *grad;                 /* float64[trained] */
 } fedtrain_reference_op;
 

@@ -34,7 +34,6 @@ static float output(const fedtrain_reference_op *op, place out) {
     return (float)sum;
 }
 
-/* Add an output's gradient d to the gradients of all that it was computed from. */
 static void output_grad(const fedtrain_reference_op *op, place out, double d) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

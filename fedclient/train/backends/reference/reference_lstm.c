@@ -43,7 +43,7 @@ static lane lane_of(const fedtrain_reference_op *op, size_t b) {
     return a;
 }
 
-/* The index of value i at step t of sample b in an array float32[batch, size, T, 1]. */
+/* Return the index of value i at step t of sample b in an array float32[batch, size, T, 1]. */
 static size_t at(fed_shape s, size_t b, size_t i, size_t t) {
     return fedtrain_reference_at(s, b, i, t, 0);
 }

@@ -21,12 +21,11 @@ static size_t batchnorm_kept_bytes(const fed_layer *l, size_t max_batch) {
     return l->out.c * sizeof(statistics);
 }
 
-/* The number of a batch's values in one channel. */
 static size_t channel_count(const fedtrain_reference_op *op) {
     return op->pass->batch * area(op->layer->in);
 }
 
-/* The index of the k-th of a batch's values in channel c. */
+/* Return the index of the k-th of a batch's values in channel c. */
 static size_t channel_at(const fedtrain_reference_op *op, size_t c, size_t k) {
     size_t n = area(op->layer->in);
     return (k / n * op->layer->in.c + c) * n + k % n;
@@ -49,7 +48,7 @@ static statistics measure(const fedtrain_reference_op *op, size_t c) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Mean and variance are the batch's in
- * training, otherwise the running ones. */
+ * training, otherwise the running statistics. */
 static void batchnorm_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

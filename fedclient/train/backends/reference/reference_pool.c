@@ -4,8 +4,9 @@
 
 typedef fedtrain_reference_place place;
 
-/* The index of the largest value in an output's window; of equal values, the first. Padding is
- * never the largest. A window always has other values, since the padding is at most half of it. */
+/* Return the index of the largest value in an output's window; of equal values, the first. Padding
+ * is never the largest. A window always has other values, since the padding is at most half of
+ * it. */
 static size_t winner(const fedtrain_reference_op *op, place out) {
     const fed_layer *l = op->layer;
     size_t best = SIZE_MAX, y, x;

@@ -26,8 +26,9 @@ FED_API_BEGIN
  */
 const char *fedtrain_backend_name(size_t k);
 
-/** Is there a backend of this name, and does it run this model? A NULL name is the default backend;
- * with a NULL arch only the name is checked. FED_EINVAL: no, and *err says why. */
+/** Check that there is a backend of this name, and that it runs this model. A NULL name is the
+ * default backend; with a NULL arch only the name is checked. FED_EINVAL: a check failed, and *err
+ * says why. */
 fed_status fedtrain_backend_fits(const char *name, const fed_arch *arch,
                                  fed_error *err) FED_CHECKED;
 

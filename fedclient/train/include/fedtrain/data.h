@@ -31,28 +31,27 @@ fed_status fedtrain_data_open(const char *name, const char *directory, const cha
 /** Safe on zeroed data. */
 void fedtrain_data_free(fedtrain_data *data);
 
-/**
- * Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why in a short
- * sentence, such as "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)".
- */
+/** Check that this model can be trained on these data. FED_EINVAL, FED_ERANGE: it cannot, and *err
+ * says why in a short sentence, such as "samples are 784 values (1x28x28), the model takes 3072
+ * (3x32x32)". */
 fed_status fedtrain_data_fits(const fedtrain_data *data, const fed_arch *arch,
                               fed_error *err) FED_CHECKED;
 
-/** Call fedtrain_dataset_split or fedtrain_text_split; the errors are theirs. */
+/** Call fedtrain_dataset_split or fedtrain_text_split, and return their errors. */
 fed_status fedtrain_data_split(const fedtrain_data *data, fedtrain_split split, uint32_t clients,
                                uint64_t seed, fedtrain_partition *partition,
                                fed_error *err) FED_CHECKED;
 
-/** What one client trains on. */
+/** The data that one client trains on. */
 typedef struct fedtrain_share {
-    fedtrain_shard shard; /* of the samples, or of the text's units */
+    fedtrain_shard shard; /* indices of samples, or of the text's units */
     uint32_t *token;      /* uint32[token_count]: the client's units, joined; NULL: samples */
     size_t token_count;
     size_t size; /* number of samples or tokens: the weight of the client's updates */
 } fedtrain_share;
 
 /** Client k's part, as copies of its own. FED_EINVAL k is no client of the partition; FED_ENOMEM.
- * Owner: fedtrain_share_free, which is safe on a zeroed one. */
+ * Owner: fedtrain_share_free, which is safe on a zeroed share. */
 fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
                                uint32_t k, fedtrain_share *share, fed_error *err) FED_CHECKED;
 void fedtrain_share_free(fedtrain_share *share);

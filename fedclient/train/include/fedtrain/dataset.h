@@ -30,7 +30,7 @@ enum { FEDTRAIN_BLOCKS = 8, FEDTRAIN_CLASSES = 256 };
  */
 typedef struct fedtrain_dataset {
     size_t count;
-    fed_shape shape;  /* of a sample; a row of n features is {n, 1, 1} */
+    fed_shape shape;  /* shape of a sample; a row of n features is {n, 1, 1} */
     uint32_t classes; /* 1 + the largest label; 256 at most */
     uint8_t *label;   /* uint8[count]; NULL: the samples have targets instead */
     float *target;    /* float32[count], a number to predict for each sample; NULL: classes */
@@ -130,7 +130,7 @@ void fedtrain_dataset_gather(const fedtrain_dataset *set, const uint32_t *index,
 void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t *index, size_t n,
                                      float *target);
 
-/** How pictures are varied at random in training. A zeroed struct varies nothing. */
+/** Random variation of pictures in training. A zeroed struct varies nothing. */
 typedef struct fedtrain_augment {
     uint32_t padding; /* black pixels around a picture, before a random cut of its size */
     bool flip;        /* mirror left and right with probability 1/2 */

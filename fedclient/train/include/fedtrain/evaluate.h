@@ -1,4 +1,4 @@
-/* How good a model is, on data of either kind. */
+/* Measure how good a model is, on samples or on a text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_EVALUATE_H
 #define FEDTRAIN_EVALUATE_H

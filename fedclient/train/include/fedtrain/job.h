@@ -32,9 +32,9 @@ typedef struct fedtrain_job {
     void *user;
 } fedtrain_job;
 
-/** The most rounds that a task can have. A device that trains for the k-th time in an
- * asynchronous round r, k from 0, sets job->round to r + k * FEDTRAIN_AGAIN, and so takes other
- * samples each time. */
+/** The most rounds that a task can have. A device may train several times in an asynchronous round
+ * r. For the k-th time, k from 0, the device sets job->round to r + k * FEDTRAIN_AGAIN. So it takes
+ * other samples each time. */
 enum { FEDTRAIN_AGAIN = 1000000 };
 
 FED_API_END

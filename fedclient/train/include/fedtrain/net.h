@@ -41,7 +41,7 @@ const char *fedtrain_net_backend(const fedtrain_net *net);
 typedef struct fedtrain_memory {
     size_t batch;       /* samples, labels and scores */
     size_t activations; /* the layers' outputs, kept for their gradients */
-    size_t gradients;   /* of these outputs, in the backward pass */
+    size_t gradients;   /* gradients of these outputs, in the backward pass */
     size_t parameters;  /* the parameters' gradient */
     size_t workspace;   /* packed weights, indices, and the rest */
     size_t total;
@@ -61,7 +61,7 @@ typedef struct fedtrain_batch {
     const float *x;        /* float32[size, c, h, w]; tokens: float32[size, T], whole numbers */
     const uint32_t *label; /* uint32[size, positions], each < classes; for cross-entropy */
     const float *target;   /* float32[size, positions, classes]; for the squared error */
-    uint64_t seed;         /* of dropout: the same seed drops the same values */
+    uint64_t seed;         /* seed of dropout: the same seed drops the same values */
 } fedtrain_batch;
 
 /**

@@ -12,8 +12,9 @@
 FED_API_BEGIN
 
 /**
- * What an optimizer remembers between steps, for n parameters: a flat array of float32 values, all
- * 0 at first, which a program may save as it is. Its parts are:
+ * The number of values in the state that an optimizer keeps between steps, for n parameters. The
+ * state is a flat array of float32 values, all 0 at first, which a program may save as it is. Its
+ * parts are:
  *
  *   moments   none for sgd; momentum n; adam and adamw 2 n, first and second ones
  *   steps     1 value, the steps taken; for adam, adamw, warmup, step and cosine. It stops at

@@ -10,7 +10,7 @@
 
 FED_API_BEGIN
 
-/** Which samples one client holds. */
+/** The samples that one client holds. */
 typedef struct fedtrain_shard {
     uint32_t *index; /* uint32[count]: samples of the data set, or a text's units */
     size_t count;

@@ -10,8 +10,8 @@
 
 FED_API_BEGIN
 
-/* Forwards frames between a TAP device, the host's interface, and the line: a packet socket on a
- * real interface without an address (INCEPTIONN, section VI). Linux only. See docs/nic.md. */
+/* The NIC forwards frames between a TAP device, the host's interface, and the line: a packet socket
+ * on a real interface without an address (INCEPTIONN, section VI). Linux only. See docs/nic.md. */
 
 typedef struct fednic_options {
     const char *tun;     /* the host's interface, such as "nic0"; created if missing */
