@@ -236,7 +236,6 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     return out->status;
 }
 
-/* Write a frame again without its second stage. */
 static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     fedcodec_frame plain;
     put_frame_head(frame->codec, FEDCODEC_STAGE_NONE, frame->n, frame->plain_len, out);

@@ -165,7 +165,6 @@ static frames frames_of(const fedcodec_message *m) {
     return (frames){.message = m, .envelope = m->envelope};
 }
 
-/* Read the next frame, with its bytes unpacked. */
 static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     FED_TRY(fedcodec_frame_read(&f->envelope, NULL, frame, err));
     if (frame->stage != 0) {
@@ -177,8 +176,8 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     return FED_OK;
 }
 
-/* What is done with a message's values. take is called for each frame, with the address of the
- * frame's values in all, or in a copy of the group's values. */
+/* take is called once for each frame, with the address of the frame's values in `all`, or in a copy
+ * of the group's values. */
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
     void *all;      /* values of the whole layout */
@@ -187,7 +186,7 @@ typedef struct target {
     int64_t weight; /* weight for fold */
 } target;
 
-/* Call take for one frame after the other. group: memory for the group's values. */
+/* group: memory for the group's values. */
 static fed_status take_all(const target *to, const fedcodec_message *m, void *group,
                            fed_error *err) {
     frames f = frames_of(m);
@@ -332,7 +331,7 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm, 
     }
     free(room.values);
     FED_TRY(status);
-    assert(f.used == message->plain.len); /* all unpacked bytes are used */
+    assert(f.used == message->plain.len);
     *norm = sqrt(sum);
     return FED_OK;
 }

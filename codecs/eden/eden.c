@@ -65,7 +65,7 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
 
 typedef struct parts {
     unsigned bits, shift;
-    size_t n, buckets, codes, len; /* n values; buckets; the codes' first byte */
+    size_t n, buckets, codes, len; /* values; buckets; offset of the codes; length of the message */
 } parts;
 
 /* Return how many values a bucket of count values has once it is padded for the rotation. */
@@ -193,7 +193,6 @@ static double sum_all(const float *v, size_t n) {
     return add_lanes(lane);
 }
 
-/* The arguments of an encode that all buckets share. */
 typedef struct writer {
     parts to;
     const float *x;

@@ -6,12 +6,12 @@
 #define ONE  0x3f800000U /* bits of 1.0 */
 #define SIGN 0x80000000U
 
-/* Return the bytes that the tags of n values take. */
+/* Return how many bytes the tags of n values take. */
 FUNC u32 tags_of(u32 n) {
     return n / 4 + (n % 4 != 0);
 }
 
-/* Return the bytes that a value with this tag takes: 0, 1, 2 or 4. */
+/* Return how many bytes a value with this tag takes: 0, 1, 2 or 4. */
 FUNC u32 tag_size(u32 tag) {
     return 1U << tag >> 1;
 }

@@ -143,7 +143,6 @@ FUNC u32 place_in_tile(u32 j) {
     return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
 }
 
-/* Return a quad of residual + x, stored in the residual. */
 FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
     f32x4 a = LOAD4(residual + at), b = LOAD4(x + at);
     return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
@@ -255,7 +254,6 @@ KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
     flush_bins(mine, level, bins);
 }
 
-/* Does a choice start at this level, with no bin chosen before? */
 FUNC u32 is_first(u32 level) {
     return level <= ALL_VALUES;
 }
@@ -400,7 +398,6 @@ KERNEL scan_rows(GLOBAL u32 *rows, u32 length, GLOBAL u32 *totals) {
     }
 }
 
-/* Return how many values of side s are chosen. */
 FUNC u32 chosen_count(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 s) {
     u32 ties = chosen[s].ties, equal = totals[2 * s + 1];
     return totals[2 * s] + (equal < ties ? equal : ties);

@@ -223,7 +223,6 @@ FUNC void clear_bits(GLOBAL u32 *words, u32 pos, u32 low, u32 b) {
     clear_word(words + pos / 32 + 1, (u32)zeros);
 }
 
-/* Write one value into the message, and subtract what is sent from the residual. */
 FUNC void put_value(u32 kind, GLOBAL const message *m, u32 q, float v, GLOBAL u8 *dst,
                     GLOBAL float *residual) {
     float sent = m->mu;

@@ -12,7 +12,8 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Hands out arrays of the work memory. If work is NULL, take only adds up the arrays' sizes. */
+/* Places arrays in the work memory, one after the other. If work is NULL, take only adds up the
+ * arrays' sizes. */
 typedef struct room {
     char *work;
     size_t used;

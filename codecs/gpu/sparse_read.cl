@@ -118,7 +118,6 @@ FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     return NO_NUMBER;
 }
 
-/* Check and read the head of a message into *m. Returns a status. */
 FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL message *m) {
     u32 at = 0, count = read_varint(src, len, &at);
     m->count = 0;
@@ -227,8 +226,8 @@ KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const 
     }
 }
 
-/* Correct lows for a group's chunks, up to the first chunk where it is right. low: the number that
- * the group begins with. Returns how many low bits are to come at the group's end. */
+/* Correct lows for a group's chunks, up to the first chunk whose number is right already. low: the
+ * number that the group begins with. Returns how many low bits are to come at the group's end. */
 FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 group, u32 low,
                       GLOBAL u8 *lows, u32 end) {
     u32 chunk = group * GROUP_SIZE;
@@ -291,7 +290,6 @@ FUNC sums wg_scan_sums(LOCALP u32 *room, LOCALP u64 *wide, sums mine, sums *tota
     return before;
 }
 
-/* Read this work-item's chunk. Returns its sums. */
 FUNC sums chunk_sums(GLOBAL const u8 *src, GLOBAL const message *m, u32 len,
                      GLOBAL const u8 *lows) {
     u32 chunk = GROUP * GROUP_SIZE + LANE;
@@ -381,7 +379,6 @@ FUNC float value_of(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, u32
     return m->mu;
 }
 
-/* Set y to 0, 8 values a work-item. */
 KERNEL sparse_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     u32 first = GROUP * TILE + LANE;
     for (u32 j = 0; j < 8 && first + j * GROUP_SIZE < n && h->status == 0; j++) {

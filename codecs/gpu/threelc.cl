@@ -20,7 +20,7 @@ FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
 
-/* Return how many output bytes a run of so many zero bytes takes. */
+/* Return how many output bytes a run of this many zero bytes takes. */
 FUNC u32 run_bytes(u32 run) {
     return run / RUN_MAX + (run % RUN_MAX != 0);
 }
@@ -210,7 +210,6 @@ FUNC u32 output_of(u32 byte, u32 run, int ends) {
     return rest == 0 ? 255 : !ends ? TILE : rest == 1 ? ZERO : 241 + rest;
 }
 
-/* Write the output of a tile of bytes. */
 KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
                     GLOBAL const stretch *tiles, GLOBAL u8 *dst) {
     LOCAL u8 byte[TILE + 4];
@@ -258,7 +257,7 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     }
 }
 
-/* What threelc_sizes finds in a message; 0 at first. */
+/* What threelc_sizes finds in a message. All members begin as 0. */
 typedef struct found {
     u64 positions; /* positions that all bytes stand for */
     u32 others;    /* 1 if some byte is not a run of zeros */
@@ -359,7 +358,6 @@ KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL con
     }
 }
 
-/* Set y to 0 if the message is valid. */
 KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     if (h->status != 0) {

@@ -16,7 +16,6 @@ enum { LANES = 16, GROUPS = BLOCK / LANES };
 #define PAIRS_OF(t)                                                                                \
     (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
-/* Make the byte masks of a block's words from its tags. */
 static inline void masks_of_tags(__m128i tags, uint64_t masks[GROUPS]) {
     const __m128i nibble = _mm_set1_epi8(15);
     const __m128i pairs = _mm_setr_epi8(PAIRS_OF(0), PAIRS_OF(8), PAIRS_OF(12), PAIRS_OF(15));
@@ -88,7 +87,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* The least and largest magnitudes: lanes of 16 bits, and of 32 bits for the long class. */
+/* The least and largest magnitudes of each class. Values of 8 and 16 bits take lanes of 16 bits. */
 typedef struct seen {
     __m512i least8, most8, least16, most16;
     __m512i least32, most32;

@@ -8,7 +8,8 @@
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
-/* INFINITE: the bits of infinity. MANTISSA: bits of the mantissa. BIAS: of the exponent. */
+/* INFINITE: the bits of infinity. MANTISSA: the number of mantissa bits. BIAS: the exponent's bias.
+ */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
 

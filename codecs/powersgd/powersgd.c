@@ -99,7 +99,8 @@ static bool is_shorter(const product *m) {
     return len_of(m) < values_len(m->rows * m->columns);
 }
 
-/* Return the product's form and size for n values. It is sent if it is shorter than the values. */
+/* Return the product's form and size for n values. The product is sent if it is shorter than the
+ * values. */
 static product product_for(const double *param, size_t n) {
     product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
     m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : fedcodec_square_rows(n);
@@ -122,7 +123,6 @@ static size_t powersgd_work_size(const double *param, size_t n) {
 
 /* ---- Reading ---- */
 
-/* Read and check a message's head. FED_EFORMAT: the length or the head is wrong. */
 static fed_status product_read(const uint8_t *src, size_t len, size_t n, product *m) {
     FED_REQUIRE(len > 0, FED_EFORMAT);
     *m = (product){.rank = src[0], .p = src + 1};
@@ -351,7 +351,6 @@ static void orthonormalise(factors *f) {
     f->to.rank = kept;
 }
 
-/* Set each value of Q to a random number between -1 and 1, multiplied by the argument up. */
 static void draw_q(const factors *f, float max, float up) {
     fed_rng rng;
     fed_rng_init(&rng, fedcodec_bits(max), 0, 0);
@@ -361,7 +360,7 @@ static void draw_q(const factors *f, float max, float up) {
 }
 
 static void find_factors(factors *f, const fedcodec_job *job) {
-    /* The power of two that brings the largest magnitude into [1, 2). */
+    /* up is the power of two that brings the largest magnitude into [1, 2). */
     const float up = fedcodec_float((uint32_t)(254 - (fedcodec_bits(job->max) >> 23)) << 23);
     draw_q(f, job->max, up);
     for (unsigned step = 0; step < (unsigned)job->param[PARAM_POWER]; step++) {

@@ -61,8 +61,8 @@ static inline void fedcodec_golomb_start(fedcodec_golomb_reader *r, const void *
     r->b = b;
 }
 
-/** Read the next position. If it is not below n, or if the bytes end, bits.status is set and n is
- * returned; all later calls return n, too. */
+/** Read the next position. If the position is not below n, or if the bytes end, bits.status is set
+ * and n is returned; all later calls return n, too. */
 static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     if (r->next >= r->n) {
         r->bits.status = FED_EFORMAT;

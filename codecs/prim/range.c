@@ -8,7 +8,7 @@ enum {
     EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
     HALF = 1 << 15,
     LEAST = 64, /* probabilities are LEAST to 2^16 - LEAST */
-    PRIOR = 12, /* the prior has the weight of so many bits */
+    PRIOR = 12, /* the prior has the weight of this many bits */
     FAST = 30,  /* number of bits that the fast estimate averages over */
     SLOW = FEDCODEC_RANGE_STEPS - 1,
     EXPONENT_BITS = 5,

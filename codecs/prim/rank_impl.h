@@ -139,14 +139,15 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
     return c;
 }
 
-/* As compare_all, for any number of keys, none below low. Overwrites the keys. */
+/* As compare_all, for any number of keys, none below low. The keys are positive floats. Overwrites
+ * the keys. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {
         if (r.low == r.high) {
             return (cut){r.low, rank};
         }
-        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above; /* keys as floats */
+        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above;
         (void)narrow(key, count, POSITIVE, r, key, &above);
         count = in_bin;
     }

@@ -279,7 +279,6 @@ fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size
     return FED_OK;
 }
 
-/* Refill the state with 16 bits if it has fallen below STATE_LOW. */
 static inline void refill(fedcodec_rans_reader *r) {
     if (r->state >= STATE_LOW) {
         return;

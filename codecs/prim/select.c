@@ -1,8 +1,8 @@
 /*
  * Exact selection of the k greatest values in about one pass.
  *
- * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass
- * adds x and collects the few values above it, the candidates. Among these the k-th is found
+ * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
+ * x and collects the few values above this magnitude, the candidates. Among these the k-th is found
  * exactly. If the sample misled (adversarial data, many equal values), the k-th is sought in the
  * whole tensor, which is slower and has the same result. So the sample decides the time, never the
  * choice.
@@ -30,7 +30,8 @@ enum {
     STRETCH = 16 * BATCH /* values whose candidates are still in the first-level cache */
 };
 
-/* Values and their positions. index[i] is the position of value i; if index is NULL it is i. */
+/* Values and their positions. index[i] is the position of value i; if index is NULL, the position
+ * is i. */
 typedef struct values {
     const float *value;
     const uint32_t *index;
@@ -61,12 +62,10 @@ static double deviation(double expected) {
     return 4.0 * sqrt(expected) + 4.0;
 }
 
-/* Return how many of the k greatest values the sample is expected to hold. */
 static double expected_in_sample(size_t n, size_t k) {
     return (double)k * (double)sample_size(n) / (double)n;
 }
 
-/* Return how much room is reserved for candidates, for all sides together. */
 static size_t candidate_room(size_t n, size_t k, size_t sides) {
     if (n <= SMALL) {
         return n;
@@ -244,11 +243,11 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* with a constant n */
+            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is a constant */
                                        : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
-        for (size_t k = listed; k < count; k++) { /* while they are in the first-level cache */
+        for (size_t k = listed; k < count; k++) { /* the values are still in the cache */
             value[k] = e[index[k]];
         }
     }
@@ -273,7 +272,7 @@ static void collect_part(void *arg, size_t k) {
                           p->s->value + at, p->piece - BATCH);
 }
 
-/* Make the pass in parts. Returns false if the candidates of a part exceed its room. */
+/* Returns false if the candidates of a part exceed its room. */
 static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
                           size_t *found) {
     pass p = {job, s, t, parts, (s->room + BATCH) / parts, {0}};
@@ -299,7 +298,7 @@ static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s,
     if (collect_parts(job, parts, t, s, found)) {
         return true;
     }
-    fedcodec_job added = *job; /* x is added; now try one part */
+    fedcodec_job added = *job; /* the call above has added x */
     added.x = NULL;
     return parts > 1 && collect_parts(&added, 1, t, s, found);
 }

@@ -29,7 +29,7 @@ typedef struct fedcodec_zerorun {
     size_t lead;      /* bytes 121 before that byte, never written */
 } fedcodec_zerorun;
 
-/** Begin a message in dst. It gets no longer than its input. */
+/** Begin a message in dst. The message gets no longer than its input. */
 static inline fedcodec_zerorun fedcodec_zerorun_front(uint8_t *dst) {
     return (fedcodec_zerorun){dst, 0, dst, 0};
 }
@@ -48,7 +48,7 @@ void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piec
 /** Write the last run of a message. Returns the message's end. */
 uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front);
 
-/** Check that src[len] is the encoding of so many unpacked bytes, of which not all are 121. */
+/** Check that src[len] is the encoding of `unpacked` bytes, of which not all are 121. */
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) FED_CHECKED;
 
 /** Return how many unpacked bytes src[len] stands for. */

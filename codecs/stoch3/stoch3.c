@@ -39,7 +39,6 @@ static void push_digits(const float *restrict x, size_t n, float m, const uint32
     }
 }
 
-/* The arguments of an encode that all parts of the tensor share. */
 typedef struct packing {
     const float *x;
     size_t n;
@@ -49,7 +48,7 @@ typedef struct packing {
     size_t len, parts;
 } packing;
 
-/* Append digit k of block bytes from byte start on. The last digits may be padding. */
+/* Append digit k to `block` bytes, from byte start on. The last digits may be padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     uint32_t random[BLOCK + FEDCODEC_RANDOM_MORE];
     size_t first = k * p->len + start;

@@ -28,7 +28,7 @@ typedef struct row {
 typedef struct table {
     row rows[CODECS_MAX];
     size_t count;
-    uint32_t small; /* small of fedcodec_envelope_encode */
+    uint32_t small; /* the argument small of fedcodec_envelope_encode */
 } table;
 
 static fed_status add_codec(table *t, const char *spec, fed_error *err) {
@@ -79,7 +79,6 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
     }
 }
 
-/* Memory for one codec at a time. */
 typedef struct bench {
     const fed_model *model;
     uint32_t small;

@@ -13,8 +13,8 @@
 
 enum { FEDCLIENT_URL = 320 };
 
-/** Whether the coordinator and the program still want the running callback (watch.c). Times are
- * the platform's monotonic_ms. */
+/** The times of the checks that a running callback is still wanted (watch.c), and their result.
+ * Times are the platform's monotonic_ms. */
 typedef struct fedclient_watch {
     int64_t deadline_ms; /* INT64_MAX: none */
     int64_t look_ms;     /* when to ask the program again */
@@ -46,7 +46,7 @@ struct fedclient {
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
     fedclient_slot *slot;        /* the element of `slots` that is in use */
     bool known;                  /* the heads in *slot equal those in the store */
-    uint64_t last_beyond;        /* largest training number in stored slots beyond `slots` */
+    uint64_t last_beyond;        /* largest training number in stored slots above options.slots */
     bool lists;                  /* check-ins list the tasks that the slots hold */
     /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
     bool metric_due;

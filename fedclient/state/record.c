@@ -1,4 +1,5 @@
-/* Records in the platform's store: guarded, versioned. Rules such as C1: docs/durability.md. */
+/* Records in the platform's store. Each has a format number and a checksum, the guard. Rules such
+ * as C1 are in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/state/record.h"
 

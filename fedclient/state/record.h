@@ -140,7 +140,8 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
                                    fed_error *err) FED_CHECKED;
 
 /** If another device of this process has stored the model that *head describes under the same key,
- * it becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has changed. */
+ * this model becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has changed.
+ */
 fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;

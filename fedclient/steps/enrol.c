@@ -27,7 +27,8 @@ const char *fedclient_device(const fedclient *client) {
     return client->device;
 }
 
-/** Check, before it is stored, that the text is a certificate and belongs to this key. */
+/** Check that the text id->cert is a certificate for id->key, and read the members that are not
+ * stored. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     uint8_t certified[FED_SHA256_SIZE];
@@ -56,7 +57,6 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     return FED_OK;
 }
 
-/** Read the stored identity. FED_ENOTFOUND: none is stored. */
 static fed_status identity_read(const fedclient *client, identity *id, fed_error *err) {
     fedclient_record record = {0};
     FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, 0, &record, err));
@@ -315,7 +315,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
         fed_logf(client->options.log, FED_LOG_INFO, "this device's certificate was renewed");
         return FED_OK;
     }
-    /* where nothing answers, the step that follows says so */
+    /* If no address answers, the step that follows reports this. */
     fed_logf(client->options.log, client->unreached ? FED_LOG_DEBUG : FED_LOG_WARN,
              "this device's certificate could not be renewed (%s); the device will try again",
              why.text);

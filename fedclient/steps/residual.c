@@ -173,7 +173,7 @@ static bool add_block(float *restrict values, const float *restrict model,
 
 /** As add_block, for any n; owed or model NULL stands for zeros. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
-    enum { BLOCK = 64 }; /* small, as it sizes `none`, which a board keeps in flash */
+    enum { BLOCK = 64 }; /* small, since a board keeps `none` in flash */
     static const float none[BLOCK];
     bool within = true;
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -268,6 +268,6 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     FED_TRY(status);
     FED_TRY(store_training(client, job, &round, err));
     const fed_error *over =
-        &client->watch.over; /* the round is over; the training goes with the next update */
+        &client->watch.over; /* if the round is over, the training goes with the next update */
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

@@ -45,12 +45,13 @@ void fedclient_cache_download_failed(fedclient *client, fedclient_partial_downlo
 /** Bring job->model to the assignment's version, and store it. */
 fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/** *copy = a copy of job->model that the callback may change: it becomes round->values. */
+/** *copy = a copy of job->model that the callback may change; the copy becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;
 
-/** After every failure *err has a sentence. FED_OK, too, if the callback ended early with a partly
- * trained model: client->watch.over then has the reason. */
+/** Call the program's train callback, and check its results. After every failure *err has a
+ * sentence. FED_OK, too, if the callback ended early with a partly trained model:
+ * client->watch.over then has the reason. */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 

@@ -154,7 +154,6 @@ static fedjni_client *client_of(jlong handle) {
     return (fedjni_client *)(intptr_t)handle;
 }
 
-/** Throw the exception that a callback threw, or else the error of a failed call. */
 static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error *err) {
     if (c->failure != NULL) {
         jthrowable failure = (*env)->NewLocalRef(env, c->failure);

@@ -16,10 +16,10 @@
  *     tail, 8 bytes    CRC-32 of head and data, and its complement
  *     ones, up to a multiple of the unit
  *
- * F1  A record counts once its tail is right. The tail is programmed last.
- * F2  Of two records with a key the later one counts.
- * F3  A block is erased only when it holds no value, and only to be written at once.
- * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
+ * F1  A record counts once its tail is right. The tail is programmed last. F2  Of two records with
+ * the same key the later one counts. F3  A block is erased only when it holds no value, and only to
+ * be written at once. F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is
+ * never copied: when
  *     its block is erased, the older blocks with the dropped value were erased before.
  * F5  After an interruption, writing continues in the block after the last record that counts. So
  *     unfinished records take no more room however often power fails.

@@ -45,7 +45,6 @@ static bool is_decimal(const char *text, uint64_t *number) {
     return read_decimal(&text, number) && *text == '\0';
 }
 
-/** Read the status line, such as "HTTP/1.1 200 OK". */
 static fed_status take_status_line(fedclient_http1 *h) {
     const char *text = h->line;
     uint64_t minor = 0, status = 0;
@@ -179,7 +178,6 @@ static fed_status take_interim(fedclient_http1 *h) {
     return FED_OK;
 }
 
-/** End the head, and find out which kind of body follows. */
 static fed_status take_head_end(fedclient_http1 *h) {
     if (h->status < 200) {
         return take_interim(h);
@@ -284,7 +282,7 @@ static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, si
     if (h->answer->len > h->limit || wanted > h->limit - h->answer->len) {
         return FED_ERANGE;
     }
-    if (h->state == FEDCLIENT_HTTP1_BODY) { /* allocate once, instead of growing */
+    if (h->state == FEDCLIENT_HTTP1_BODY) {
         (void)fed_writer_reserve(h->answer, (size_t)h->left);
     }
     fed_write_bytes(h->answer, data, take);
