@@ -12,7 +12,8 @@ typedef struct scales {
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
-/* Is no value of this work-group past the end? Then its loops need no check for each quad. */
+/* Are all values of this work-group within the array? Then its loops need no check for each quad.
+ */
 FUNC int group_whole(u32 n) {
     return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
 }

@@ -20,8 +20,8 @@ typedef struct classes {
     int32_t low, middle;
 } classes;
 
-/* when makes a mask with which pick chooses without a branch. A branch would be unpredictable, and
- * would keep the compiler from vectorising the loop. */
+/* `when` makes a mask, with which `pick` chooses without a branch. A branch would be unpredictable,
+ * and would keep the compiler from vectorising the loop. */
 
 static inline uint32_t when(bool holds) {
     return 0u - (uint32_t)holds;

@@ -24,7 +24,8 @@ static inline float fedcodec_from_bfloat16(uint16_t v) {
     return fedcodec_float((uint32_t)v << 16);
 }
 
-/* A decoded value is a level, -127 to 127, times a scale. SCALE_MAX keeps each of them finite. */
+/* A decoded value is a level, -127 to 127, times a scale. SCALE_MAX keeps each decoded value
+ * finite. */
 #define FEDCODEC_LEVELS    127
 #define FEDCODEC_SCALE_MAX 0x1.020406p+121f
 

@@ -13,7 +13,8 @@
 #include "fed/hash.h"
 #include "fed/rng.h"
 
-/* BLOCK: positions that are drawn at once. DRAW: bytes of the number from which they are drawn. */
+/* BLOCK: positions that are drawn at once. DRAW: bytes of the number from which the positions are
+ * drawn. */
 enum { BLOCK = 256, DRAW = 4 };
 
 static const fedcodec_param randk_params[] = {
@@ -82,14 +83,14 @@ static void send_values(uint32_t draw, float *residual, size_t n, size_t k, uint
     for (size_t count; (count = places_next(&p)) > 0; dst += 4 * count) {
         for (size_t i = 0; i < count; i++) {
             __builtin_prefetch(&residual[fedcodec_soon(p.index, i, count)], 1);
-            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* turns -0 into +0 */
+            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* -0 becomes +0 */
             residual[p.index[i]] = 0.0f;
         }
     }
 }
 
-/* The number draw is computed from the values, so that each tensor and round gets other positions,
- * and the same input the same ones. If all values at these positions are 0, others are drawn:
+/* The number draw is computed from the values, so each tensor and round gets other positions, and
+ * the same input gets the same positions. If all values at these positions are 0, others are drawn:
  * otherwise the encoder could send nothing for ever. */
 static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     const size_t n = job->n, k = fedcodec_select_most(job->param[0], n);

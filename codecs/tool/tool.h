@@ -8,7 +8,8 @@
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = FED_FILE_OUTPUT | 0644 };
 
-/** Tensors of fewer values are grouped, unless --small says otherwise; also a task's default. */
+/** Tensors of fewer values are grouped, unless --small says otherwise. The same number is a task's
+ * default. */
 #define TOOL_SMALL "1024"
 
 /** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */

@@ -30,8 +30,6 @@ static size_t trunc_bound(const double *param, size_t n) {
     return HEAD + packed_len(n, (unsigned)param[0]);
 }
 
-/* Store eight bytes, the most significant first. */
-
 static void store_u64(uint8_t *dst, uint64_t v) {
     for (int k = 0; k < 8; k++) {
         dst[k] = (uint8_t)(v >> (56 - 8 * k));

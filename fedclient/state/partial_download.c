@@ -7,7 +7,8 @@
 #include "fedclient/state/client_state.h"
 
 /* A piece of a download is four times as large as a piece of an update, since each piece costs a
- * request, and so the network's latency. Less than 1/WORTH_A_PUT of a piece is not stored. */
+ * request, and so waits for the network's latency. Less than 1/WORTH_A_PUT of a piece is not
+ * stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {

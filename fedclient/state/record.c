@@ -91,8 +91,8 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
 
 float *fedclient_record_values(const fedclient_record *record, size_t *count) {
     size_t len = 0;
-    void *payload = fedclient_record_payload(
-        record, &len); /* aligned for floats: 64 bytes into malloc's block */
+    /* The payload is aligned for floats: it begins 64 bytes into malloc's block. */
+    void *payload = fedclient_record_payload(record, &len);
     *count = len / sizeof(float);
     return payload;
 }

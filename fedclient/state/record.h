@@ -26,10 +26,10 @@ typedef enum fedclient_kind {
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: none */
     size_t len;
-    const fedclient_platform
-        *platform; /* the bytes are from this platform's room(); NULL: malloc */
-    bool lent;     /* the bytes are the store's, and must not be changed */
-    bool program;  /* the bytes are fedclient_options.room's, never freed here */
+    /* The bytes are from this platform's room(); NULL: malloc. */
+    const fedclient_platform *platform;
+    bool lent;    /* the bytes are the store's, and must not be changed */
+    bool program; /* the bytes are fedclient_options.room's, never freed here */
 } fedclient_record;
 
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */

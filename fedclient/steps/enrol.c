@@ -286,9 +286,8 @@ static fed_status renew(fedclient *client, fed_error *err) {
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
-        TRIES = 100, /* this many tries in the time that the old certificate has left */
-        ASKED_EVERY_S =
-            600 /* at most one renewal in this time, even if the coordinator asks for more */
+        TRIES = 100,        /* this many tries in the time that the old certificate has left */
+        ASKED_EVERY_S = 600 /* least time between two renewals that the coordinator asks for */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;

@@ -267,7 +267,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     job->residual = trained;
     FED_TRY(status);
     FED_TRY(store_training(client, job, &round, err));
-    const fed_error *over =
-        &client->watch.over; /* if the round is over, the training goes with the next update */
+    /* If the round is over, the training goes with the next update. */
+    const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

@@ -63,8 +63,8 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    if (client->own_seq ==
-        trained->seq) { /* the metrics of a training by an earlier process are lost */
+    /* The metrics of a training by an earlier process are lost. */
+    if (client->own_seq == trained->seq) {
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status =

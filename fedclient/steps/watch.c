@@ -1,4 +1,4 @@
-/* During a callback: is its result still wanted, and how far has it come? */
+/* Checks, while a callback runs, whether its result is still wanted; reports its progress. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/steps/steps.h"
 
@@ -87,8 +87,7 @@ static void ask_coordinator(const fedclient_job *job, int64_t now) {
         watch->over = why;
     } else if (status != FED_OK) {
         watch->every_ms *= 2;
-    } else if (answer.status ==
-               404) { /* the coordinator now runs a release that does not know the question */
+    } else if (answer.status == 404) { /* the coordinator now runs an older release */
         watch->every_ms = INT64_MAX - now;
     } else if (answer.status != 202) {
         (void)fed_fail(

@@ -13,8 +13,8 @@
 #include "fedclient/examples/baremetal/board.h"
 #include "fedclient/transports/mbedtls/tcp.h"
 
-/* A transport has one connection, so one state is enough. lwIP's callbacks, which run while
- * board_network_poll does, only change it; the functions of tcp.h read it. */
+/* A transport has one connection, so one state is enough. lwIP's callbacks, which run only within
+ * board_network_poll, change the state. */
 static struct {
     struct tcp_pcb *pcb; /* NULL: closed, or broken */
     struct pbuf *in;     /* bytes that were received and not read yet */

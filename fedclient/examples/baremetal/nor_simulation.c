@@ -26,7 +26,7 @@ static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) 
     return semihosting_read(flash->file, address, dst, len) ? FED_OK : FED_EIO;
 }
 
-/** Program some bytes. As in a real NOR flash, programming only clears bits. */
+/** As in a real NOR flash, programming only clears bits. */
 static fed_status nor_program(void *user, uint32_t address, const void *src, size_t len) {
     nor *flash = user;
     const bool cut = ++flash->programs == flash->cut_program;

@@ -23,7 +23,7 @@ TASK = {"name": "board", "model": MODEL, "codec_up": "sbc:p=0.05", "codec_down":
         "optimizer": "sgd", "learning_rate": 0.1, "cohort": 2, "goal": 2, "minimum": 2, "deadline_s": 120}
 FLASH_BYTES = 64 * 4096
 POWER_CUT = 42   # the emulator's exit status after a simulated power cut: nor_simulation.c
-LONGEST_S = 240  # the emulator is killed after so many seconds
+LONGEST_S = 240  # the emulator is killed after this many seconds
 
 
 def fail(text):

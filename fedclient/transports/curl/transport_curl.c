@@ -224,8 +224,8 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION,
                      (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
     if (line->options.ca_pem != NULL) {
-        curl_easy_setopt(easy, CURLOPT_CAPATH,
-                         NULL); /* trust only the given CA, not the system's */
+        /* Trust only the given CA, not the system's. */
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     }
     if (line->identified) {
