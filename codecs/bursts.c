@@ -55,7 +55,6 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
     return FED_OK;
 }
 
-/* Return NULL if this build has no inceptionn codec. */
 static const fedcodec_burst_coder *coder(void) {
     const fedcodec_vtable *codec = fedcodec_by_id(FEDCODEC_ID_inceptionn);
     return codec != NULL ? codec->bursts : NULL;

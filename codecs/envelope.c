@@ -17,7 +17,6 @@
 #include "codecs/codecs.def"
 #undef FEDCODEC
 
-/* The most bytes of a frame's head: the codec's id, the number of values, the data's length. */
 static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }

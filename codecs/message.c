@@ -51,7 +51,6 @@ static fed_status unpack(fedcodec_message *m, const fed_tensor *tensor, fedcodec
     return FED_OK;
 }
 
-/* Check that the frame has n values and, unless codec is NULL, that the expected codec made it. */
 static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tensor, size_t n,
                              const fedcodec *codec, fed_error *err) {
     if (frame->n != n) {
@@ -100,8 +99,6 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     return FED_OK;
 }
 
-/* Check that the message has the frames that the layout needs. If codec is not NULL, the message
- * must have the group that small gives. */
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
@@ -186,7 +183,6 @@ typedef struct target {
     int64_t weight; /* weight for fold */
 } target;
 
-/* group: memory for the group's values. */
 static fed_status take_all(const target *to, const fedcodec_message *m, void *group,
                            fed_error *err) {
     frames f = frames_of(m);

@@ -183,7 +183,6 @@ static fed_status give_back(fedclient *client, const fedclient_job *job, fed_err
     return FED_OK;
 }
 
-/** End a step whose training is no longer wanted, or which the program does not allow now. */
 static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed_error *why) {
     enum { LOOK_AGAIN_MS = 10000 };
     fedclient_event *event = job->event;

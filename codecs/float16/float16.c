@@ -7,7 +7,7 @@ enum {
     REBIAS = (127 - 15) << 23, /* difference of the exponents' biases */
     NORMAL = (127 - 14) << 23, /* bits of 2^-14, the least normal half */
     LARGEST = 0x477fe000,      /* bits of 65504 */
-    INFINITE = 0x7c00          /* float16 infinity */
+    INFINITE = 0x7c00
 };
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};

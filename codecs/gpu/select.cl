@@ -87,8 +87,6 @@ FUNC u32 slab_end(u32 n) {
     return left < SLAB ? left : SLAB;
 }
 
-/* ---- Add x, and list candidates ---- */
-
 /* Histogram of the sample: one value from each of GROUPS * TILE equal ranges, at a random-like
  * offset in the range. With a fixed stride the sample could take all values from one column of a
  * matrix. */
@@ -219,11 +217,9 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
     }
 }
 
-/* ---- The k-th key ---- */
-
 /* Make the histogram of a level from ALL_VALUES on. Levels after ALL_VALUES count only keys in the
- * bin that the level before chose. The keys are those of candidates, or of all values if the flag
- * is set. */
+ * bin that the level before chose. The keys of candidates are counted, or the keys of all values if
+ * the flag is set. */
 KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
                    GLOBAL const side *chosen, GLOBAL const u32 *found, GLOBAL const u32 *index,
                    GLOBAL const u32 *flag, GLOBAL u32 *bins) {
@@ -298,8 +294,6 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
         s->exponent = s->low >> 23;
     }
 }
-
-/* ---- The values chosen, in their order ---- */
 
 FUNC void mark(LOCALP u32 *more, LOCALP u32 *equal, u32 bits, u32 at, u32 sides, u32 which,
                u32 low) {
@@ -412,8 +406,8 @@ FUNC u32 first_ones(u32 word, u32 count) {
     return kept;
 }
 
-/* Turn the bitmap more into that of all chosen values. from[word] becomes the index, among all
- * chosen values, of the first one in that word. */
+/* Turn the bitmap `more` into a bitmap of all chosen values. from[word] becomes the index, among
+ * all chosen values, of the first one in that word. */
 FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equal, LOCALP u32 *from,
                       GLOBAL const u32 *tiles, u32 s, u32 ties) {
     u32 total, before = wg_scan(room, marked(more, equal), &total);

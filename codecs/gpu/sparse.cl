@@ -2,14 +2,13 @@
  * Golomb's code. Formats: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a message holds of the chosen values: the same numbers as the enum fedcodec_sparse. */
+/* How a message holds the chosen values: the numbers of the enum fedcodec_sparse. */
 #define MEAN   0U
 #define SIGNS  1U
 #define VALUES 2U
 
 #define RICE 32U /* the parameter b of Golomb's code may be 0 to 31 */
 
-/* A message that is being written or read. */
 typedef struct message {
     u32 count;
     u32 which;  /* encode: the side that is sent */
@@ -191,7 +190,6 @@ FUNC u32 code_ones(GLOBAL const u32 *index, u32 q, u32 b, u32 *low) {
     return gap >> b;
 }
 
-/* Return the number of bits of a work-item's 8 codes. */
 FUNC u32 code_bits(GLOBAL const message *m, GLOBAL const u32 *index) {
     u32 first = GROUP * TILE + 8 * LANE, bits = 0, low;
     for (u32 j = 0; j < 8 && first + j < m->count; j++) {
@@ -256,7 +254,6 @@ KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const
     }
 }
 
-/* Copy the positions' bytes into the message, 4 bytes a work-item. */
 KERNEL sparse_finish(GLOBAL const message *m, GLOBAL const u32 *words, GLOBAL const u32 *bits,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     u32 word = GROUP * GROUP_SIZE + LANE, bytes = *bits / 8 + (*bits % 8 != 0);

@@ -40,7 +40,6 @@ static uint32_t sides_of(fedcodec_sparse kind) {
     return kind == FEDCODEC_SPARSE_MEAN ? 2 : 1;
 }
 
-/* Set the arrays' places in the work memory. Returns the bytes that they take. */
 static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t n, void *work,
                               writing *w) {
     const uint32_t sides = sides_of(kind);

@@ -99,8 +99,6 @@ FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 c
     return c.low;
 }
 
-/* ---- The head ---- */
-
 /* Read a varint. Returns NO_NUMBER if it is malformed or above 2^32 - 2. */
 FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     u64 v = 0;
@@ -132,8 +130,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    /* Check the byte how before the length: it tells bfloat16 and int8 values, which are shorter
-     * than float32. */
+    /* Check the byte `how` before the length: `how` may say that values are bfloat16 or int8, which
+     * are shorter than float32. */
     if (how >= 32) {
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
@@ -193,10 +191,8 @@ KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message 
     }
 }
 
-/* ---- How many low bits of a code each chunk begins with ---- */
-
-/* Each work-group finds with how many low bits its 256 chunks begin, and stores this in lows. It
- * assumes 0 for its first chunk. Where that is wrong, golomb_settle corrects lows. */
+/* Each work-group finds with how many low bits its 256 chunks begin, and stores this in lows. A
+ * work-group assumes 0 for its first chunk. Where that is wrong, golomb_settle corrects lows. */
 KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                     GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -263,8 +259,6 @@ KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const
         changed = wg_max(room, differs);
     }
 }
-
-/* ---- Positions ---- */
 
 /* Two numbers that are summed over work-items: codes that ended, and by how many positions the
  * chunk's bits move on. */

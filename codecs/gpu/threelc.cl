@@ -257,7 +257,7 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     }
 }
 
-/* What threelc_sizes finds in a message. All members begin as 0. */
+/* The results of threelc_sizes for a message. All members begin as 0. */
 typedef struct found {
     u64 positions; /* positions that all bytes stand for */
     u32 others;    /* 1 if some byte is not a run of zeros */
@@ -327,7 +327,7 @@ KERNEL threelc_sizes(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GL
     }
 }
 
-/* Are the digits after the n-th value other than zero? They are in the last bytes. */
+/* Are the digits after the n-th value other than zero? These digits are in the last bytes. */
 FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     u32 end = packed;
     while (len > 0 && 4 * (u64)packed + end > n) {

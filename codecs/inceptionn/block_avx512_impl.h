@@ -76,7 +76,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
         src += _mm_popcnt_u64(masks[k]);
         __m512 fixed = _mm512_cvtepi32_ps(_mm512_and_si512(word, magnitude));
         __m512i value = _mm512_castps_si512(_mm512_mul_ps(fixed, _mm512_set1_ps(0x1p-31f)));
-        /* Select bits: those of value, and the sign bit of word. */
+        /* Take the magnitude bits of value, and the sign bit of word. */
         value = _mm512_ternarylogic_epi32(magnitude, value, word, 0xca);
         if (large_too) {
             __mmask16 large = (__mmask16)_pext_u64(masks[k], EACH_WORD(1));

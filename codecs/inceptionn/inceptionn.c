@@ -120,7 +120,7 @@ static bool have_an_e(const ranges *r) {
     return low <= high;
 }
 
-/* Return the tags of the next block of n values. padded: memory for those of a shorter block. */
+/* Return the tags of the next block of n values. padded: memory for the tags of a shorter block. */
 static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padded) {
     const uint8_t *tags = r->tags;
     r->tags += BLOCK_TAGS;
@@ -212,7 +212,7 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-/* Encode at most one block. It stops at the last value, or before a burst that dst has no room for.
+/* Encode at most one block. Stop at the last value, or before a burst that dst has no room for.
  * Returns how many values are encoded. *at: the number of bytes in dst so far. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
                                 size_t *at) {

@@ -76,9 +76,7 @@ static const fedcodec_param powersgd_params[] = {
     {.key = NULL},
 };
 
-/* ---- The parts of a message ---- */
-
-/* What a message contains. rank: 0 for all zeros, ONLY_VALUES for the values themselves. */
+/* The contents of a message. rank: 0 for all zeros, ONLY_VALUES for the values themselves. */
 typedef struct product {
     unsigned rank;
     fedcodec_form form;
@@ -86,7 +84,8 @@ typedef struct product {
     const uint8_t *p, *q; /* addresses of P and Q. ONLY_VALUES: p is the address of the values */
 } product;
 
-/* Return the length of a message with any rank and rows. It may be too large for a size_t. */
+/* Return the length of a message with any rank and rows. The length may be too large for a size_t.
+ */
 static uint64_t len_of(const product *m) {
     return LEAD + m->rank * (uint64_t)fedcodec_values_len(m->form, m->rows + m->columns);
 }
@@ -120,8 +119,6 @@ static size_t powersgd_work_size(const double *param, size_t n) {
     const product m = product_for(param, n);
     return is_shorter(&m) ? m.rank * (m.rows + m.columns) * sizeof(float) : 0;
 }
-
-/* ---- Reading ---- */
 
 static fed_status product_read(const uint8_t *src, size_t len, size_t n, product *m) {
     FED_REQUIRE(len > 0, FED_EFORMAT);
@@ -242,8 +239,6 @@ static void powersgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_
         }
     }
 }
-
-/* ---- Writing ---- */
 
 /* The matrix M, which is the residual, and its factors P and Q, stored column by column. */
 typedef struct factors {
@@ -384,7 +379,6 @@ static void put(fedcodec_form form, const float *v, size_t n, uint8_t *dst) {
     }
 }
 
-/* Subtract the product P Q^T from a part of M's rows. */
 static void subtract(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;

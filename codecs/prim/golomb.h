@@ -10,7 +10,7 @@
 #include "fed/bits.h"
 
 /*
- * A gap is the number of positions between a position and the one before it. It is coded as
+ * A gap is the number of positions between a position and the one before it. The gap is coded as
  * gap >> b bits of 1, a bit of 0, and the low b bits of the gap.
  */
 enum { FEDCODEC_GOLOMB_B_MAX = 31 };

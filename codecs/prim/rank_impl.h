@@ -22,8 +22,8 @@ enum {
     KEY_MAX = 0x7fffffff
 };
 
-/* Which values compete: those of one sign, or all. A value's key is its magnitude if it competes,
- * else a number above KEY_MAX. */
+/* The values that compete: the values of one sign, or all values. A value's key is its magnitude if
+ * it competes, else a number above KEY_MAX. */
 typedef struct side {
     uint32_t flip, mask;
 } side;

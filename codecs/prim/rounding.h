@@ -34,7 +34,7 @@ typedef struct fedcodec_scale {
     float scale, inverse;
 } fedcodec_scale;
 
-/** Return the scale for magnitudes up to max. It is 0 where the scale would be denormal. */
+/** Return the scale for magnitudes up to max. Return 0 where the scale would be denormal. */
 static inline fedcodec_scale fedcodec_scale_of(float max) {
     const float scale = max / FEDCODEC_LEVELS;
     if (scale < FLT_MIN) {

@@ -23,7 +23,7 @@
 enum {
     SMALL = 4096, /* in smaller tensors all values are candidates */
     LARGE = 1 << 20,
-    SAMPLE_LOG2 = 11, /* log2 of the sample's size, below LARGE values and above */
+    SAMPLE_LOG2 = 11, /* log2 of the sample's size for fewer than LARGE values */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
     BATCH = 64,          /* values added at once; also the spare entries at the end of a list */
@@ -41,7 +41,7 @@ typedef struct values {
 /* The lists in the work memory. Each has BATCH entries more than its room. */
 typedef struct scratch {
     size_t room;
-    uint32_t *index; /* positions of the candidates */
+    uint32_t *index;
     float *value;
     float *key;               /* keys among which the k-th is sought, as floats */
     uint32_t *positive_index; /* with two sides: the result for positive values */
@@ -140,7 +140,7 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     size_t first = 0;
     for (size_t i = 0; i < size; i++) {
         size_t next = (size_t)((uint64_t)(i + 1) * job->n >> shift);
-        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 scattered bits */
+        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8;
         size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
         sample[i] = job->residual[at] + (job->x != NULL ? job->x[at] : 0.0f);
         first = next;
@@ -148,7 +148,7 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     return size;
 }
 
-/* What the sample tells about one side. low: candidates have at least this key, and the k-th
+/* The sample's estimates for one side. low: candidates have at least this key, and the k-th
  * greatest key is almost surely above it. likely: a range that probably has the k-th key. */
 typedef struct guess {
     uint32_t low;
@@ -260,7 +260,7 @@ typedef struct pass {
     const fedcodec_job *job;
     const scratch *s;
     thresholds t;
-    size_t parts, piece; /* entries of a piece, BATCH of them past its room */
+    size_t parts, piece; /* entries of a piece, of which BATCH are past its room */
     size_t found[FEDCODEC_PARTS_MAX];
 } pass;
 

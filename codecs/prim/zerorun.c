@@ -92,7 +92,7 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
-/* BEHIND: how many bytes put_group may overwrite after those that it needs. */
+/* BEHIND: how many bytes put_group may write past the end of its output. */
 #if FEDCODEC_AVX512
 enum { BEHIND = 0 };
 

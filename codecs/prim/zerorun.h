@@ -55,7 +55,7 @@ fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacke
 size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
 
 /** List the unpacked bytes that are not 121 in found[len], and their positions in at[len]. Returns
- * how many. It is fast if src has mostly runs of 14. */
+ * how many. The function is fast if src has mostly runs of 14. */
 size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
 
 /** Unpack src[len]; returns how many bytes. FEDCODEC_ZERORUN_ROOM more of dst are overwritten. */

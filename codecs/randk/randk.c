@@ -33,7 +33,7 @@ static size_t randk_bound(const double *param, size_t n) {
     return fed_varint_size(k) + DRAW + 4 * k;
 }
 
-/* ---- Positions: one in each of k equal ranges of the tensor ---- */
+/* The positions: one in each of k equal ranges of the tensor. */
 
 typedef struct places {
     fed_rng rng;
@@ -61,8 +61,6 @@ static size_t places_next(places *p) {
     p->done += count;
     return count;
 }
-
-/* ---- Writing ---- */
 
 static bool finds_something(uint32_t draw, const float *residual, size_t n, size_t k) {
     places p;
@@ -110,8 +108,6 @@ static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     *len = w.len + (k > 0 ? DRAW + 4 * k : 0);
     return FED_OK;
 }
-
-/* ---- Reading ---- */
 
 typedef struct message {
     size_t count;

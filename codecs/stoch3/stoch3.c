@@ -118,7 +118,6 @@ typedef struct stretch {
     int8_t value[BLOCK];
 } stretch;
 
-/* Load the values of digit number k, from byte start on, at most BLOCK. */
 static void load_stretch(const uint8_t *src, size_t len, size_t n, size_t k, size_t start,
                          stretch *to) {
     size_t packed = len - HEAD, left = packed - start;

@@ -20,7 +20,7 @@ static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s
 typedef struct row {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
-    size_t bytes;                    /* bytes of the envelope */
+    size_t bytes;
     double error;                    /* ||x - decoded|| / ||x|| */
     double encode_mb_s, decode_mb_s; /* 10^6 bytes of float32 values a second */
 } row;
@@ -237,7 +237,6 @@ static void print_json(const table *t, const fed_layout *layout) {
 
 typedef void print_table(const table *t, const fed_layout *layout);
 
-/* Subtract the tensors of another file, which must have the same names and shapes. */
 static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     fed_model before;
     FED_TRY(tool_read_tensors(path, &before, err));

@@ -136,7 +136,6 @@ static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p
     return FED_OK;
 }
 
-/* Append a frame's values as float32 in little-endian order. */
 static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     size_t n = (size_t)frame->n;
     const fedcodec raw = {.vtable = fedcodec_by_id(1)};
@@ -212,7 +211,6 @@ static int decode_into(const char *in, const char *out, const fed_model *model) 
     return status == FED_OK ? EXIT_SUCCESS : tool_fail(&err);
 }
 
-/* Decode an envelope into a file with the names and shapes of another file. */
 static int decode_like(const char *like, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fed_model model;

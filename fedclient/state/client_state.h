@@ -1,4 +1,4 @@
-/* What a client knows: itself, the work of one step, its slots, and an unfinished download. */
+/* A client's state: its identity, the work of one step, its slots, and an unfinished download. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_CLIENT_STATE_H
 #define FEDCLIENT_CLIENT_STATE_H
@@ -23,7 +23,7 @@ typedef struct fedclient_watch {
     fed_error over;      /* FED_OK while the callback is wanted; else why it is not */
 } fedclient_watch;
 
-/** What this device keeps of one task: the heads of the three stored records. */
+/** A device's state for one task: the heads of the three stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* the slot's number, which is a part of its records' keys */
     fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
@@ -78,7 +78,7 @@ typedef struct fedclient_job {
 } fedclient_job;
 
 /** The largest magnitude of a value in an update: half of what the coordinator's sum allows, since
- * some codecs decode to larger values than they encoded. What exceeds it stays in the residual. */
+ * some codecs decode to larger values than they encoded. The excess stays in the residual. */
 #define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* slots.c */

@@ -35,7 +35,6 @@ void fedclient_partial_download_forget(fedclient *client, fedclient_partial_down
     fed_writer_growing(&partial->bytes);
 }
 
-/** Append a stored piece, if it continues the bytes read so far. */
 static bool take_piece(fedclient_partial_download *partial, const fedclient_download_head *head,
                        const fedclient_record *record) {
     const fedclient_download_head *first = &partial->head;

@@ -59,8 +59,8 @@ enum { FEDCLIENT_KEY = 24 };
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
- * FED_EVERSION. A platform that lends values lends a model or a residual: it has no guard, and is
- * valid until the next store of the same key. */
+ * FED_EVERSION. A platform that lends values lends a model or a residual. A lent record has no
+ * guard, and is valid until the next store of the same key. */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
                                  unsigned slot, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;

@@ -311,7 +311,6 @@ static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
     return fetch(client, job, FEDCLIENT_HAVE_NONE, partial, err);
 }
 
-/** Finish an earlier step's download first, then get the wanted version. */
 static fed_status go_on(fedclient *client, fedclient_job *job, bool usable,
                         fedclient_partial_download *partial, fed_error *err) {
     if (!still_leads(client, &job->assignment, usable, &partial->head)) {

@@ -1,4 +1,4 @@
-/* What a client does: the states of fedclient_step, each in a file of its own. */
+/* The states of fedclient_step, each in a file of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_STEPS_H
 #define FEDCLIENT_STEPS_H
@@ -62,7 +62,7 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
- * change a value in place. False: it must still be subtracted later. */
+ * change a value in place. False: the message must still be subtracted later. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
 
 /** Compress the residual into job->pending, and store job->pending. */

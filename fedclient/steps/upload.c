@@ -277,7 +277,7 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         return;
     }
     job->event->outcome = FEDCLIENT_REFUSED;
-    /* A copy of this device takes its rounds: so many failures make the back-off the longest. */
+    /* A copy of this device takes part, too. This many failures make the back-off the longest. */
     enum { CLONED_FAILURES = 16 };
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {

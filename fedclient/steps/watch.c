@@ -15,7 +15,6 @@ static int64_t now_ms(const fedclient *client) {
     return platform->monotonic_ms(platform->user);
 }
 
-/** Return the watch's status, and copy its sentence to *err. */
 static fed_status verdict(const fedclient *client, fed_error *err) {
     const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);

@@ -4,7 +4,7 @@ import FedClient
 import FedCodecs
 import FedCommon
 
-/// What the library could not do; the text is its sentence.
+/// A failed call of the library. The description is the library's sentence.
 struct FedError: Error, CustomStringConvertible {
     let status: fed_status
     let description: String

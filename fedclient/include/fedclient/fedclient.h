@@ -180,8 +180,8 @@ typedef struct fedclient_options {
     /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at
      * enrolment and check-in. NULL: nothing. */
     const char *software;
-    /** What this device computes on, for the coordinator's operator: "opencl:0 pthread-Xeon",
-     * "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
+    /** The hardware that this device computes on, for the coordinator's operator: "opencl:0
+     * pthread-Xeon", "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
     const char *computes_on;
     /** For downloads that the coordinator has put into caches: a transport that was opened with
      * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all

@@ -12,10 +12,10 @@
 
 enum {
     SMALL_BODY = 65536, /* smaller bodies are kept while they are sent, to send them again */
-    HEAD_MOST = 16384,  /* most bytes of an answer's head */
+    HEAD_MOST = 16384,
     CACHE_SPEED = 1000, /* bytes a second: a slower cache is no help */
-    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
-                           restart of the coordinator causes one or two */
+    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
+                         * coordinator causes one or two */
 };
 
 typedef struct curl_line {
@@ -192,7 +192,7 @@ static void set_blob(CURL *easy, CURLoption option, const char *text, size_t len
     curl_easy_setopt(easy, option, &blob);
 }
 
-/** The length of the first certificate in the text; those after it are CAs. */
+/** The length of the first certificate in the text; the certificates after it are CAs. */
 static size_t leaf_len(const char *pem) {
     static const char end[] = "-----END CERTIFICATE-----";
     const char *at = strstr(pem, end);
@@ -365,7 +365,7 @@ static bool has_hung_up(CURLcode code) {
     return code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
 }
 
-/** Does the peer speak something else than TLS? These are OpenSSL's texts for that. */
+/** Does the peer speak something else than TLS? The texts are OpenSSL's. */
 static bool is_not_tls(CURLcode code, const char *problem) {
     return code == CURLE_SSL_CONNECT_ERROR &&
            (strstr(problem, "wrong version number") != NULL ||

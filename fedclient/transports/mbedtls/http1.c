@@ -96,7 +96,7 @@ static fed_status take_connection(fedclient_http1 *h, const char *value) {
 
 static fed_status take_retry(fedclient_http1 *h, const char *value) {
     uint64_t seconds = 0;
-    if (is_decimal(value, &seconds)) { /* a date is ignored: it needs a correct clock */
+    if (is_decimal(value, &seconds)) { /* a date is ignored: to use one needs a correct clock */
         h->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
     }
     return FED_OK;
@@ -165,7 +165,6 @@ static fed_status take_header(fedclient_http1 *h) {
     return known->take(h, value);
 }
 
-/** End the head of an interim answer (1xx); the final answer follows. */
 static fed_status take_interim(fedclient_http1 *h) {
     if (h->status == 101 || h->has_length || h->is_chunked) {
         return refuse(h, "it is an interim answer (1xx) that the request did not ask for");
@@ -220,7 +219,7 @@ static fed_status take_chunk_end(fedclient_http1 *h) {
     if (h->line_len > 0) {
         return refuse(h, "a chunk of its body is longer than its size");
     }
-    h->head_len = 0; /* the limit holds for each chunk's line and for the trailers */
+    h->head_len = 0; /* the limit of a head holds for each chunk's line, and for the trailers */
     h->state = FEDCLIENT_HTTP1_CHUNK_SIZE;
     return FED_OK;
 }
@@ -274,7 +273,6 @@ static bool in_body(const fedclient_http1 *h) {
            h->state == FEDCLIENT_HTTP1_CHUNK;
 }
 
-/** Append the bytes of data[len] that belong to the body; *used: how many these are. */
 static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, size_t *used) {
     const bool to_end = h->state == FEDCLIENT_HTTP1_BODY_TO_END;
     const size_t take = to_end || h->left > len ? len : (size_t)h->left;

@@ -13,8 +13,8 @@ enum {
     SMALL_BODY = 65536, /* smaller bodies are read whole first, so that they can be sent again */
     LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
-    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
-                           restart of the coordinator causes one or two */
+    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
+                         * coordinator causes one or two */
 };
 
 typedef struct mbedtls_line {
@@ -34,7 +34,7 @@ typedef struct exchange {
     fed_status body_status;
     fedclient_http1 answer;
     bool fresh; /* the connection was made for this request */
-    bool open;  /* there is a connection */
+    bool open;
     bool heard; /* bytes of an answer have come */
 } exchange;
 

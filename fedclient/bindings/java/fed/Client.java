@@ -93,7 +93,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** What the trainer computes on, for the operator; null: the processor. */
+        /** The hardware that the trainer computes on, for the operator; null: the processor. */
         public Builder computesOn(String computesOn) {
             this.computesOn = computesOn;
             return this;
