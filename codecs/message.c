@@ -151,7 +151,6 @@ void fedcodec_message_close(fedcodec_message *message) {
     fed_writer_free(&message->plain);
 }
 
-/* A position in a checked message, whose frames are read one after the other. */
 typedef struct frames {
     const fedcodec_message *message;
     fedcodec_envelope envelope;

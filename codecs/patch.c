@@ -17,7 +17,7 @@ enum {
     CHUNK = 256        /* words decoded at a time */
 };
 
-/* Return an integer in the order of the floats, in which neighbouring floats differ by one. */
+/* Map floats to integers of the same order. Neighbouring floats differ by one. */
 static inline uint32_t order_of(float v) {
     uint32_t bits = fedcodec_bits(v);
     return bits >> 31 ? ~(bits & FEDCODEC_MAGNITUDE) : bits;

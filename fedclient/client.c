@@ -230,7 +230,6 @@ static void suspect_port(fedclient *client, fed_status status) {
     }
 }
 
-/** Make the event FEDCLIENT_RETRY if the failure may pass, else return the error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {

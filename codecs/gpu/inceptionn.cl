@@ -10,7 +10,6 @@ FUNC u32 tags_of(u32 n) {
     return n / 4 + (n % 4 != 0);
 }
 
-/* Return how many bytes a value with this tag takes: 0, 1, 2 or 4. */
 FUNC u32 tag_size(u32 tag) {
     return 1U << tag >> 1;
 }

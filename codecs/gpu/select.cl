@@ -14,7 +14,7 @@
  * time, never the choice.
  */
 #define TILE       2048U  /* neighbouring values that a work-group handles */
-#define SLAB       16384U /* the same where it makes a histogram; a counter has 16 bits */
+#define SLAB       16384U /* values in a work-group's histogram; a counter has 16 bits */
 #define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
@@ -33,7 +33,7 @@ typedef struct side {
     u32 all;      /* true if fewer than k values compete: all are chosen */
     u32 exponent; /* exponent bits of the least chosen value */
     u32 reserved[2];
-    double mean; /* mean of the chosen magnitudes */
+    double mean;
 } side;
 
 /* chosen[0] and chosen[1] are the sides' results; from GUESS on are the sample's estimates. */

@@ -32,7 +32,6 @@ FUNC u64 at_most(u64 sum) {
     return sum < TOO_MANY ? sum : TOO_MANY;
 }
 
-/* Return a magnitude as a multiple of the ulp of this exponent. */
 FUNC u64 in_ulps(u32 key, u32 exponent) {
     u32 mine = key >> 23, least = exponent > 0 ? exponent : 1;
     u64 mantissa = (key & 0x7fffffU) | (mine > 0 ? 0x800000U : 0);

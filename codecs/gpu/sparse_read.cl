@@ -24,7 +24,7 @@ typedef struct walk {
     u32 pos;              /* bits read */
     u32 low;              /* low bits of a code still to come */
     u32 codes;            /* codes that ended in the chunk */
-    u64 moved;            /* by how many positions the bits read move on */
+    u64 moved;            /* sum of gap + 1 over the bits read */
 } walk;
 
 /* Return the next 32 bits, with zeros after the message. */
@@ -92,7 +92,6 @@ FUNC void walk_all(walk *c, u32 b) {
     }
 }
 
-/* Return how many low bits are still to come at the chunk's end. */
 FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
     walk c = walk_from(src, m, len, chunk, low);
     walk_all(&c, m->b);
@@ -174,7 +173,7 @@ KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL messag
     }
 }
 
-/* Check the values or the signs' padding, 8 of them a work-item. */
+/* Each work-item checks up to 8 values, or the padding if its 8 signs are the last. */
 KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m,
                            GLOBAL head *h) {
     u32 first = GROUP * TILE + 8 * LANE, count = m->count, bad = 0;
@@ -260,8 +259,6 @@ KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const
     }
 }
 
-/* Two numbers that are summed over work-items: codes that ended, and by how many positions the
- * chunk's bits move on. */
 typedef struct sums {
     u32 codes;
     u64 moved;

@@ -20,7 +20,6 @@ FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
 
-/* Return how many output bytes a run of this many zero bytes takes. */
 FUNC u32 run_bytes(u32 run) {
     return run / RUN_MAX + (run % RUN_MAX != 0);
 }
@@ -264,7 +263,6 @@ typedef struct found {
     u32 reserved;
 } found;
 
-/* Return how many positions a byte of the message stands for. */
 FUNC u32 size_of(u32 byte) {
     return byte > 242 ? byte - 241 : 1;
 }
@@ -369,7 +367,6 @@ KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     }
 }
 
-/* Add step, 0 or -step to the values of y that a byte's five digits stand for. */
 FUNC void add_digits(GLOBAL float *y, u32 packed, u32 position, u32 byte, float step) {
 #pragma unroll
     for (u32 k = 5; k-- > 0;) {

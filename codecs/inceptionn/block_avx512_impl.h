@@ -44,7 +44,8 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
         *max = _mm512_max_epi32(*max, m);
         /* Multiply only values that are sent: multiplying denormals would be slow. */
         __m512 scaled = _mm512_maskz_mul_ps(sent, _mm512_castsi512_ps(m), _mm512_set1_ps(0x1p31f));
-        /* Each word is bits & SIGN | fixed; values from 1.0 on stay as their bits. */
+        /* Each word is the value's sign bit and the scaled integer. A value of 1.0 or more keeps
+         * its own bits. */
         __m512i word =
             _mm512_mask_ternarylogic_epi32(bits, (__mmask16)~large, _mm512_set1_epi32(INT32_MIN),
                                            _mm512_cvttps_epi32(scaled), 0xea);

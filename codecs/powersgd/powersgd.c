@@ -98,8 +98,6 @@ static bool is_shorter(const product *m) {
     return len_of(m) < values_len(m->rows * m->columns);
 }
 
-/* Return the product's form and size for n values. The product is sent if it is shorter than the
- * values. */
 static product product_for(const double *param, size_t n) {
     product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
     m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : fedcodec_square_rows(n);

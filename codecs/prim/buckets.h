@@ -169,7 +169,6 @@ static inline fed_status fedcodec_buckets_check(const uint8_t *src, size_t len, 
     return FED_OK;
 }
 
-/** Decode levels to values. */
 typedef void (*fedcodec_bucket_values_fn)(const fedcodec_bucket_levels *k, float *value);
 
 /** Decode the values from value start on. Returns how many. */

@@ -45,7 +45,6 @@ static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned
 fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
                                  size_t cap, size_t *len) FED_CHECKED;
 
-/** The state of reading positions. */
 typedef struct fedcodec_golomb_reader {
     fed_bit_reader bits;
     uint64_t n;    /* all positions are below n */

@@ -54,7 +54,7 @@ typedef struct fedcodec_positions {
         fedcodec_rans_reader rans;
         fedcodec_range_reader range;
     } as;
-    uint32_t index[FEDCODEC_POSITIONS_BLOCK]; /* the positions of the block */
+    uint32_t index[FEDCODEC_POSITIONS_BLOCK];
 } fedcodec_positions;
 
 /** Begin to read count positions below n, which fill src[len]. FED_EFORMAT: fedcodec_positions_put

@@ -30,7 +30,6 @@ typedef struct fedcodec_range_model {
 fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint8_t *dst,
                               size_t cap, size_t *len) FED_CHECKED;
 
-/** The state of reading positions. */
 typedef struct fedcodec_range_reader {
     const uint8_t *src;
     size_t len, at;           /* bytes of src; bytes that are used up */

@@ -35,7 +35,6 @@ fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned 
 /** Return an estimate of the bits that these numbers take, times 256, without the distribution. */
 uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k);
 
-/** The state of reading positions or numbers. */
 typedef struct fedcodec_rans_reader {
     const uint8_t *src;
     size_t len, at; /* bytes of src; bytes that are used */

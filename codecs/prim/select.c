@@ -176,7 +176,6 @@ static guess make_guess(const float *sample, size_t size, side of, size_t n, siz
     return g;
 }
 
-/* The least keys of candidates among positive and among negative values. */
 typedef struct thresholds {
     uint32_t positive, negative;
 } thresholds;
@@ -324,7 +323,6 @@ static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values 
     return (fedcodec_chosen){index, value, count};
 }
 
-/* Return the least and the greatest magnitude, as bits. */
 static range extremes(fedcodec_chosen chosen) {
     range r = {KEY_MAX, 0};
     for (size_t i = 0; i < chosen.count; i++) {

@@ -169,7 +169,6 @@ fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_
     return FED_OK;
 }
 
-/* Open a message that fedcodec_sparse_check has accepted. */
 static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n, message *m) {
     fed_status status = open_message(kind, src, len, n, m);
     assert(status == FED_OK);

@@ -34,7 +34,7 @@ static inline fedcodec_zerorun fedcodec_zerorun_front(uint8_t *dst) {
     return (fedcodec_zerorun){dst, 0, dst, 0};
 }
 
-/** Begin a later piece. dst: where it would begin if no run before it were shortened. */
+/** Begin a later piece. dst: where the piece would begin if no run before it were shortened. */
 static inline fedcodec_zerorun fedcodec_zerorun_piece(uint8_t *dst) {
     return (fedcodec_zerorun){dst, 0, NULL, 0};
 }

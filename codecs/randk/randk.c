@@ -88,8 +88,8 @@ static void send_values(uint32_t draw, float *residual, size_t n, size_t k, uint
 }
 
 /* The number draw is computed from the values, so each tensor and round gets other positions, and
- * the same input gets the same positions. If all values at these positions are 0, others are drawn:
- * otherwise the encoder could send nothing for ever. */
+ * the same input gets the same positions. If all values at these positions are 0, other positions
+ * are drawn. Otherwise the encoder could send nothing for ever. */
 static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     const size_t n = job->n, k = fedcodec_select_most(job->param[0], n);
     fed_writer w;
@@ -143,7 +143,6 @@ static fed_status randk_check(const uint8_t *src, size_t len, size_t n, float *m
     return FED_OK;
 }
 
-/* Open a message that randk_check has accepted, and start to draw its positions. */
 static message reopen(const uint8_t *src, size_t len, size_t n, places *p) {
     message m;
     fed_status status = open_message(src, len, n, &m);

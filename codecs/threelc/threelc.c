@@ -72,7 +72,6 @@ static float magnitude(float max, double s) {
     return 0.5f * m < max ? m : max;
 }
 
-/* Append a digit for each value to the bytes, and subtract what is sent from the residual. */
 static void push_digits(float *restrict e, size_t n, float m, uint8_t *restrict bytes) {
     const float half = 0.5f * m;
     for (size_t i = 0; i < n; i++) {

@@ -24,7 +24,6 @@ static const fedcodec_param topk_params[] = {
  * is a NaN, so a message of one form can't be mistaken for one of another. */
 enum { NAMES = 0x7fc00000, NAME_LEN = 4 };
 
-/* Return the bytes of the NaN before k values, 0 for float32. */
 static size_t name_len(fedcodec_form form, size_t k) {
     return k > 0 && form != FEDCODEC_FORM_FLOAT32 ? NAME_LEN : 0;
 }

@@ -133,7 +133,6 @@ static layout layout_of(unsigned b) {
     return l;
 }
 
-/* Pack a block. Two widths of whole bytes have simpler loops. */
 static void pack(const layout *l, const float *restrict x, uint8_t *restrict dst) {
     const unsigned b = l->b;
     if (b == 16) {

@@ -172,7 +172,6 @@ static inline void choose_16(const uint8_t *codes, const float values[4], float 
 }
 #endif
 
-/* Decode as many values as whole vectors hold. Returns how many. */
 static size_t decode_groups(const uint8_t *codes, float t, float *y, size_t n) {
     size_t i = 0;
 #if FEDCODEC_AVX2

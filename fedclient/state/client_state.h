@@ -35,7 +35,7 @@ struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
-    unsigned addresses;          /* how many options.server has */
+    unsigned addresses;          /* number of addresses in options.server */
     unsigned address;            /* the index of `front` in options.server, from 0 */
     uint16_t devices_port;       /* 0 before enrolment */
     bool unreached;              /* the last request to this address failed, or got 5xx */

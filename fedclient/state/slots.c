@@ -148,7 +148,7 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
-    /* C1: the next training's number is larger than all stored ones. */
+    /* C1: the number after fedclient_slots_last is larger than this slot's number. */
     assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;

@@ -76,7 +76,6 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-/** Can this client do the assignment? Parses its model and codec. */
 static fed_status fit(fedclient_job *job, fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};

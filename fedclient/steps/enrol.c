@@ -43,7 +43,6 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
     return FED_OK;
 }
 
-/** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
     /* C9: identity_inspect has checked the certificate. */

@@ -9,7 +9,6 @@
 #include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 
-/** Clip values to +-FEDCLIENT_VALUE_LIMIT. Returns true if any value was clipped. */
 static bool clip(float *values, size_t n) {
     uint32_t clipped = 0; /* an integer, and no branch, so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-/** Write the message, and check that the coordinator will be able to read it. */
 static fed_status message_of(const fed_worker_group *group, fed_writer *w, fed_error *err) {
     static const char wrong[] =
         "the worker group has a value that fed/worker_group.h does not allow";

@@ -52,7 +52,7 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t e
 static void on_error(void *arg, err_t error) {
     (void)arg;
     (void)error;
-    line.pcb = NULL; /* lwIP has freed it */
+    line.pcb = NULL; /* lwIP has freed the pcb */
 }
 
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) {

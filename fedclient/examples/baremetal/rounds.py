@@ -129,7 +129,7 @@ def through_cuts(federation):
     board.process.send_signal(signal.SIGKILL)
     board.listen()
     print(f"cut 1: killed at a random moment, after {len(board.counted())} updates")
-    # A round takes about 250 programs and 15 erases of the flash.
+    # A round programs the flash about 250 times, and erases about 15 blocks.
     for number, cut in ((2, f"program:{random.randint(20, 250)}"), (3, f"erase:{random.randint(2, 15)}")):
         board = Board(federation, cut)
         board.expect(POWER_CUT, f"a board whose power fails in {cut}")

@@ -36,7 +36,7 @@ typedef struct fedclient fedclient;
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
-    const fed_arch *arch; /* the same model, parsed */
+    const fed_arch *arch; /* the task's model, parsed */
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* of the model */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own

@@ -109,8 +109,8 @@ static fed_status read_data(const flash_log *log, const flash_value *value, uint
     return memcmp(tail, right, sizeof tail) == 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no record
- * that counts. */
+/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no
+ * complete record. */
 static fed_status read_record(const flash_log *log, flash_value *value) {
     uint8_t head[FLASH_RECORD_HEAD];
     uint32_t crc = 0;
@@ -237,7 +237,6 @@ fed_status flash_log_mount(flash_log *log) {
     return FED_OK;
 }
 
-/** Program the bytes that are staged, all of which lie in one page. */
 static fed_status flush(flash_log *log) {
     const flash_place begin = {log->write.block, log->write.at - log->staged};
     const uint32_t len = log->staged;

@@ -52,8 +52,8 @@ typedef struct flash_log {
     uint32_t staged;                    /* number of bytes in page */
 } flash_log;
 
-/** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read;
- * FED_EFORMAT more than FEDCLIENT_FLASH_KEYS keys. */
+/** Find all values. Before the call, all members of *log but flash must be 0. Errors: those of the
+ * flash's read; FED_EFORMAT: more than FEDCLIENT_FLASH_KEYS keys. */
 fed_status flash_log_mount(flash_log *log) FED_CHECKED;
 
 /** The value of a key; NULL if there is none. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* most digits that always fit into 64 bits */
+enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* numbers with so many digits fit into 64 bits */
 
 static fed_status refuse(fedclient_http1 *h, const char *why) {
     h->problem = why;
@@ -25,7 +25,6 @@ static int digit_value(char c, unsigned base) {
     return value < (int)base ? value : -1;
 }
 
-/** Read digits, at least one. *text moves past the digits. */
 static bool read_digits(const char **text, unsigned base, unsigned most, uint64_t *number) {
     uint64_t sum = 0;
     unsigned digits = 0;

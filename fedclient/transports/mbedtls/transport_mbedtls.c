@@ -35,7 +35,7 @@ typedef struct exchange {
     fedclient_http1 answer;
     bool fresh; /* the connection was made for this request */
     bool open;
-    bool heard; /* bytes of an answer have come */
+    bool heard;
 } exchange;
 
 static bool asks_first(const fedclient_body *body) {
