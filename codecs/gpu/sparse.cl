@@ -21,9 +21,10 @@ typedef struct message {
 } message;
 
 /*
- * The mean must have the processor's bits. Each magnitude is a multiple of the ulp of the least
- * magnitude. If the sum is at most 2^53 ulps, no partial sum is rounded, so any order of additions
- * gives the same bits. Otherwise one work-item adds in the processor's order.
+ * The mean must have the same bits as the mean that the processor's encoder computes. Each
+ * magnitude is a multiple of the ulp of the least magnitude. If the sum is at most 2^53 ulps, no
+ * partial sum is rounded, so any order of additions gives the same bits. Otherwise one work-item
+ * adds in the processor's order.
  */
 #define MOST_ULPS ((u64)1 << 53)
 #define TOO_MANY  ((u64)1 << 54)

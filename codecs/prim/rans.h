@@ -56,7 +56,7 @@ bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want
 bool fedcodec_rans_read_numbers(fedcodec_rans_reader *r, uint32_t *number, size_t want);
 
 /** Call this function after the last number. FED_OK: r->broken is not set, every byte was used, and
- * the state is that with which the encoder began. */
+ * the reader's state equals the encoder's first state. */
 fed_status fedcodec_rans_end(const fedcodec_rans_reader *r) FED_CHECKED;
 
 #endif

@@ -50,7 +50,7 @@ static inline bool fedcodec_scale_valid(float scale) {
 }
 
 /* Return the level of a value; |v * inverse| is at most 127. Adding 1.5 * 2^23 rounds to an
- * integer, ties to even, since a float of that size has a last bit of 1. */
+ * integer, ties to even, since the last bit of a float of that size is worth 1. */
 static inline float fedcodec_level(float v, float inverse) {
     const float shift = 0x1.8p23f;
     return (v * inverse + shift) - shift;

@@ -1,4 +1,4 @@
-/* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five values a byte.
+/* stoch3: for each value -m, 0 or m at random, with the value as the mean; five values a byte.
  * Format: docs/codec-formats.md#stoch3
  * Paper: 3LC, section 5 ("Stoch 3-value + QE"), after TernGrad */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -212,8 +212,7 @@ static fed_status apply(fedclient *client, fedclient_job *job,
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
-    /* C5: the parts are applied to a copy; the stored model stays until the next one is complete.
-     */
+    /* C5: the parts are applied to a copy; the stored model stays until the copy is stored. */
     assert(!job->model.lent);
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;

@@ -31,9 +31,9 @@ bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_jo
 /** Did the coordinator answer with addresses of a cache in place of the model's bytes? */
 bool fedclient_cache_download_is(const fedclient_partial_download *partial);
 
-/** Fetch the missing bytes from the cache. Afterwards partial->bytes is as if the coordinator had
- * sent it. limit: bytes of the largest possible download. Errors: FED_ECANCELED; any other: the
- * cache has failed. */
+/** Fetch the missing bytes from the cache. Afterwards partial->bytes holds what the coordinator
+ * itself would have sent. limit: bytes of the largest possible download. Errors: FED_ECANCELED; any
+ * other: the cache has failed. */
 fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job *job, size_t limit,
                                           fedclient_partial_download *partial,
                                           fed_error *err) FED_CHECKED;

@@ -80,7 +80,7 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     return ERR_OK;
 }
 
-/** Take a frame with its CRC out of the FIFO. NULL: it is broken, or there is no memory for it. */
+/** Take a frame with its CRC out of the FIFO. NULL: a broken frame, or no memory for a pbuf. */
 static struct pbuf *receive(uint32_t status) {
     static uint32_t frame[(FRAME_MOST + CRC_BYTES + WORD) / WORD];
     const uint32_t len = status >> 16 & 0x3FFF, words = (len + WORD - 1) / WORD;

@@ -207,9 +207,9 @@ int fedclient_enrolled(const fedclient *client);
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
 /** Draw from rng how long the library waits after the n-th failure in a row (failures = n, from
- * 1): 200 ms to 60 s. If told_ms, the wait that answered the last check-in, is longer than 60 s,
- * up to told_ms. For a program that plans the waits of many clients itself, such as a simulator.
- */
+ * 1): 200 ms to 60 s. told_ms is the wait that answered the last check-in. If told_ms is longer
+ * than 60 s, the library waits up to told_ms. For a program that plans the waits of many clients
+ * itself, such as a simulator. */
 uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng);
 
 /**
