@@ -21,7 +21,6 @@ static fed_status layout_of(size_t n, fed_layout *layout, fed_error *err) {
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", fed_status_text(status));
 }
 
-/* Put a sentence into *err: an encoder returns only a status. */
 static fed_status encode_failed(fed_status status, size_t n, fed_error *err) {
     if (status == FED_ENONFINITE) {
         return fed_fail(err, status, "the array or its residual has a NaN or an infinity");

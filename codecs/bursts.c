@@ -55,7 +55,6 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
     return FED_OK;
 }
 
-/* Return NULL if this build has no inceptionn codec. */
 static const fedcodec_burst_coder *coder(void) {
     const fedcodec_vtable *codec = fedcodec_by_id(FEDCODEC_ID_inceptionn);
     return codec != NULL ? codec->bursts : NULL;
@@ -90,8 +89,8 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
     for (size_t i = 0; i < n; i += BURST) {
         FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
         size_t values = n - i < BURST ? n - i : BURST;
-        /* Count the bytes of both tag bytes, even where the last burst has only one. Padding tags
-         * that are not 0 make the burst longer, and the checks below refuse it. */
+        /* Add up the payload for two tag bytes. If the last burst needs only one of them, the other
+         * must be 0, which is checked below. */
         size_t bytes = fedcodec_burst_len(src) - TAGS, left = (size_t)(end - src) - TAGS;
         size_t room = (size_t)(payload_end - payload);
         FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);

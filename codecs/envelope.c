@@ -17,12 +17,10 @@
 #include "codecs/codecs.def"
 #undef FEDCODEC
 
-/* The most bytes of a frame's head: the codec's id, the number of values, the data's length. */
 static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }
 
-/* The codec that sends running statistics as plain float32. */
 static fedcodec as_they_are(void) {
     return (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
 }
@@ -66,7 +64,7 @@ size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, 
     return bound + (small > 0 ? frame_bound(&own, group) : 0);
 }
 
-/* Return the bytes of work memory for one frame. The second stage reuses the encoder's memory. */
+/* The second stage reuses the encoder's work memory, so the larger size is enough for both. */
 static size_t frame_work_size(const fedcodec *codec, size_t n) {
     size_t work = fedcodec_work_size(codec, n);
     size_t packed = codec->stage != 0 ? fedcodec_bound(codec, n) : 0;
@@ -236,7 +234,6 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     return out->status;
 }
 
-/* Write a frame again without its second stage. */
 static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     fedcodec_frame plain;
     put_frame_head(frame->codec, FEDCODEC_STAGE_NONE, frame->n, frame->plain_len, out);

@@ -1,4 +1,4 @@
-/* Internal to the library: what writing and reading an envelope share. */
+/* Internal to the library: functions that writing and reading an envelope share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ENVELOPE_PARTS_H
 #define FEDCODEC_ENVELOPE_PARTS_H

@@ -70,7 +70,6 @@ size_t fedcodec_frame_plain_max(uint64_t n) {
     return PLAIN_PER_VALUE * (size_t)(n < most ? n : most) + PLAIN_MORE;
 }
 
-/* Check the second stage and the unpacked length before memory is allocated for the frame. */
 static fed_status open_stage(fedcodec_frame *frame, const fed_tensor *tensor, fed_error *err) {
     if (fedcodec_stage_by_id(frame->stage) == NULL) {
         return fed_fail(err, FED_EFORMAT, "%s: packed by second stage %u, which this build lacks",

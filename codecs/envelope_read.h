@@ -18,7 +18,8 @@ fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tenso
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,
                                fedcodec_frame *frame, fed_error *err) FED_CHECKED;
 
-/** Call it after the last frame. Returns FED_EFORMAT if bytes are left, else FED_ENOTFOUND. */
+/** Call this function after the last frame. Returns FED_EFORMAT if bytes are left, else
+ * FED_ENOTFOUND. */
 fed_status fedcodec_envelope_end(const fedcodec_envelope *envelope, fed_error *err) FED_CHECKED;
 
 #endif

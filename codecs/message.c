@@ -51,7 +51,6 @@ static fed_status unpack(fedcodec_message *m, const fed_tensor *tensor, fedcodec
     return FED_OK;
 }
 
-/* Check that the frame has n values and, unless codec is NULL, that the expected codec made it. */
 static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tensor, size_t n,
                              const fedcodec *codec, fed_error *err) {
     if (frame->n != n) {
@@ -100,8 +99,6 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     return FED_OK;
 }
 
-/* Check that the message has the frames that the layout needs. If codec is not NULL, the message
- * must have the group that small gives. */
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
@@ -154,7 +151,6 @@ void fedcodec_message_close(fedcodec_message *message) {
     fed_writer_free(&message->plain);
 }
 
-/* A position in a checked message, whose frames are read one after the other. */
 typedef struct frames {
     const fedcodec_message *message;
     fedcodec_envelope envelope;
@@ -165,7 +161,6 @@ static frames frames_of(const fedcodec_message *m) {
     return (frames){.message = m, .envelope = m->envelope};
 }
 
-/* Read the next frame, with its bytes unpacked. */
 static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     FED_TRY(fedcodec_frame_read(&f->envelope, NULL, frame, err));
     if (frame->stage != 0) {
@@ -177,8 +172,8 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     return FED_OK;
 }
 
-/* What is done with a message's values. take is called for each frame, with the address of the
- * frame's values in all, or in a copy of the group's values. */
+/* take is called once for each frame, with the address of the frame's values in `all`, or in a copy
+ * of the group's values. */
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
     void *all;      /* values of the whole layout */
@@ -187,7 +182,6 @@ typedef struct target {
     int64_t weight; /* weight for fold */
 } target;
 
-/* Call take for one frame after the other. group: memory for the group's values. */
 static fed_status take_all(const target *to, const fedcodec_message *m, void *group,
                            fed_error *err) {
     frames f = frames_of(m);
@@ -332,7 +326,7 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm, 
     }
     free(room.values);
     FED_TRY(status);
-    assert(f.used == message->plain.len); /* all unpacked bytes are used */
+    assert(f.used == message->plain.len);
     *norm = sqrt(sum);
     return FED_OK;
 }

@@ -17,7 +17,7 @@ enum {
     CHUNK = 256        /* words decoded at a time */
 };
 
-/* Return an integer in the order of the floats, in which neighbouring floats differ by one. */
+/* Map floats to integers of the same order. Neighbouring floats differ by one. */
 static inline uint32_t order_of(float v) {
     uint32_t bits = fedcodec_bits(v);
     return bits >> 31 ? ~(bits & FEDCODEC_MAGNITUDE) : bits;
@@ -114,7 +114,7 @@ fed_status fedcodec_patch_write(const float *from, const float *to, size_t n, fe
     return status;
 }
 
-/* Add a block's decoded differences to the values. is_below: they are distances from top. */
+/* Add a block's decoded differences to the values. is_below: the numbers are distances from top. */
 static fed_status add_words(const uint32_t *number, size_t n, bool is_below, uint32_t top,
                             float *values) {
     uint32_t most = 0;

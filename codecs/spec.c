@@ -49,7 +49,7 @@ fed_status fedcodec_parse(const char *spec, fedcodec *codec, fed_error *err) {
                         "the codec spec is too long: at most %d characters are allowed",
                         FEDCODEC_SPEC - 1);
     }
-    char base[FEDCODEC_SPEC]; /* the spec without its second stage */
+    char base[FEDCODEC_SPEC];
     memcpy(base, spec, strlen(spec) + 1);
     const char *text = base;
     fedcodec parsed = {.vtable = NULL};

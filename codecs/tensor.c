@@ -30,7 +30,6 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
     return vtable->work_size != NULL ? vtable->work_size(codec->param, n) : 0;
 }
 
-/* The search for a tensor's largest magnitude, in parts. */
 typedef struct search {
     const fedcodec_vtable *vtable;
     const float *residual, *x;

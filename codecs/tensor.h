@@ -6,8 +6,8 @@
 
 #include "fedcodec/codec.h"
 
-/** The most values of a tensor. On a 32-bit machine it is smaller, so that a size_t holds every
- * size computed from it, such as that of work memory. */
+/** The most values of a tensor. On a 32-bit machine this limit is smaller, so that a size_t holds
+ * every size computed from it, such as that of work memory. */
 #define FEDCODEC_VALUES_MAX ((size_t)(SIZE_MAX / 32 < UINT32_MAX ? SIZE_MAX / 32 : UINT32_MAX))
 
 bool fedcodec_params_valid(const fedcodec *codec);

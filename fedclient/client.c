@@ -98,8 +98,8 @@ static step_state after_download(fedclient_job *job) {
     return job->assignment.action == FED_ACTION_TRAIN ? STATE_TRAIN : STATE_EVALUATE;
 }
 
-/** The state machine. A step that fails stops in its state; the next step continues from the stored
- * records (docs/durability.md). */
+/** A step that fails stops in its state; the next step continues from the stored records
+ * (docs/durability.md). */
 static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err) {
     step_state at = STATE_RESUME;
     while (at != STATE_OVER) {
@@ -183,7 +183,6 @@ static fed_status give_back(fedclient *client, const fedclient_job *job, fed_err
     return FED_OK;
 }
 
-/** End a step whose training is no longer wanted, or which the program does not allow now. */
 static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed_error *why) {
     enum { LOOK_AGAIN_MS = 10000 };
     fedclient_event *event = job->event;
@@ -206,9 +205,10 @@ static void step_free(fedclient_job *job) {
     free(job);
 }
 
-/** The wait after a failed step. While some addresses of the coordinator have not been tried, the
- * next one is tried soon. Once all have failed equally often, the wait grows. A wait that one
- * address asked for (asked_ms) does not hold for another address. */
+/** Return how many milliseconds to wait after a failed step. While some addresses of the
+ * coordinator have not been tried, the next one is tried soon. Once all have failed equally often,
+ * the wait grows. A wait that one address asked for (asked_ms) does not hold for another address.
+ */
 static uint32_t wait_after_failure(fedclient *client) {
     const unsigned rounds = (client->failures - 1) / client->addresses + 1;
     const bool all_failed = client->failures % client->addresses == 0;
@@ -230,7 +230,6 @@ static void suspect_port(fedclient *client, fed_status status) {
     }
 }
 
-/** Make the event FEDCLIENT_RETRY if the failure may pass, else return the error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
@@ -272,7 +271,8 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-/** *why may be set although the status is FED_OK: it is then the reason of a pause. */
+/** *why may be set although the status is FED_OK: it then says why the step paused, declined the
+ * task or ended late. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
         return step_unwanted(client, job, why);

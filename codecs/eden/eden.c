@@ -65,10 +65,9 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
 
 typedef struct parts {
     unsigned bits, shift;
-    size_t n, buckets, codes, len; /* n values; buckets; the codes' first byte */
+    size_t n, buckets, codes, len; /* values; buckets; offset of the codes; length of the message */
 } parts;
 
-/* Return how many values a bucket of count values has once it is padded for the rotation. */
 static size_t padded(size_t count) {
     size_t wide = BUCKET_MIN;
     while (wide < count) {
@@ -90,7 +89,6 @@ static parts parts_for(const double *param, size_t n) {
     return parts_of((unsigned)param[PARAM_BITS], (unsigned)param[PARAM_BUCKET] + SHIFT_MIN, n);
 }
 
-/* Return how many values of the tensor bucket k has. */
 static size_t count_of(const parts *p, size_t k) {
     const size_t bucket = (size_t)1 << p->shift, left = p->n - (k << p->shift);
     return left < bucket ? left : bucket;
@@ -161,7 +159,6 @@ static inline void choose_with(float *restrict v, size_t n, unsigned bits, const
     }
 }
 
-/* As choose_with. norm: the Euclidean norm of the bucket. */
 static void choose_codes(float *v, size_t n, unsigned bits, double norm, uint8_t *code) {
     const steps by = steps_of(bits, norm);
     switch (bits) {
@@ -193,7 +190,6 @@ static double sum_all(const float *v, size_t n) {
     return add_lanes(lane);
 }
 
-/* The arguments of an encode that all buckets share. */
 typedef struct writer {
     parts to;
     const float *x;
@@ -269,7 +265,6 @@ static fed_status eden_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Decode the values of bucket k into v[BUCKET_MAX]. Returns their number. */
 static size_t decode_bucket(const uint8_t *src, const parts *p, size_t k, float *v) {
     uint8_t code[BUCKET_MAX + FEDCODEC_PACK_MORE],
         packed[BUCKET_MAX / 8 * BITS_MAX + FEDCODEC_PACK_MORE];

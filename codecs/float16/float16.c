@@ -7,13 +7,13 @@ enum {
     REBIAS = (127 - 15) << 23, /* difference of the exponents' biases */
     NORMAL = (127 - 14) << 23, /* bits of 2^-14, the least normal half */
     LARGEST = 0x477fe000,      /* bits of 65504 */
-    INFINITE = 0x7c00          /* float16 infinity */
+    INFINITE = 0x7c00
 };
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};
 
-/* Return a if holds is true, else b. It uses masks, since compilers turn "?:" with floats into
- * branches and then do not vectorise the loop. */
+/* Return a if holds is true, else b. The function uses masks, since compilers turn "?:" with floats
+ * into branches and then do not vectorise the loop. */
 static inline uint32_t choose(bool holds, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0u - (uint32_t)holds));
 }

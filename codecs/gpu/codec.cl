@@ -1,4 +1,5 @@
-/* Definitions that the kernels of all codecs share. The FED_ numbers are those of fed/status.h. */
+/* Definitions that the kernels of all codecs share. The FED_ numbers equal the statuses of
+ * fed/status.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define FED_EFORMAT 2U

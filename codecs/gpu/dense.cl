@@ -20,7 +20,6 @@ KERNEL dense_begin(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head
     }
 }
 
-/* Encode the values of a work-item. Returns 1 if one of them is not finite. */
 FUNC int encode_quads(GLOBAL float *residual, GLOBAL const float *x, u32 n, scales by,
                       GLOBAL u8 *dst, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;

@@ -26,7 +26,6 @@ struct fedcodec_gpu {
     const fed_gpu_module *module;
 };
 
-/* Return the codec's index in the table, or ALL if it has no GPU version. */
 static size_t index_of(const fedcodec_vtable *codec) {
     size_t k = 0;
     while (k < ALL && strcmp(all[k]->name, fedcodec_name(codec)) != 0) {
@@ -101,7 +100,6 @@ size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n) {
     return c->vtable->work_size == NULL ? 0 : c->vtable->work_size(c->codec.param, n);
 }
 
-/* Check the sizes, which kernels count in 32 bits, fill in the job, and clear the head. */
 static fed_status begin_writing(const fedcodec_gpu *c, fedcodec_gpu_job *job, size_t n, size_t cap,
                                 size_t bound) {
     FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);

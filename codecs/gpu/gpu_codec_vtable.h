@@ -18,21 +18,21 @@
 /** A tensor to encode or a message to decode. All pointers from residual on are GPU addresses. */
 typedef struct fedcodec_gpu_job {
     fed_gpu_stream *stream;
-    const fed_gpu_module *module; /* the compiled kernels of this codec */
-    const double *param;          /* encode: the parameters, in range */
-    float *residual;              /* encode: float32[n], or NULL for a codec without feedback */
-    const float *x;               /* encode: float32[n], or NULL */
-    uint8_t *message;             /* encode: output; decode: input */
-    uint32_t cap;                 /* bytes at message */
-    uint32_t n;                   /* 0 to 2^31 */
-    float w, *y;                  /* decode: y = decoded if set, else y += w * decoded */
+    const fed_gpu_module *module;
+    const double *param; /* encode: the parameters, in range */
+    float *residual;     /* encode: float32[n], or NULL for a codec without feedback */
+    const float *x;      /* encode: float32[n], or NULL */
+    uint8_t *message;    /* encode: output; decode: input */
+    uint32_t cap;        /* bytes at message */
+    uint32_t n;          /* 0 to 2^31 */
+    float w, *y;         /* decode: y = decoded if set, else y += w * decoded */
     bool set;
     fedcodec_gpu_head *head; /* its status is FED_OK at the start; encode: its len is 0 */
     void *work;
 } fedcodec_gpu_job;
 
 typedef struct fedcodec_gpu_vtable {
-    const char *name;       /* the codec's name in a spec */
+    const char *name;
     const char *kernels[6]; /* sources to join; the last is NULL */
 
     /** Return a sentence if only the processor supports these parameters, else NULL. The function

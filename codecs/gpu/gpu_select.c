@@ -7,7 +7,7 @@
 
 /* The constants of select.cl, except SLAB, which there counts the values of a whole work-group. */
 enum {
-    SIDES = 4 * 32, /* bytes of four structs side */
+    SIDES = 4 * 32, /* bytes of four structs of the type side of select.cl */
     FIRST_BINS = 2048,
     NEXT_BINS = 1024,
     BINS = 2 * (3 * FIRST_BINS + 2 * NEXT_BINS), /* counters of both sides and all levels */

@@ -18,7 +18,7 @@ typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
     uint32_t groups;   /* the number of tiles, each handled by one work-group */
     bool sampled;      /* a sample lists candidates first */
-    void *chosen;      /* four structs side, as in select.cl */
+    void *chosen;      /* four structs of the type side of select.cl */
     uint32_t *bins, *totals, *flag, *tiles;
     uint32_t *found, *index; /* how many candidates each tile has; their positions */
 } fedcodec_gpu_choice;

@@ -6,12 +6,10 @@
 #define ONE  0x3f800000U /* bits of 1.0 */
 #define SIGN 0x80000000U
 
-/* Return the bytes that the tags of n values take. */
 FUNC u32 tags_of(u32 n) {
     return n / 4 + (n % 4 != 0);
 }
 
-/* Return the bytes that a value with this tag takes: 0, 1, 2 or 4. */
 FUNC u32 tag_size(u32 tag) {
     return 1U << tag >> 1;
 }
@@ -68,7 +66,6 @@ KERNEL inceptionn_places(u32 n, u32 bursts, GLOBAL u32 *tiles, GLOBAL head *h) {
     }
 }
 
-/* Write the bytes of a value; returns where the next one goes. */
 FUNC u32 put_value(LOCALP u8 *out, u32 at, float v, u32 tag) {
     const u32 size = tag_size(tag), word = word_of(v);
     const u32 sent = size > 0 ? word >> (32 - 8 * size) : 0;
@@ -167,7 +164,7 @@ KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL
     }
 }
 
-/* Load a value's word: the bytes sent are its upper bytes, the others are 0. */
+/* Load a value's word: the bytes sent are the word's upper bytes; its other bytes are 0. */
 FUNC u32 load_word(GLOBAL const u8 *src, u32 size) {
     u32 word = 0;
     for (u32 k = 0; k < size; k++) {
@@ -176,7 +173,6 @@ FUNC u32 load_word(GLOBAL const u8 *src, u32 size) {
     return word;
 }
 
-/* Find the largest and the least magnitude of each class. */
 KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLOBAL found *f,
                        GLOBAL const head *h) {
     LOCAL u32 room[GROUP_SIZE];

@@ -3,7 +3,8 @@
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"
 
-/* EACH: values of a work-item. FOUND: bytes of the struct found. BIAS, MANTISSA: of float32. */
+/* EACH: values of a work-item. FOUND: bytes of the struct found. BIAS, MANTISSA: the exponent's
+ * bias and the mantissa bits of float32. */
 enum { EACH = 4, FOUND = 32, BIAS = 127, MANTISSA = 23 };
 
 /* The work memory holds the struct found of inceptionn.cl, then a number for each tile. */

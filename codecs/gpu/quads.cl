@@ -1,7 +1,7 @@
 /* Load and store quads, which are four values, and find the largest magnitude of an array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How many quads a work-item handles. They are GROUP_SIZE quads apart. */
+/* How many quads a work-item handles. These quads are GROUP_SIZE quads apart. */
 #define QUADS 4U
 
 /* One or two numbers that dense.cl passes to a codec's functions. twobit: one is the threshold.
@@ -12,12 +12,12 @@ typedef struct scales {
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
-/* Is no value of this work-group past the end? Then its loops need no check for each quad. */
+/* Are all values of this work-group within the array? Then its loops need no check for each quad.
+ */
 FUNC int group_whole(u32 n) {
     return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
 }
 
-/* Return how many of a quad's four values exist: fewer than 4 at the end of the array. */
 FUNC u32 quad_count(u32 at, u32 n) {
     const u32 first = 4 * at;
     return first >= n ? 0 : n - first < 4 ? n - first : 4;
@@ -66,7 +66,6 @@ FUNC u32 larger(u32 a, u32 b) {
     return a > b ? a : b;
 }
 
-/* Return the bits of the largest magnitude among a work-item's sums. */
 FUNC u32 largest_of(GLOBAL const float *residual, GLOBAL const float *x, u32 n, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     u32 max = 0;

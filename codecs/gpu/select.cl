@@ -14,7 +14,7 @@
  * time, never the choice.
  */
 #define TILE       2048U  /* neighbouring values that a work-group handles */
-#define SLAB       16384U /* the same where it makes a histogram; a counter has 16 bits */
+#define SLAB       16384U /* values in a work-group's histogram; a counter has 16 bits */
 #define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
@@ -33,7 +33,7 @@ typedef struct side {
     u32 all;      /* true if fewer than k values compete: all are chosen */
     u32 exponent; /* exponent bits of the least chosen value */
     u32 reserved[2];
-    double mean; /* mean of the chosen magnitudes */
+    double mean;
 } side;
 
 /* chosen[0] and chosen[1] are the sides' results; from GUESS on are the sample's estimates. */
@@ -86,8 +86,6 @@ FUNC u32 slab_end(u32 n) {
     u32 left = n - GROUP * SLAB;
     return left < SLAB ? left : SLAB;
 }
-
-/* ---- Add x, and list candidates ---- */
 
 /* Histogram of the sample: one value from each of GROUPS * TILE equal ranges, at a random-like
  * offset in the range. With a fixed stride the sample could take all values from one column of a
@@ -143,7 +141,6 @@ FUNC u32 place_in_tile(u32 j) {
     return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
 }
 
-/* Return a quad of residual + x, stored in the residual. */
 FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
     f32x4 a = LOAD4(residual + at), b = LOAD4(x + at);
     return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
@@ -220,11 +217,9 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
     }
 }
 
-/* ---- The k-th key ---- */
-
 /* Make the histogram of a level from ALL_VALUES on. Levels after ALL_VALUES count only keys in the
- * bin that the level before chose. The keys are those of candidates, or of all values if the flag
- * is set. */
+ * bin that the level before chose. The keys of candidates are counted, or the keys of all values if
+ * the flag is set. */
 KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
                    GLOBAL const side *chosen, GLOBAL const u32 *found, GLOBAL const u32 *index,
                    GLOBAL const u32 *flag, GLOBAL u32 *bins) {
@@ -255,7 +250,6 @@ KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
     flush_bins(mine, level, bins);
 }
 
-/* Does a choice start at this level, with no bin chosen before? */
 FUNC u32 is_first(u32 level) {
     return level <= ALL_VALUES;
 }
@@ -300,8 +294,6 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
         s->exponent = s->low >> 23;
     }
 }
-
-/* ---- The values chosen, in their order ---- */
 
 FUNC void mark(LOCALP u32 *more, LOCALP u32 *equal, u32 bits, u32 at, u32 sides, u32 which,
                u32 low) {
@@ -400,7 +392,6 @@ KERNEL scan_rows(GLOBAL u32 *rows, u32 length, GLOBAL u32 *totals) {
     }
 }
 
-/* Return how many values of side s are chosen. */
 FUNC u32 chosen_count(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 s) {
     u32 ties = chosen[s].ties, equal = totals[2 * s + 1];
     return totals[2 * s] + (equal < ties ? equal : ties);
@@ -415,8 +406,8 @@ FUNC u32 first_ones(u32 word, u32 count) {
     return kept;
 }
 
-/* Turn the bitmap more into that of all chosen values. from[word] becomes the index, among all
- * chosen values, of the first one in that word. */
+/* Turn the bitmap `more` into a bitmap of all chosen values. from[word] becomes the index, among
+ * all chosen values, of the first one in that word. */
 FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equal, LOCALP u32 *from,
                       GLOBAL const u32 *tiles, u32 s, u32 ties) {
     u32 total, before = wg_scan(room, marked(more, equal), &total);

@@ -2,14 +2,13 @@
  * Golomb's code. Formats: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a message holds of the chosen values: the same numbers as the enum fedcodec_sparse. */
+/* How a message holds the chosen values: the numbers of the enum fedcodec_sparse. */
 #define MEAN   0U
 #define SIGNS  1U
 #define VALUES 2U
 
 #define RICE 32U /* the parameter b of Golomb's code may be 0 to 31 */
 
-/* A message that is being written or read. */
 typedef struct message {
     u32 count;
     u32 which;  /* encode: the side that is sent */
@@ -22,9 +21,10 @@ typedef struct message {
 } message;
 
 /*
- * The mean must have the processor's bits. Each magnitude is a multiple of the ulp of the least
- * magnitude. If the sum is at most 2^53 ulps, no partial sum is rounded, so any order of additions
- * gives the same bits. Otherwise one work-item adds in the processor's order.
+ * The mean must have the same bits as the mean that the processor's encoder computes. Each
+ * magnitude is a multiple of the ulp of the least magnitude. If the sum is at most 2^53 ulps, no
+ * partial sum is rounded, so any order of additions gives the same bits. Otherwise one work-item
+ * adds in the processor's order.
  */
 #define MOST_ULPS ((u64)1 << 53)
 #define TOO_MANY  ((u64)1 << 54)
@@ -33,7 +33,6 @@ FUNC u64 at_most(u64 sum) {
     return sum < TOO_MANY ? sum : TOO_MANY;
 }
 
-/* Return a magnitude as a multiple of the ulp of this exponent. */
 FUNC u64 in_ulps(u32 key, u32 exponent) {
     u32 mine = key >> 23, least = exponent > 0 ? exponent : 1;
     u64 mantissa = (key & 0x7fffffU) | (mine > 0 ? 0x800000U : 0);
@@ -191,7 +190,6 @@ FUNC u32 code_ones(GLOBAL const u32 *index, u32 q, u32 b, u32 *low) {
     return gap >> b;
 }
 
-/* Return the number of bits of a work-item's 8 codes. */
 FUNC u32 code_bits(GLOBAL const message *m, GLOBAL const u32 *index) {
     u32 first = GROUP * TILE + 8 * LANE, bits = 0, low;
     for (u32 j = 0; j < 8 && first + j < m->count; j++) {
@@ -223,7 +221,6 @@ FUNC void clear_bits(GLOBAL u32 *words, u32 pos, u32 low, u32 b) {
     clear_word(words + pos / 32 + 1, (u32)zeros);
 }
 
-/* Write one value into the message, and subtract what is sent from the residual. */
 FUNC void put_value(u32 kind, GLOBAL const message *m, u32 q, float v, GLOBAL u8 *dst,
                     GLOBAL float *residual) {
     float sent = m->mu;
@@ -257,7 +254,6 @@ KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const
     }
 }
 
-/* Copy the positions' bytes into the message, 4 bytes a work-item. */
 KERNEL sparse_finish(GLOBAL const message *m, GLOBAL const u32 *words, GLOBAL const u32 *bits,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     u32 word = GROUP * GROUP_SIZE + LANE, bytes = *bits / 8 + (*bits % 8 != 0);

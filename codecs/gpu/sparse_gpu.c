@@ -12,7 +12,8 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Hands out arrays of the work memory. If work is NULL, take only adds up the arrays' sizes. */
+/* Places arrays in the work memory, one after the other. If work is NULL, take only adds up the
+ * arrays' sizes. */
 typedef struct room {
     char *work;
     size_t used;
@@ -39,7 +40,6 @@ static uint32_t sides_of(fedcodec_sparse kind) {
     return kind == FEDCODEC_SPARSE_MEAN ? 2 : 1;
 }
 
-/* Set the arrays' places in the work memory. Returns the bytes that they take. */
 static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t n, void *work,
                               writing *w) {
     const uint32_t sides = sides_of(kind);

@@ -24,7 +24,7 @@ typedef struct walk {
     u32 pos;              /* bits read */
     u32 low;              /* low bits of a code still to come */
     u32 codes;            /* codes that ended in the chunk */
-    u64 moved;            /* by how many positions the bits read move on */
+    u64 moved;            /* sum of gap + 1 over the bits read */
 } walk;
 
 /* Return the next 32 bits, with zeros after the message. */
@@ -92,14 +92,11 @@ FUNC void walk_all(walk *c, u32 b) {
     }
 }
 
-/* Return how many low bits are still to come at the chunk's end. */
 FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
     walk c = walk_from(src, m, len, chunk, low);
     walk_all(&c, m->b);
     return c.low;
 }
-
-/* ---- The head ---- */
 
 /* Read a varint. Returns NO_NUMBER if it is malformed or above 2^32 - 2. */
 FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
@@ -118,7 +115,6 @@ FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
     return NO_NUMBER;
 }
 
-/* Check and read the head of a message into *m. Returns a status. */
 FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL message *m) {
     u32 at = 0, count = read_varint(src, len, &at);
     m->count = 0;
@@ -133,8 +129,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    /* Check the byte how before the length: it tells bfloat16 and int8 values, which are shorter
-     * than float32. */
+    /* Check the byte `how` before the length: `how` may say that values are bfloat16 or int8, which
+     * are shorter than float32. */
     if (how >= 32) {
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
@@ -177,7 +173,7 @@ KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL messag
     }
 }
 
-/* Check the values or the signs' padding, 8 of them a work-item. */
+/* Each work-item checks up to 8 values, or the padding if its 8 signs are the last. */
 KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m,
                            GLOBAL head *h) {
     u32 first = GROUP * TILE + 8 * LANE, count = m->count, bad = 0;
@@ -194,10 +190,8 @@ KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message 
     }
 }
 
-/* ---- How many low bits of a code each chunk begins with ---- */
-
-/* Each work-group finds with how many low bits its 256 chunks begin, and stores this in lows. It
- * assumes 0 for its first chunk. Where that is wrong, golomb_settle corrects lows. */
+/* Each work-group finds with how many low bits its 256 chunks begin, and stores this in lows. A
+ * work-group assumes 0 for its first chunk. Where that is wrong, golomb_settle corrects lows. */
 KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
                     GLOBAL u8 *lows, GLOBAL u8 *ends) {
     LOCAL u32 room[GROUP_SIZE];
@@ -227,8 +221,8 @@ KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const 
     }
 }
 
-/* Correct lows for a group's chunks, up to the first chunk where it is right. low: the number that
- * the group begins with. Returns how many low bits are to come at the group's end. */
+/* Correct lows for a group's chunks, up to the first chunk whose number is right already. low: the
+ * number that the group begins with. Returns how many low bits are to come at the group's end. */
 FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 group, u32 low,
                       GLOBAL u8 *lows, u32 end) {
     u32 chunk = group * GROUP_SIZE;
@@ -265,10 +259,6 @@ KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const
     }
 }
 
-/* ---- Positions ---- */
-
-/* Two numbers that are summed over work-items: codes that ended, and by how many positions the
- * chunk's bits move on. */
 typedef struct sums {
     u32 codes;
     u64 moved;
@@ -291,7 +281,6 @@ FUNC sums wg_scan_sums(LOCALP u32 *room, LOCALP u64 *wide, sums mine, sums *tota
     return before;
 }
 
-/* Read this work-item's chunk. Returns its sums. */
 FUNC sums chunk_sums(GLOBAL const u8 *src, GLOBAL const message *m, u32 len,
                      GLOBAL const u8 *lows) {
     u32 chunk = GROUP * GROUP_SIZE + LANE;
@@ -381,7 +370,6 @@ FUNC float value_of(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, u32
     return m->mu;
 }
 
-/* Set y to 0, 8 values a work-item. */
 KERNEL sparse_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     u32 first = GROUP * TILE + LANE;
     for (u32 j = 0; j < 8 && first + j * GROUP_SIZE < n && h->status == 0; j++) {

@@ -20,7 +20,6 @@ FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
 
-/* Return how many output bytes a run of so many zero bytes takes. */
 FUNC u32 run_bytes(u32 run) {
     return run / RUN_MAX + (run % RUN_MAX != 0);
 }
@@ -210,7 +209,6 @@ FUNC u32 output_of(u32 byte, u32 run, int ends) {
     return rest == 0 ? 255 : !ends ? TILE : rest == 1 ? ZERO : 241 + rest;
 }
 
-/* Write the output of a tile of bytes. */
 KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
                     GLOBAL const stretch *tiles, GLOBAL u8 *dst) {
     LOCAL u8 byte[TILE + 4];
@@ -258,14 +256,13 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     }
 }
 
-/* What threelc_sizes finds in a message; 0 at first. */
+/* The results of threelc_sizes for a message. All members begin as 0. */
 typedef struct found {
     u64 positions; /* positions that all bytes stand for */
     u32 others;    /* 1 if some byte is not a run of zeros */
     u32 reserved;
 } found;
 
-/* Return how many positions a byte of the message stands for. */
 FUNC u32 size_of(u32 byte) {
     return byte > 242 ? byte - 241 : 1;
 }
@@ -328,7 +325,7 @@ KERNEL threelc_sizes(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GL
     }
 }
 
-/* Are the digits after the n-th value other than zero? They are in the last bytes. */
+/* Are the digits after the n-th value other than zero? These digits are in the last bytes. */
 FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     u32 end = packed;
     while (len > 0 && 4 * (u64)packed + end > n) {
@@ -359,7 +356,6 @@ KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL con
     }
 }
 
-/* Set y to 0 if the message is valid. */
 KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     if (h->status != 0) {
@@ -371,7 +367,6 @@ KERNEL threelc_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
     }
 }
 
-/* Add step, 0 or -step to the values of y that a byte's five digits stand for. */
 FUNC void add_digits(GLOBAL float *y, u32 packed, u32 position, u32 byte, float step) {
 #pragma unroll
     for (u32 k = 5; k-- > 0;) {

@@ -36,7 +36,6 @@ KERNEL topk_put(GLOBAL float *residual, u32 n, GLOBAL const side *chosen, GLOBAL
     }
 }
 
-/* Count the ones of the bitmap in each tile. */
 KERNEL topk_count(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     u32 at = GROUP * GROUP_SIZE + LANE, map = map_bytes(n), total, byte = 0;

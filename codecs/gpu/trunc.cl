@@ -1,5 +1,5 @@
-/* trunc: drop the low bits of each value. Eight values of w bits make w bytes. The kernels have
- * the names and arguments of those in dense.cl. Format: docs/codec-formats.md#trunc */
+/* trunc: drop the low bits of each value. Eight values of w bits make w bytes. The kernels have the
+ * names and arguments of dense.cl's kernels. Format: docs/codec-formats.md#trunc */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD   1U
@@ -9,7 +9,6 @@ FUNC u64 trunc_len(u32 n, u32 width) {
     return HEAD + ((u64)n * width + 7) / 8;
 }
 
-/* Return how many of eight values exist: fewer than 8 at the end of the array. */
 FUNC u32 eight_count(u32 at, u32 n) {
     const u64 first = 8 * (u64)at;
     return first >= n ? 0 : n - first < 8 ? (u32)(n - first) : 8;
@@ -73,7 +72,6 @@ FUNC bit_reader bits_at(GLOBAL const u8 *src, u32 eight, u32 width) {
     return r;
 }
 
-/* Read the next value, of 32 - b bits, into v. */
 #define NEXT_VALUE(r, b, v)                                                                        \
     for (; (r).waiting < 32 - (b); (r).waiting += 8) {                                             \
         (r).bits = (r).bits << 8 | *(r).at++;                                                      \

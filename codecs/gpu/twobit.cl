@@ -33,7 +33,6 @@ FUNC f32x4 quad_get(GLOBAL const u8 *src, u32 at, u32 count, scales s) {
                  twobit_value(byte >> 2 & 3, s.one), twobit_value(byte & 3, s.one));
 }
 
-/* Return 1 if the length is wrong or the threshold t is not finite and above 0. */
 FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
     if (len != DENSE_HEAD + n / 4 + (n % 4 != 0)) {
         return 1;

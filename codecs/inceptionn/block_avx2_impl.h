@@ -50,7 +50,7 @@ static const uint8_t get_apart_rows[256][16] = {FEDCODEC_TAGS_ROWS(GET_APART_ROW
 
 typedef struct seen {
     __m256i most;  /* the largest magnitudes, by 16-bit halves */
-    __m256i least; /* by bytes: byte 1 for 8 bits, byte 3 for the upper byte of 16 bits */
+    __m256i least; /* least upper bytes: byte 1 for 8-bit values, byte 3 for 16-bit values */
     __m256i least32, most32;
 } seen;
 

@@ -16,7 +16,6 @@ enum { LANES = 16, GROUPS = BLOCK / LANES };
 #define PAIRS_OF(t)                                                                                \
     (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
-/* Make the byte masks of a block's words from its tags. */
 static inline void masks_of_tags(__m128i tags, uint64_t masks[GROUPS]) {
     const __m128i nibble = _mm_set1_epi8(15);
     const __m128i pairs = _mm_setr_epi8(PAIRS_OF(0), PAIRS_OF(8), PAIRS_OF(12), PAIRS_OF(15));
@@ -45,7 +44,8 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
         *max = _mm512_max_epi32(*max, m);
         /* Multiply only values that are sent: multiplying denormals would be slow. */
         __m512 scaled = _mm512_maskz_mul_ps(sent, _mm512_castsi512_ps(m), _mm512_set1_ps(0x1p31f));
-        /* Each word is bits & SIGN | fixed; values from 1.0 on stay as their bits. */
+        /* Each word is the value's sign bit and the scaled integer. A value of 1.0 or more keeps
+         * its own bits. */
         __m512i word =
             _mm512_mask_ternarylogic_epi32(bits, (__mmask16)~large, _mm512_set1_epi32(INT32_MIN),
                                            _mm512_cvttps_epi32(scaled), 0xea);
@@ -77,7 +77,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
         src += _mm_popcnt_u64(masks[k]);
         __m512 fixed = _mm512_cvtepi32_ps(_mm512_and_si512(word, magnitude));
         __m512i value = _mm512_castps_si512(_mm512_mul_ps(fixed, _mm512_set1_ps(0x1p-31f)));
-        /* Select bits: those of value, and the sign bit of word. */
+        /* Take the magnitude bits of value, and the sign bit of word. */
         value = _mm512_ternarylogic_epi32(magnitude, value, word, 0xca);
         if (large_too) {
             __mmask16 large = (__mmask16)_pext_u64(masks[k], EACH_WORD(1));
@@ -88,7 +88,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* The least and largest magnitudes: lanes of 16 bits, and of 32 bits for the long class. */
+/* The least and largest magnitudes of each class. Values of 8 and 16 bits take lanes of 16 bits. */
 typedef struct seen {
     __m512i least8, most8, least16, most16;
     __m512i least32, most32;

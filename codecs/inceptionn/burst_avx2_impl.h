@@ -74,7 +74,7 @@ static inline const uint8_t *decode_burst(const uint8_t *src, uint8_t *y) {
     src += BURST_TAGS;
     __m256i rows = rows_of(get_rows, tags), word = get_words(rows, tags, &src);
     __m256i m = _mm256_and_si256(word, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
-    __m256 fixed = _mm256_cvtepi32_ps(_mm256_sign_epi32(m, word)); /* makes a zero +0 */
+    __m256 fixed = _mm256_cvtepi32_ps(_mm256_sign_epi32(m, word)); /* a zero becomes +0 */
     __m256 value = _mm256_mul_ps(fixed, _mm256_set1_ps(0x1p-31f));
     _mm256_storeu_ps((float *)y, large_or(rows, word, value));
     return src;

@@ -8,7 +8,8 @@
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
-/* INFINITE: the bits of infinity. MANTISSA: bits of the mantissa. BIAS: of the exponent. */
+/* INFINITE: the bits of infinity. MANTISSA: the number of mantissa bits. BIAS: the exponent's bias.
+ */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
 
@@ -119,7 +120,7 @@ static bool have_an_e(const ranges *r) {
     return low <= high;
 }
 
-/* Return the tags of the next block of n values. padded: memory for those of a shorter block. */
+/* Return the tags of the next block of n values. padded: memory for the tags of a shorter block. */
 static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padded) {
     const uint8_t *tags = r->tags;
     r->tags += BLOCK_TAGS;
@@ -211,7 +212,7 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-/* Encode at most one block. It stops at the last value, or before a burst that dst has no room for.
+/* Encode at most one block. Stop at the last value, or before a burst that dst has no room for.
  * Returns how many values are encoded. *at: the number of bytes in dst so far. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
                                 size_t *at) {

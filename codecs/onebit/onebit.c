@@ -118,8 +118,8 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* Unpack the signs of the values from start on, a multiple of BLOCK. Each gets a byte, which is
- * not 0 if the value is negative. Returns how many: BLOCK, or fewer at the end. */
+/* Unpack the signs of the values from start on, a multiple of BLOCK. Each value gets a byte, which
+ * is not 0 if the value is negative. Returns how many: BLOCK, or fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;

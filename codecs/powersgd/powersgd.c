@@ -76,9 +76,7 @@ static const fedcodec_param powersgd_params[] = {
     {.key = NULL},
 };
 
-/* ---- The parts of a message ---- */
-
-/* What a message contains. rank: 0 for all zeros, ONLY_VALUES for the values themselves. */
+/* The contents of a message. rank: 0 for all zeros, ONLY_VALUES for the values themselves. */
 typedef struct product {
     unsigned rank;
     fedcodec_form form;
@@ -86,7 +84,8 @@ typedef struct product {
     const uint8_t *p, *q; /* addresses of P and Q. ONLY_VALUES: p is the address of the values */
 } product;
 
-/* Return the length of a message with any rank and rows. It may be too large for a size_t. */
+/* Return the length of a message with any rank and rows. The length may be too large for a size_t.
+ */
 static uint64_t len_of(const product *m) {
     return LEAD + m->rank * (uint64_t)fedcodec_values_len(m->form, m->rows + m->columns);
 }
@@ -99,7 +98,6 @@ static bool is_shorter(const product *m) {
     return len_of(m) < values_len(m->rows * m->columns);
 }
 
-/* Return the product's form and size for n values. It is sent if it is shorter than the values. */
 static product product_for(const double *param, size_t n) {
     product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
     m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : fedcodec_square_rows(n);
@@ -120,9 +118,6 @@ static size_t powersgd_work_size(const double *param, size_t n) {
     return is_shorter(&m) ? m.rank * (m.rows + m.columns) * sizeof(float) : 0;
 }
 
-/* ---- Reading ---- */
-
-/* Read and check a message's head. FED_EFORMAT: the length or the head is wrong. */
 static fed_status product_read(const uint8_t *src, size_t len, size_t n, product *m) {
     FED_REQUIRE(len > 0, FED_EFORMAT);
     *m = (product){.rank = src[0], .p = src + 1};
@@ -243,8 +238,6 @@ static void powersgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_
     }
 }
 
-/* ---- Writing ---- */
-
 /* The matrix M, which is the residual, and its factors P and Q, stored column by column. */
 typedef struct factors {
     product to;     /* to.rank: columns of P and Q in use */
@@ -351,7 +344,6 @@ static void orthonormalise(factors *f) {
     f->to.rank = kept;
 }
 
-/* Set each value of Q to a random number between -1 and 1, multiplied by the argument up. */
 static void draw_q(const factors *f, float max, float up) {
     fed_rng rng;
     fed_rng_init(&rng, fedcodec_bits(max), 0, 0);
@@ -361,7 +353,7 @@ static void draw_q(const factors *f, float max, float up) {
 }
 
 static void find_factors(factors *f, const fedcodec_job *job) {
-    /* The power of two that brings the largest magnitude into [1, 2). */
+    /* up is the power of two that brings the largest magnitude into [1, 2). */
     const float up = fedcodec_float((uint32_t)(254 - (fedcodec_bits(job->max) >> 23)) << 23);
     draw_q(f, job->max, up);
     for (unsigned step = 0; step < (unsigned)job->param[PARAM_POWER]; step++) {
@@ -385,7 +377,6 @@ static void put(fedcodec_form form, const float *v, size_t n, uint8_t *dst) {
     }
 }
 
-/* Subtract the product P Q^T from a part of M's rows. */
 static void subtract(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;

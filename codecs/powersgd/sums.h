@@ -13,8 +13,8 @@ enum {
 };
 
 /* The dot products of two rows with two columns, each in 16 partial sums. Partial sum l adds the
- * products at l, l + 16 and so on. Each is kept as two vectors, since additions that need not wait
- * for each other run in parallel. */
+ * products at l, l + 16 and so on. The partial sums are kept as two vectors, since additions that
+ * need not wait for each other run in parallel. */
 typedef float powersgd_lanes __attribute__((vector_size(4 * POWERSGD_LANES / 2)));
 typedef struct powersgd_sums {
     powersgd_lanes part[POWERSGD_PAIR][POWERSGD_PAIR][2];

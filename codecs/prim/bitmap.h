@@ -57,7 +57,7 @@ static inline uint64_t fedcodec_bitmap_reversed(uint64_t word) {
 }
 
 /** Write a bitmap of len bytes with ones at these positions, which ascend. Overwrites up to three
- * bytes after it. */
+ * bytes after the bitmap. */
 static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, uint8_t *map,
                                        size_t len) {
     uint32_t word = 0, last = 0;

@@ -131,7 +131,7 @@ static inline void fedcodec_bucket_load(const fedcodec_buckets *b, size_t start,
     to->head = b->message + b->heads + b->head * (start >> b->shift);
 }
 
-/** The largest magnitude of the levels; 2^(bits - 1) for the unused code. */
+/** The largest magnitude of the levels; 2^(bits - 1) if a code occurs that no encoder writes. */
 static inline int fedcodec_bucket_largest(const fedcodec_bucket_levels *k) {
     int8_t most = 0, least = 0;
     for (size_t i = 0; i < k->count; i++) {
@@ -169,7 +169,6 @@ static inline fed_status fedcodec_buckets_check(const uint8_t *src, size_t len, 
     return FED_OK;
 }
 
-/** Decode levels to values. */
 typedef void (*fedcodec_bucket_values_fn)(const fedcodec_bucket_levels *k, float *value);
 
 /** Decode the values from value start on. Returns how many. */
@@ -232,7 +231,8 @@ typedef struct fedcodec_bucket {
 typedef void (*fedcodec_level_fn)(const float *x, const uint32_t *word, size_t n, unsigned half,
                                   const void *with, uint8_t *level);
 
-/** A random number below 2^16. Each word gives two: drawing words is most of the work. */
+/** A random number below 2^16. A word gives two such numbers, since drawing words takes most of the
+ * time. */
 static inline int32_t fedcodec_bucket_lot(uint32_t word, unsigned half) {
     return (int32_t)(word >> 16 * half & 0xffff);
 }

@@ -16,8 +16,8 @@ enum { FEDCODEC_DENSE_BLOCK = 512 };
  * and dst are those of the block. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
-/** Prefetch the next block's values. It is for encoders whose loop the compiler vectorises: the
- * compiler adds no prefetch. */
+/** Prefetch the next block's values. The compiler vectorises an encoder's loop but adds no
+ * prefetch to the loop. */
 static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
     if (block->residual != NULL) {
         fedcodec_fetch_block(block->residual, FEDCODEC_DENSE_BLOCK);

@@ -1,5 +1,5 @@
-/* Prefetching, farther ahead than processors do by themselves. It pays in a loop that does more
- * than copy or add. Also writing zeros without loading them into the caches. */
+/* Prefetch farther ahead than processors do by themselves, which pays in a loop that does more than
+ * copy or add. Also clear large arrays without loading them into the caches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_FETCH_H
 #define FEDCODEC_PRIM_FETCH_H

@@ -4,7 +4,8 @@
 
 #include "codecs/prim/fetch.h"
 
-/* A finite float plus a magnitude below this is finite: it is half of the last bit of FLT_MAX. */
+/* A finite float plus a magnitude below this is finite: this limit is half of the last bit of
+ * FLT_MAX. */
 static const float HARMLESS = 0x1p103f;
 
 enum { BLOCK = 256 };

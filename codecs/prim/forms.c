@@ -41,7 +41,6 @@ void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen) {
     chosen->count = kept;
 }
 
-/* Store in the residual what is left of value i. */
 static inline void leave(fedcodec_chosen chosen, size_t i, float rest, float *residual) {
     if (residual != NULL) {
         __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);

@@ -30,7 +30,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
             acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
             continue;
         }
-        /* Store all whole bytes, without testing whether there are any. */
+        /* Always store eight bytes, without a branch. `at` moves on only past complete bytes. */
         const uint64_t code = (((UINT64_C(1) << ones) - 1) << 1 << b) | (gap - (ones << b));
         acc = acc << size | code;
         pending += (unsigned)size;

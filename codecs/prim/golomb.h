@@ -10,7 +10,7 @@
 #include "fed/bits.h"
 
 /*
- * A gap is the number of positions between a position and the one before it. It is coded as
+ * A gap is the number of positions between a position and the one before it. The gap is coded as
  * gap >> b bits of 1, a bit of 0, and the low b bits of the gap.
  */
 enum { FEDCODEC_GOLOMB_B_MAX = 31 };
@@ -45,7 +45,6 @@ static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned
 fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigned b, uint8_t *dst,
                                  size_t cap, size_t *len) FED_CHECKED;
 
-/** The state of reading positions. */
 typedef struct fedcodec_golomb_reader {
     fed_bit_reader bits;
     uint64_t n;    /* all positions are below n */
@@ -61,8 +60,8 @@ static inline void fedcodec_golomb_start(fedcodec_golomb_reader *r, const void *
     r->b = b;
 }
 
-/** Read the next position. If it is not below n, or if the bytes end, bits.status is set and n is
- * returned; all later calls return n, too. */
+/** Read the next position. If the position is not below n, or if the bytes end, bits.status is set
+ * and n is returned; all later calls return n, too. */
 static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     if (r->next >= r->n) {
         r->bits.status = FED_EFORMAT;

@@ -1,5 +1,6 @@
-/* Vectors of 32-bit lanes, for loops that keep only some of the values: compilers do not vectorise
- * these. Without FEDCODEC_LANES a machine has no such vectors, and plain loops do the work. */
+/* Vectors of 32-bit lanes, for loops that keep only some of the values, as compilers do not
+ * vectorise such loops. On machines without these vectors FEDCODEC_LANES is undefined, and callers
+ * use plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_LANES_H
 #define FEDCODEC_PRIM_LANES_H

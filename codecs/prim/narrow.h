@@ -1,4 +1,4 @@
-/* What the codecs of two-byte floats, float16 and bfloat16, share: all but the conversions. */
+/* Shared by the codecs of two-byte floats, float16 and bfloat16: all but the conversions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H

@@ -11,7 +11,7 @@
  * below may read or write. */
 enum { FEDCODEC_PACK_GROUP = 8, FEDCODEC_PACK_MORE = 8 };
 
-/** Return the bytes that n codes take. */
+/** Return how many bytes n codes take. */
 static inline size_t fedcodec_packed_len(size_t n, unsigned bits) {
     return (size_t)(((uint64_t)n * bits + 7) / 8);
 }

@@ -41,7 +41,7 @@ static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     return b;
 }
 
-/* Try those of the other codes, rANS and range, that pos allows. Returns false if none needs fewer
+/* Try the other codes, rANS and range, as far as pos allows them. Returns false if none needs fewer
  * than *len bytes. */
 static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint8_t *dst,
                         size_t *len, uint8_t *how) {

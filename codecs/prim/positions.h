@@ -37,8 +37,8 @@ static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
 
 /**
  * Write at least one position; positions ascend and are below n. *how becomes a byte that the
- * message must hold before them: the code in its three high bits, the code's parameter in the
- * others. FED_ENOSPC: cap is less than fedcodec_positions_bound.
+ * message must hold before the positions: the code in its three high bits, the code's parameter in
+ * the others. FED_ENOSPC: cap is less than fedcodec_positions_bound.
  */
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,
                                   uint8_t *dst, size_t cap, size_t *len, uint8_t *how) FED_CHECKED;
@@ -54,7 +54,7 @@ typedef struct fedcodec_positions {
         fedcodec_rans_reader rans;
         fedcodec_range_reader range;
     } as;
-    uint32_t index[FEDCODEC_POSITIONS_BLOCK]; /* the positions of the block */
+    uint32_t index[FEDCODEC_POSITIONS_BLOCK];
 } fedcodec_positions;
 
 /** Begin to read count positions below n, which fill src[len]. FED_EFORMAT: fedcodec_positions_put
@@ -62,10 +62,12 @@ typedef struct fedcodec_positions {
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) FED_CHECKED;
 
-/** Read the next block into r->index. Returns how many; 0 at the end or after a malformed one. */
+/** Read the next block into r->index. Returns how many; 0 at the end or after a malformed position.
+ */
 size_t fedcodec_positions_next(fedcodec_positions *r);
 
-/** Call it after the last block. FED_OK: all positions were well-formed, and no byte is left. */
+/** Call this function after the last block. FED_OK: all positions were well-formed, and no byte is
+ * left. */
 fed_status fedcodec_positions_end(const fedcodec_positions *r) FED_CHECKED;
 
 #endif

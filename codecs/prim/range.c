@@ -8,14 +8,12 @@ enum {
     EXPONENTS = FEDCODEC_RANGE_EXPONENTS,
     HALF = 1 << 15,
     LEAST = 64, /* probabilities are LEAST to 2^16 - LEAST */
-    PRIOR = 12, /* the prior has the weight of so many bits */
+    PRIOR = 12, /* the prior has the weight of this many bits */
     FAST = 30,  /* number of bits that the fast estimate averages over */
     SLOW = FEDCODEC_RANGE_STEPS - 1,
     EXPONENT_BITS = 5,
     MODELLED = 2 /* mantissa bits with a model; lower bits have probability 1/2 */
 };
-
-/* ---- Probabilities ---- */
 
 static fedcodec_range_bit expect(uint64_t ones, uint64_t all) {
     uint16_t p = (uint16_t)(all == 0 ? HALF : (ones << 16) / all - (ones == all));
@@ -82,8 +80,6 @@ static inline void learn(const fedcodec_range_model *m, fedcodec_range_bit *b, u
 static inline uint32_t split(uint32_t low, uint32_t high, uint32_t p) {
     return low + (uint32_t)((uint64_t)(high - low) * p >> 16);
 }
-
-/* ---- Encoding ---- */
 
 typedef struct range_writer {
     uint8_t *dst;
@@ -166,8 +162,6 @@ fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint
     *len = w.len;
     return FED_OK;
 }
-
-/* ---- Decoding ---- */
 
 /* Return a byte of src, or 0 after its end, where the value does not matter. */
 static inline uint32_t byte_at(const fedcodec_range_reader *r, size_t at) {

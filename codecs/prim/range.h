@@ -30,13 +30,12 @@ typedef struct fedcodec_range_model {
 fed_status fedcodec_range_put(const uint32_t *position, size_t k, size_t n, uint8_t *dst,
                               size_t cap, size_t *len) FED_CHECKED;
 
-/** The state of reading positions. */
 typedef struct fedcodec_range_reader {
     const uint8_t *src;
     size_t len, at;           /* bytes of src; bytes that are used up */
-    uint32_t code, low, high; /* code: the next four bytes, always from low to high */
+    uint32_t code, low, high; /* code: the next four bytes, always between low and high */
     bool broken;              /* stays set: the bytes ended, or a position was too high */
-    uint64_t n, next;         /* as in fedcodec_golomb_reader */
+    uint64_t n, next;         /* positions are below n; the next position is at least next */
     fedcodec_range_model model;
 } fedcodec_range_reader;
 
@@ -47,8 +46,8 @@ void fedcodec_range_start(fedcodec_range_reader *r, const uint8_t *src, size_t l
 /** Read the next want positions. Returns false, with arbitrary positions, if r->broken is set. */
 bool fedcodec_range_read(fedcodec_range_reader *r, uint32_t *position, size_t want);
 
-/** Call it after the last position. FED_OK: r->broken is not set, and the bytes end as the encoder
- * ends them. */
+/** Call this function after the last position. FED_OK: r->broken is not set, and the bytes end as
+ * the encoder ends them. */
 fed_status fedcodec_range_end(const fedcodec_range_reader *r) FED_CHECKED;
 
 #endif

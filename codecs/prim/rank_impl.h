@@ -22,8 +22,8 @@ enum {
     KEY_MAX = 0x7fffffff
 };
 
-/* Which values compete: those of one sign, or all. A value's key is its magnitude if it competes,
- * else a number above KEY_MAX. */
+/* The values that compete: the values of one sign, or all values. A value's key is its magnitude if
+ * it competes, else a number above KEY_MAX. */
 typedef struct side {
     uint32_t flip, mask;
 } side;
@@ -139,14 +139,15 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
     return c;
 }
 
-/* As compare_all, for any number of keys, none below low. Overwrites the keys. */
+/* As compare_all, for any number of keys, none below low. The keys are positive floats. Overwrites
+ * the keys. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {
         if (r.low == r.high) {
             return (cut){r.low, rank};
         }
-        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above; /* keys as floats */
+        size_t in_bin = find_bin(key, count, POSITIVE, &r, &rank), above;
         (void)narrow(key, count, POSITIVE, r, key, &above);
         count = in_bin;
     }

@@ -20,8 +20,6 @@ enum {
     STATE_LEN = 4
 };
 
-/* ---- Numbers, mostly gaps, and symbols ---- */
-
 static inline unsigned symbol_of(uint32_t gap) {
     if (gap < 4) {
         return gap;
@@ -35,7 +33,6 @@ static inline unsigned low_bits(unsigned symbol) {
     return symbol < 4 ? 0 : symbol / 4 - 1;
 }
 
-/* Return the least gap of a symbol. */
 static inline uint32_t gap_of(unsigned symbol) {
     return symbol < 4 ? symbol : (4u + symbol % 4) << low_bits(symbol);
 }
@@ -46,8 +43,6 @@ typedef enum kind { NUMBERS, POSITIONS } kind;
 static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
     return of == NUMBERS || i == 0 ? value[i] : value[i] - value[i - 1] - 1;
 }
-
-/* ---- The distribution: a weight for each symbol, and the slots that the weights give ---- */
 
 unsigned fedcodec_rans_detail(size_t k) {
     /* A bit of detail costs one bit for each symbol. Each further bit pays only if there are four
@@ -80,7 +75,6 @@ static inline void count_symbols(kind of, const uint32_t *value, size_t k, uint3
     }
 }
 
-/* Scale the counts of symbols to weights, in place. */
 static void weigh(unsigned detail, uint32_t *weight) {
     uint32_t max = 0;
     for (size_t s = 0; s < SYMBOLS; s++) {
@@ -157,7 +151,7 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     return fed_bit_reader_end(&r);
 }
 
-/* ---- Encoding, from the last number to the first, backwards from the buffer's end ---- */
+/* Encoding goes from the last number to the first, and writes backwards from the buffer's end. */
 
 typedef struct stack {
     uint8_t *dst; /* the next byte is written below this */
@@ -254,8 +248,6 @@ uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k) {
     return cost;
 }
 
-/* ---- Decoding ---- */
-
 fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size_t len, size_t n,
                                unsigned detail) {
     uint32_t weight[SYMBOLS];
@@ -279,7 +271,6 @@ fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size
     return FED_OK;
 }
 
-/* Refill the state with 16 bits if it has fallen below STATE_LOW. */
 static inline void refill(fedcodec_rans_reader *r) {
     if (r->state >= STATE_LOW) {
         return;

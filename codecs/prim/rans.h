@@ -35,13 +35,12 @@ fed_status fedcodec_rans_put_numbers(const uint32_t *number, size_t k, unsigned 
 /** Return an estimate of the bits that these numbers take, times 256, without the distribution. */
 uint64_t fedcodec_rans_cost(const uint32_t *number, size_t k);
 
-/** The state of reading positions or numbers. */
 typedef struct fedcodec_rans_reader {
     const uint8_t *src;
     size_t len, at; /* bytes of src; bytes that are used */
     uint32_t state;
     bool broken;      /* stays set: the bytes ended, or a position was too high */
-    uint64_t n, next; /* as in fedcodec_golomb_reader */
+    uint64_t n, next; /* positions are below n; the next position is at least next */
     uint16_t start[FEDCODEC_RANS_SYMBOLS + 1]; /* first slot of each symbol */
     uint8_t symbol[FEDCODEC_RANS_SLOTS];
 } fedcodec_rans_reader;
@@ -56,8 +55,8 @@ bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want
 /** Read the next want numbers, as fedcodec_rans_read, but without the limit n. */
 bool fedcodec_rans_read_numbers(fedcodec_rans_reader *r, uint32_t *number, size_t want);
 
-/** Call it after the last number. FED_OK: r->broken is not set, every byte was used, and the state
- * is that with which the encoder began. */
+/** Call this function after the last number. FED_OK: r->broken is not set, every byte was used, and
+ * the reader's state equals the encoder's first state. */
 fed_status fedcodec_rans_end(const fedcodec_rans_reader *r) FED_CHECKED;
 
 #endif

@@ -24,7 +24,8 @@ static inline float fedcodec_from_bfloat16(uint16_t v) {
     return fedcodec_float((uint32_t)v << 16);
 }
 
-/* A decoded value is a level, -127 to 127, times a scale. SCALE_MAX keeps each of them finite. */
+/* A decoded value is a level, -127 to 127, times a scale. SCALE_MAX keeps each decoded value
+ * finite. */
 #define FEDCODEC_LEVELS    127
 #define FEDCODEC_SCALE_MAX 0x1.020406p+121f
 
@@ -33,7 +34,7 @@ typedef struct fedcodec_scale {
     float scale, inverse;
 } fedcodec_scale;
 
-/** Return the scale for magnitudes up to max. It is 0 where the scale would be denormal. */
+/** Return the scale for magnitudes up to max. Return 0 where the scale would be denormal. */
 static inline fedcodec_scale fedcodec_scale_of(float max) {
     const float scale = max / FEDCODEC_LEVELS;
     if (scale < FLT_MIN) {
@@ -49,7 +50,7 @@ static inline bool fedcodec_scale_valid(float scale) {
 }
 
 /* Return the level of a value; |v * inverse| is at most 127. Adding 1.5 * 2^23 rounds to an
- * integer, ties to even, since a float of that size has a last bit of 1. */
+ * integer, ties to even, since the last bit of a float of that size is worth 1. */
 static inline float fedcodec_level(float v, float inverse) {
     const float shift = 0x1.8p23f;
     return (v * inverse + shift) - shift;

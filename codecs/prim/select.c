@@ -1,8 +1,8 @@
 /*
  * Exact selection of the k greatest values in about one pass.
  *
- * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass
- * adds x and collects the few values above it, the candidates. Among these the k-th is found
+ * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
+ * x and collects the few values above this magnitude, the candidates. Among these the k-th is found
  * exactly. If the sample misled (adversarial data, many equal values), the k-th is sought in the
  * whole tensor, which is slower and has the same result. So the sample decides the time, never the
  * choice.
@@ -23,14 +23,15 @@
 enum {
     SMALL = 4096, /* in smaller tensors all values are candidates */
     LARGE = 1 << 20,
-    SAMPLE_LOG2 = 11, /* log2 of the sample's size, below LARGE values and above */
+    SAMPLE_LOG2 = 11, /* log2 of the sample's size for fewer than LARGE values */
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
     BATCH = 64,          /* values added at once; also the spare entries at the end of a list */
     STRETCH = 16 * BATCH /* values whose candidates are still in the first-level cache */
 };
 
-/* Values and their positions. index[i] is the position of value i; if index is NULL it is i. */
+/* Values and their positions. index[i] is the position of value i; if index is NULL, the position
+ * is i. */
 typedef struct values {
     const float *value;
     const uint32_t *index;
@@ -40,7 +41,7 @@ typedef struct values {
 /* The lists in the work memory. Each has BATCH entries more than its room. */
 typedef struct scratch {
     size_t room;
-    uint32_t *index; /* positions of the candidates */
+    uint32_t *index;
     float *value;
     float *key;               /* keys among which the k-th is sought, as floats */
     uint32_t *positive_index; /* with two sides: the result for positive values */
@@ -61,12 +62,10 @@ static double deviation(double expected) {
     return 4.0 * sqrt(expected) + 4.0;
 }
 
-/* Return how many of the k greatest values the sample is expected to hold. */
 static double expected_in_sample(size_t n, size_t k) {
     return (double)k * (double)sample_size(n) / (double)n;
 }
 
-/* Return how much room is reserved for candidates, for all sides together. */
 static size_t candidate_room(size_t n, size_t k, size_t sides) {
     if (n <= SMALL) {
         return n;
@@ -141,7 +140,7 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     size_t first = 0;
     for (size_t i = 0; i < size; i++) {
         size_t next = (size_t)((uint64_t)(i + 1) * job->n >> shift);
-        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8; /* 24 scattered bits */
+        uint32_t scatter = (uint32_t)i * UINT32_C(2654435769) >> 8;
         size_t at = first + (size_t)((uint64_t)scatter * (next - first) >> 24);
         sample[i] = job->residual[at] + (job->x != NULL ? job->x[at] : 0.0f);
         first = next;
@@ -149,7 +148,7 @@ static size_t draw_sample(const fedcodec_job *job, float *sample) {
     return size;
 }
 
-/* What the sample tells about one side. low: candidates have at least this key, and the k-th
+/* The sample's estimates for one side. low: candidates have at least this key, and the k-th
  * greatest key is almost surely above it. likely: a range that probably has the k-th key. */
 typedef struct guess {
     uint32_t low;
@@ -177,7 +176,6 @@ static guess make_guess(const float *sample, size_t size, side of, size_t n, siz
     return g;
 }
 
-/* The least keys of candidates among positive and among negative values. */
 typedef struct thresholds {
     uint32_t positive, negative;
 } thresholds;
@@ -244,11 +242,11 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* with a constant n */
+            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is a constant */
                                        : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
-        for (size_t k = listed; k < count; k++) { /* while they are in the first-level cache */
+        for (size_t k = listed; k < count; k++) { /* the values are still in the cache */
             value[k] = e[index[k]];
         }
     }
@@ -261,7 +259,7 @@ typedef struct pass {
     const fedcodec_job *job;
     const scratch *s;
     thresholds t;
-    size_t parts, piece; /* entries of a piece, BATCH of them past its room */
+    size_t parts, piece; /* entries of a piece, of which BATCH are past its room */
     size_t found[FEDCODEC_PARTS_MAX];
 } pass;
 
@@ -273,7 +271,7 @@ static void collect_part(void *arg, size_t k) {
                           p->s->value + at, p->piece - BATCH);
 }
 
-/* Make the pass in parts. Returns false if the candidates of a part exceed its room. */
+/* Returns false if the candidates of a part exceed its room. */
 static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
                           size_t *found) {
     pass p = {job, s, t, parts, (s->room + BATCH) / parts, {0}};
@@ -299,7 +297,7 @@ static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s,
     if (collect_parts(job, parts, t, s, found)) {
         return true;
     }
-    fedcodec_job added = *job; /* x is added; now try one part */
+    fedcodec_job added = *job; /* the call above has added x */
     added.x = NULL;
     return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
@@ -325,7 +323,6 @@ static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values 
     return (fedcodec_chosen){index, value, count};
 }
 
-/* Return the least and the greatest magnitude, as bits. */
 static range extremes(fedcodec_chosen chosen) {
     range r = {KEY_MAX, 0};
     for (size_t i = 0; i < chosen.count; i++) {

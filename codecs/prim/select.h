@@ -13,7 +13,7 @@
 
 /** The chosen values, in the order of their positions. */
 typedef struct fedcodec_chosen {
-    uint32_t *index; /* ascending; both arrays are in the work memory */
+    uint32_t *index; /* ascending; index and value are in the work memory */
     float *value;
     size_t count;
 } fedcodec_chosen;

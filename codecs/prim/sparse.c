@@ -16,7 +16,6 @@ static fedcodec_form form_of(fedcodec_sparse kind, const double *param) {
     return kind == FEDCODEC_SPARSE_VALUES ? (fedcodec_form)param[2] : FEDCODEC_FORM_FLOAT32;
 }
 
-/* Return the bytes that k values take in a message, k > 0. */
 static size_t values_len(fedcodec_sparse kind, fedcodec_form form, size_t k) {
     return kind == FEDCODEC_SPARSE_VALUES  ? fedcodec_values_len(form, k)
            : kind == FEDCODEC_SPARSE_SIGNS ? 4 + fedcodec_bitmap_len(k)
@@ -107,11 +106,10 @@ fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, do
     return w.status;
 }
 
-/* A message whose head has been read. */
 typedef struct message {
     uint64_t count;
-    float mu;              /* the mean; unused for VALUES */
-    fedcodec_form form;    /* the form of VALUES */
+    float mu; /* the mean; unused for VALUES */
+    fedcodec_form form;
     const uint8_t *values; /* the values, or the next signs */
     size_t taken;          /* for VALUES: how many were read */
     fedcodec_positions positions;
@@ -171,7 +169,6 @@ fed_status fedcodec_sparse_check(fedcodec_sparse kind, const uint8_t *src, size_
     return FED_OK;
 }
 
-/* Open a message that fedcodec_sparse_check has accepted. */
 static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n, message *m) {
     fed_status status = open_message(kind, src, len, n, m);
     assert(status == FED_OK);

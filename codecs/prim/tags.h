@@ -49,7 +49,7 @@ static inline size_t fedcodec_bursts(size_t n) {
     return n / FEDCODEC_BURST + (n % FEDCODEC_BURST > 0);
 }
 
-/** Return the bytes of a burst with its tags. */
+/** Return how many bytes a burst takes, with its tags. */
 static inline size_t fedcodec_burst_len(const uint8_t *burst) {
     return FEDCODEC_BURST_TAGS + (size_t)fedcodec_tags_bytes[burst[0]] +
            fedcodec_tags_bytes[burst[1]];
@@ -60,7 +60,8 @@ static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
 }
 
-/** The state of reading a message's tags and payload. */
+/** The state of reading a message's tags and payload. FEDCODEC_TAGS_AHEAD: see fedcodec_tags_ahead.
+ */
 enum { FEDCODEC_TAGS_AHEAD = 320 };
 typedef struct fedcodec_tags_reader {
     const uint8_t *tags;

@@ -56,7 +56,7 @@ static inline fedcodec_trits fedcodec_ternary(float *e, const float *x, float m,
  * upper half. */
 typedef __m256i fedcodec_trits;
 
-/* Quantise eight values. Returns the values sent. */
+/* Quantise eight values. Returns the bits of the values sent. */
 static inline __m256i fedcodec_ternary_8(float *e, const float *x, __m256 m, __m256 half) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     __m256 v = _mm256_loadu_ps(e);

@@ -1,4 +1,4 @@
-/* Zero-run encoding: write each byte that is not 121 after the run of bytes 121 before it. */
+/* Zero-run encoding: a run of up to 14 bytes 121 becomes one byte; other bytes stay as they are. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/zerorun.h"
 
@@ -92,7 +92,7 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
     z->run += len - next;
 }
 
-/* BEHIND: how many bytes put_group may overwrite after those that it needs. */
+/* BEHIND: how many bytes put_group may write past the end of its output. */
 #if FEDCODEC_AVX512
 enum { BEHIND = 0 };
 
@@ -117,12 +117,12 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     uint64_t kept = others | ends;
     unsigned made = (unsigned)_mm_popcnt_u64(kept);
     v = _mm512_maskz_compress_epi8(kept, v);
-    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* only made bytes */
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* stores `made` bytes */
     z->out += made;
 }
 #elif FEDCODEC_AVX2
-/* MANY: if so many of 64 bytes are not 121, coding eight bytes at once is faster than coding
- * each. */
+/* MANY: if at least this many of 64 bytes are not 121, coding eight bytes at once is faster than
+ * coding each. */
 enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
 
 /* Replace each 121 by the code of the run up to it within its group of eight bytes. */
@@ -373,8 +373,9 @@ size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst) {
     return (size_t)((len > 0 ? unpack_each(src, len, out) : out) - dst);
 }
 
-/* Are runs cut as the encoder cuts them, so that a run's byte follows another one only if that
- * stands for 14? *others becomes true if some byte is no run. src[-1] must be readable. */
+/* Are runs cut as the encoder cuts them? A run's byte may follow another run's byte only if the
+ * earlier one stands for 14 bytes. *others becomes true if some byte is no run. src[-1] must be
+ * readable. */
 static bool runs_are_cut_right(const uint8_t *src, size_t len, bool *others) {
     uint8_t bad = 0, other = 0;
     for (size_t i = 0; i < len; i++) {

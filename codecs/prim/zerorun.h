@@ -29,12 +29,12 @@ typedef struct fedcodec_zerorun {
     size_t lead;      /* bytes 121 before that byte, never written */
 } fedcodec_zerorun;
 
-/** Begin a message in dst. It gets no longer than its input. */
+/** Begin a message in dst. The message gets no longer than its input. */
 static inline fedcodec_zerorun fedcodec_zerorun_front(uint8_t *dst) {
     return (fedcodec_zerorun){dst, 0, dst, 0};
 }
 
-/** Begin a later piece. dst: where it would begin if no run before it were shortened. */
+/** Begin a later piece. dst: where the piece would begin if no run before it were shortened. */
 static inline fedcodec_zerorun fedcodec_zerorun_piece(uint8_t *dst) {
     return (fedcodec_zerorun){dst, 0, NULL, 0};
 }
@@ -48,14 +48,14 @@ void fedcodec_zerorun_join(fedcodec_zerorun *front, const fedcodec_zerorun *piec
 /** Write the last run of a message. Returns the message's end. */
 uint8_t *fedcodec_zerorun_end(fedcodec_zerorun *front);
 
-/** Check that src[len] is the encoding of so many unpacked bytes, of which not all are 121. */
+/** Check that src[len] is the encoding of `unpacked` bytes, of which not all are 121. */
 fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacked) FED_CHECKED;
 
 /** Return how many unpacked bytes src[len] stands for. */
 size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
 
 /** List the unpacked bytes that are not 121 in found[len], and their positions in at[len]. Returns
- * how many. It is fast if src has mostly runs of 14. */
+ * how many. The function is fast if src has mostly runs of 14. */
 size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
 
 /** Unpack src[len]; returns how many bytes. FEDCODEC_ZERORUN_ROOM more of dst are overwritten. */

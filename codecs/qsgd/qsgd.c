@@ -41,8 +41,8 @@ static levels find_levels(float largest, unsigned bits) {
     return l;
 }
 
-/* Round each value to one of its two neighbouring levels, by a random number of 16 bits. Adding
- * half its unit makes the probability of the upper level as exact as 16 bits allow. */
+/* Round each value to one of its two neighbouring levels, by a random number of 16 bits. Adding 0.5
+ * to that number rounds the upper level's probability to the nearest multiple of 2^-16. */
 static void choose_levels(const float *restrict x, const uint32_t *restrict word, size_t n,
                           unsigned half, const void *with, uint8_t *restrict to) {
     const levels l = *(const levels *)with;

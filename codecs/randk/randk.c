@@ -13,7 +13,8 @@
 #include "fed/hash.h"
 #include "fed/rng.h"
 
-/* BLOCK: positions that are drawn at once. DRAW: bytes of the number from which they are drawn. */
+/* BLOCK: positions that are drawn at once. DRAW: bytes of the number from which the positions are
+ * drawn. */
 enum { BLOCK = 256, DRAW = 4 };
 
 static const fedcodec_param randk_params[] = {
@@ -32,7 +33,7 @@ static size_t randk_bound(const double *param, size_t n) {
     return fed_varint_size(k) + DRAW + 4 * k;
 }
 
-/* ---- Positions: one in each of k equal ranges of the tensor ---- */
+/* The positions: one in each of k equal ranges of the tensor. */
 
 typedef struct places {
     fed_rng rng;
@@ -61,8 +62,6 @@ static size_t places_next(places *p) {
     return count;
 }
 
-/* ---- Writing ---- */
-
 static bool finds_something(uint32_t draw, const float *residual, size_t n, size_t k) {
     places p;
     places_start(&p, draw, n, k);
@@ -82,15 +81,15 @@ static void send_values(uint32_t draw, float *residual, size_t n, size_t k, uint
     for (size_t count; (count = places_next(&p)) > 0; dst += 4 * count) {
         for (size_t i = 0; i < count; i++) {
             __builtin_prefetch(&residual[fedcodec_soon(p.index, i, count)], 1);
-            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* turns -0 into +0 */
+            fedcodec_store_f32(dst + 4 * i, residual[p.index[i]] + 0.0f); /* -0 becomes +0 */
             residual[p.index[i]] = 0.0f;
         }
     }
 }
 
-/* The number draw is computed from the values, so that each tensor and round gets other positions,
- * and the same input the same ones. If all values at these positions are 0, others are drawn:
- * otherwise the encoder could send nothing for ever. */
+/* The number draw is computed from the values, so each tensor and round gets other positions, and
+ * the same input gets the same positions. If all values at these positions are 0, other positions
+ * are drawn. Otherwise the encoder could send nothing for ever. */
 static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     const size_t n = job->n, k = fedcodec_select_most(job->param[0], n);
     fed_writer w;
@@ -109,8 +108,6 @@ static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
     *len = w.len + (k > 0 ? DRAW + 4 * k : 0);
     return FED_OK;
 }
-
-/* ---- Reading ---- */
 
 typedef struct message {
     size_t count;
@@ -146,7 +143,6 @@ static fed_status randk_check(const uint8_t *src, size_t len, size_t n, float *m
     return FED_OK;
 }
 
-/* Open a message that randk_check has accepted, and start to draw its positions. */
 static message reopen(const uint8_t *src, size_t len, size_t n, places *p) {
     message m;
     fed_status status = open_message(src, len, n, &m);

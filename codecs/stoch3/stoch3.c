@@ -1,4 +1,4 @@
-/* stoch3: -m, 0 or m for each value, at random, so that its mean is the value; five values a byte.
+/* stoch3: for each value -m, 0 or m at random, with the value as the mean; five values a byte.
  * Format: docs/codec-formats.md#stoch3
  * Paper: 3LC, section 5 ("Stoch 3-value + QE"), after TernGrad */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -39,7 +39,6 @@ static void push_digits(const float *restrict x, size_t n, float m, const uint32
     }
 }
 
-/* The arguments of an encode that all parts of the tensor share. */
 typedef struct packing {
     const float *x;
     size_t n;
@@ -49,7 +48,7 @@ typedef struct packing {
     size_t len, parts;
 } packing;
 
-/* Append digit k of block bytes from byte start on. The last digits may be padding. */
+/* Append digit k to `block` bytes, from byte start on. The last digits may be padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     uint32_t random[BLOCK + FEDCODEC_RANDOM_MORE];
     size_t first = k * p->len + start;
@@ -119,7 +118,6 @@ typedef struct stretch {
     int8_t value[BLOCK];
 } stretch;
 
-/* Load the values of digit number k, from byte start on, at most BLOCK. */
 static void load_stretch(const uint8_t *src, size_t len, size_t n, size_t k, size_t start,
                          stretch *to) {
     size_t packed = len - HEAD, left = packed - start;

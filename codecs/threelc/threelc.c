@@ -22,8 +22,9 @@
 /* A message is m, then the zero-run encoded bytes. If m is 0, it has no such bytes. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* CHUNK: bytes of a message inspected at once. DENSE: a chunk is unpacked if its bytes stand for
- * at most so many positions on average. PIECE: bytes unpacked before their values are decoded. */
+/* CHUNK: bytes of a message inspected at once. DENSE: a chunk is unpacked if its bytes stand for at
+ * most this many positions each, on average. PIECE: bytes unpacked before their values are decoded.
+ */
 enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
@@ -71,7 +72,6 @@ static float magnitude(float max, double s) {
     return 0.5f * m < max ? m : max;
 }
 
-/* Append a digit for each value to the bytes, and subtract what is sent from the residual. */
 static void push_digits(float *restrict e, size_t n, float m, uint8_t *restrict bytes) {
     const float half = 0.5f * m;
     for (size_t i = 0; i < n; i++) {
@@ -88,7 +88,6 @@ static void push_zeros(uint8_t *bytes, size_t n) {
     }
 }
 
-/* Make count bytes, from position first on. */
 static void quantise(const fedcodec_job *job, float m, size_t first, size_t count, uint8_t *bytes) {
     memset(bytes, 0, count);
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
@@ -207,7 +206,7 @@ static fed_status threelc_check(const uint8_t *src, size_t len, size_t n, float 
     return FED_OK;
 }
 
-/* What is done with the decoded values: set y, add to y, or add to acc. */
+/* The decoded values are stored in y, added to y, or added to acc. */
 typedef enum way { SET, ADD, FOLD } way;
 
 typedef struct target {

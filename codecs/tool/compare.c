@@ -20,7 +20,7 @@ static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s
 typedef struct row {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
-    size_t bytes;                    /* bytes of the envelope */
+    size_t bytes;
     double error;                    /* ||x - decoded|| / ||x|| */
     double encode_mb_s, decode_mb_s; /* 10^6 bytes of float32 values a second */
 } row;
@@ -28,7 +28,7 @@ typedef struct row {
 typedef struct table {
     row rows[CODECS_MAX];
     size_t count;
-    uint32_t small; /* small of fedcodec_envelope_encode */
+    uint32_t small; /* the argument small of fedcodec_envelope_encode */
 } table;
 
 static fed_status add_codec(table *t, const char *spec, fed_error *err) {
@@ -79,7 +79,6 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
     }
 }
 
-/* Memory for one codec at a time. */
 typedef struct bench {
     const fed_model *model;
     uint32_t small;
@@ -238,7 +237,6 @@ static void print_json(const table *t, const fed_layout *layout) {
 
 typedef void print_table(const table *t, const fed_layout *layout);
 
-/* Subtract the tensors of another file, which must have the same names and shapes. */
 static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     fed_model before;
     FED_TRY(tool_read_tensors(path, &before, err));

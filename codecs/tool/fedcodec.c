@@ -136,7 +136,6 @@ static fed_status next_part(fedcodec_envelope *envelope, uint64_t *left, part *p
     return FED_OK;
 }
 
-/* Append a frame's values as float32 in little-endian order. */
 static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
     size_t n = (size_t)frame->n;
     const fedcodec raw = {.vtable = fedcodec_by_id(1)};
@@ -156,7 +155,6 @@ static fed_status put_values(const fedcodec_frame *frame, fed_writer *out, fed_e
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for %zu values", n);
 }
 
-/* Called with each frame of an envelope. */
 typedef fed_status visit_part(void *user, const part *p, fed_error *err);
 
 static int on_each_part(const char *path, uint64_t max_bytes, visit_part *visit, void *user) {
@@ -213,7 +211,6 @@ static int decode_into(const char *in, const char *out, const fed_model *model) 
     return status == FED_OK ? EXIT_SUCCESS : tool_fail(&err);
 }
 
-/* Decode an envelope into a file with the names and shapes of another file. */
 static int decode_like(const char *like, const char *in, const char *out) {
     fed_error err = {.status = FED_OK};
     fed_model model;
@@ -316,7 +313,7 @@ static int run_decode(int argc, char **argv) {
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    const char *like = options[1].value; /* with --like, the size of its values is the limit */
+    const char *like = options[1].value; /* with --like, that file's size is the limit */
     return like != NULL ? decode_like(like, file[0], file[1]) : decode(file[0], file[1], max_bytes);
 }
 
@@ -333,7 +330,7 @@ static int run_info(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    (void)signal(SIGPIPE, SIG_IGN); /* who reads the output may end first */
+    (void)signal(SIGPIPE, SIG_IGN); /* the reader of the output may end first */
     if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
         fputs(usage, stdout);
         return tool_finish_output();

@@ -1,4 +1,4 @@
-/* What the files of the fedcodec program share. */
+/* Declarations that the files of the fedcodec program share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_TOOL_H
 #define FEDCODEC_TOOL_H
@@ -8,13 +8,14 @@
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = FED_FILE_OUTPUT | 0644 };
 
-/** Tensors of fewer values are grouped, unless --small says otherwise; also a task's default. */
+/** Tensors of fewer values are grouped, unless --small says otherwise. The same number is a task's
+ * default. */
 #define TOOL_SMALL "1024"
 
 /** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */
 #define TOOL_MAX_BYTES "1073741824"
 
-/* Each prints to standard error what went wrong and returns the exit status. */
+/* Each function prints to standard error what went wrong, and returns the exit status. */
 int tool_fail(const fed_error *err);
 int tool_fail_file(const char *path, const fed_error *err);
 int tool_fail_usage(const char *what, const char *word);

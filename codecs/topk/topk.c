@@ -24,7 +24,6 @@ static const fedcodec_param topk_params[] = {
  * is a NaN, so a message of one form can't be mistaken for one of another. */
 enum { NAMES = 0x7fc00000, NAME_LEN = 4 };
 
-/* Return the bytes of the NaN before k values, 0 for float32. */
 static size_t name_len(fedcodec_form form, size_t k) {
     return k > 0 && form != FEDCODEC_FORM_FLOAT32 ? NAME_LEN : 0;
 }
@@ -53,7 +52,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* What follows the bitmap of a message. */
+/* The part of a message after its bitmap. */
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
@@ -92,8 +91,8 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 }
 
 #if FEDCODEC_AVX512
-/* As add_word, if y has 64 values and as many values are readable at values. It stores all 64
- * values of y, since masked stores delay the loads that follow. */
+/* As add_word, if y has 64 values and as many values are readable at values. The function stores
+ * all 64 values of y, since masked stores delay the loads that follow. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
     uint64_t lanes = fedcodec_bitmap_reversed(word);
     size_t count = 0;

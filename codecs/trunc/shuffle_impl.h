@@ -13,7 +13,7 @@
  * packed bytes of the last four values begin. That byte may also hold bits of the fourth value. */
 typedef struct shuffle {
     uint8_t from[32];  /* unpacking: which byte of 16 goes to each byte of a word */
-    uint8_t to[2][32]; /* packing: which byte of an even or an odd value goes there */
+    uint8_t to[2][32]; /* packing: which byte of the even or the odd values goes to each byte */
     int32_t up[8];     /* by how many bits a value must be shifted in its word */
     size_t second;
 } shuffle;

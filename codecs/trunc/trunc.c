@@ -30,8 +30,6 @@ static size_t trunc_bound(const double *param, size_t n) {
     return HEAD + packed_len(n, (unsigned)param[0]);
 }
 
-/* Store eight bytes, the most significant first. */
-
 static void store_u64(uint8_t *dst, uint64_t v) {
     for (int k = 0; k < 8; k++) {
         dst[k] = (uint8_t)(v >> (56 - 8 * k));
@@ -135,7 +133,6 @@ static layout layout_of(unsigned b) {
     return l;
 }
 
-/* Pack a block. Two widths of whole bytes have simpler loops. */
 static void pack(const layout *l, const float *restrict x, uint8_t *restrict dst) {
     const unsigned b = l->b;
     if (b == 16) {

@@ -87,7 +87,8 @@ static size_t quantise_groups(const fedcodec_job *block, float t) {
     return i;
 }
 
-/* Quantise the other values. Codes are made first, as bytes: compilers vectorise both loops. */
+/* Quantise the values that quantise_groups has left. Codes are made first, as bytes: compilers
+ * vectorise both loops. */
 static void quantise_rest(float *restrict e, const float *restrict x, size_t n, float t,
                           uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
@@ -171,7 +172,6 @@ static inline void choose_16(const uint8_t *codes, const float values[4], float 
 }
 #endif
 
-/* Decode as many values as whole vectors hold. Returns how many. */
 static size_t decode_groups(const uint8_t *codes, float t, float *y, size_t n) {
     size_t i = 0;
 #if FEDCODEC_AVX2

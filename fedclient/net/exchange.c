@@ -1,4 +1,4 @@
-/* One request to the coordinator, and what its answer's status means for a device. */
+/* Sends one request to the coordinator, and turns the answer's HTTP status into a result. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,8 @@ fedclient_body fedclient_body_of(fedclient_span *span) {
 }
 
 /** Copy the string after "key": in a flat JSON object into dst, cut to cap bytes; "" if absent.
- * Escapes other than \" and \\ become a blank, which does for a sentence that a person reads. */
+ * Escapes other than \" and \\ become a blank, which is good enough for a sentence that a person
+ * reads. */
 static void json_string(const char *text, size_t len, const char *key, char *dst, size_t cap) {
     char quoted[32];
     size_t name = (size_t)snprintf(quoted, sizeof quoted, "\"%s\"", key);

@@ -1,4 +1,4 @@
-/* How long to wait after failures: exponential back-off with jitter, hours after a refusal. */
+/* The waits after failures: exponential back-off with jitter; hours after a refusal. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -7,8 +7,7 @@
 
 /* The longest wait is a minute, so that devices soon come back after a coordinator's restart. 4,000
  * devices then make about 90 connections a second, which takes a tenth of the coordinator's
- * processor. Google's client waits a quarter of an hour after a failure, and 4 hours after a
- * refusal. This client, too, waits 4 hours after a refusal.
+ * processor. After a refusal, which only a person can change, a device waits 4 hours.
  *
  * A coordinator with very many devices tells them longer waits in its answers, and an outage must
  * not undo that. So a device with a longer told wait waits up to that wait, and at first

@@ -25,8 +25,8 @@ const char *fedpy_codec_name(size_t k);
 /**
  * Compress x[n] into an envelope of one tensor.
  *
- * residual  float32[n]: it is added to x, then set to what the message leaves out; NULL: that is
- *           lost
+ * residual  float32[n]: it is added to x, then set to what the message leaves out; NULL: what the
+ *           message leaves out is lost
  * message   malloc'ed; the caller frees it with fedpy_free
  */
 int fedpy_encode(const char *spec, const float *x, size_t n, float *residual, uint8_t **message,

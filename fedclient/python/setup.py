@@ -33,7 +33,7 @@ def version():
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
-        library, programs = os.environ.get("FED_PYTHON_LIBRARY"), os.environ.get("FED_BIN")  # set by a test, to use a build tree's
+        library, programs = os.environ.get("FED_PYTHON_LIBRARY"), os.environ.get("FED_BIN")  # set by a test, to use those of a build tree
         if not library or not programs:
             library, programs = self.build_all()
         package = pathlib.Path(self.build_lib) / "fed"

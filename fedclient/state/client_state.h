@@ -1,4 +1,4 @@
-/* What a client knows: itself, the work of one step, its slots, and an unfinished download. */
+/* A client's state: its identity, the work of one step, its slots, and an unfinished download. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_CLIENT_STATE_H
 #define FEDCLIENT_CLIENT_STATE_H
@@ -13,8 +13,8 @@
 
 enum { FEDCLIENT_URL = 320 };
 
-/** Whether the coordinator and the program still want the running callback (watch.c). Times are
- * the platform's monotonic_ms. */
+/** The times of the checks that a running callback is still wanted (watch.c), and their result.
+ * Times are the platform's monotonic_ms. */
 typedef struct fedclient_watch {
     int64_t deadline_ms; /* INT64_MAX: none */
     int64_t look_ms;     /* when to ask the program again */
@@ -23,7 +23,7 @@ typedef struct fedclient_watch {
     fed_error over;      /* FED_OK while the callback is wanted; else why it is not */
 } fedclient_watch;
 
-/** What this device keeps of one task: the heads of the three stored records. */
+/** A device's state for one task: the heads of the three stored records. */
 typedef struct fedclient_slot {
     unsigned number;            /* the slot's number, which is a part of its records' keys */
     fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
@@ -35,7 +35,7 @@ struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
-    unsigned addresses;          /* how many options.server has */
+    unsigned addresses;          /* number of addresses in options.server */
     unsigned address;            /* the index of `front` in options.server, from 0 */
     uint16_t devices_port;       /* 0 before enrolment */
     bool unreached;              /* the last request to this address failed, or got 5xx */
@@ -46,7 +46,7 @@ struct fedclient {
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
     fedclient_slot *slot;        /* the element of `slots` that is in use */
     bool known;                  /* the heads in *slot equal those in the store */
-    uint64_t last_beyond;        /* largest training number in stored slots beyond `slots` */
+    uint64_t last_beyond;        /* largest training number in stored slots above options.slots */
     bool lists;                  /* check-ins list the tasks that the slots hold */
     /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
     bool metric_due;
@@ -78,7 +78,7 @@ typedef struct fedclient_job {
 } fedclient_job;
 
 /** The largest magnitude of a value in an update: half of what the coordinator's sum allows, since
- * some codecs decode to larger values than they encoded. What exceeds it stays in the residual. */
+ * some codecs decode to larger values than they encoded. The excess stays in the residual. */
 #define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
 /* slots.c */

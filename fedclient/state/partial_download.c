@@ -7,7 +7,8 @@
 #include "fedclient/state/client_state.h"
 
 /* A piece of a download is four times as large as a piece of an update, since each piece costs a
- * request, and so the network's latency. Less than 1/WORTH_A_PUT of a piece is not stored. */
+ * request, and so waits for the network's latency. Less than 1/WORTH_A_PUT of a piece is not
+ * stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {
@@ -34,7 +35,6 @@ void fedclient_partial_download_forget(fedclient *client, fedclient_partial_down
     fed_writer_growing(&partial->bytes);
 }
 
-/** Append a stored piece, if it continues the bytes read so far. */
 static bool take_piece(fedclient_partial_download *partial, const fedclient_download_head *head,
                        const fedclient_record *record) {
     const fedclient_download_head *first = &partial->head;

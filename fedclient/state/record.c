@@ -1,4 +1,5 @@
-/* Records in the platform's store: guarded, versioned. Rules such as C1: docs/durability.md. */
+/* Records in the platform's store. Each has a format number and a checksum, the guard. Rules such
+ * as C1 are in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/state/record.h"
 
@@ -90,8 +91,8 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
 
 float *fedclient_record_values(const fedclient_record *record, size_t *count) {
     size_t len = 0;
-    void *payload = fedclient_record_payload(
-        record, &len); /* aligned for floats: 64 bytes into malloc's block */
+    /* The payload is aligned for floats: it begins 64 bytes into malloc's block. */
+    void *payload = fedclient_record_payload(record, &len);
     *count = len / sizeof(float);
     return payload;
 }
@@ -139,7 +140,6 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
     return FED_OK;
 }
 
-/** Read a value. If the platform lends values, a model or a residual is borrowed, not copied. */
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
     const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;
@@ -198,7 +198,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
     return store_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
-/* -- the head's fields after the guard; the rest of the head stays 0 -- */
+/* The head's fields after the guard. The rest of the head stays 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
     /* C1, C5: the head of a stored value is changed by a put only. */
@@ -230,7 +230,6 @@ static fed_status load_any(const fedclient_platform *platform, fedclient_kind ki
     return FED_OK;
 }
 
-/** End a load: if the record's fields are not valid (sound is false), free it and fail. */
 static fed_status load_end(bool sound, fedclient_kind kind, unsigned slot, fedclient_record *record,
                            fed_error *err) {
     if (sound) {

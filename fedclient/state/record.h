@@ -26,10 +26,10 @@ typedef enum fedclient_kind {
 typedef struct fedclient_record {
     uint8_t *bytes; /* NULL: none */
     size_t len;
-    const fedclient_platform
-        *platform; /* the bytes are from this platform's room(); NULL: malloc */
-    bool lent;     /* the bytes are the store's, and must not be changed */
-    bool program;  /* the bytes are fedclient_options.room's, never freed here */
+    /* The bytes are from this platform's room(); NULL: malloc. */
+    const fedclient_platform *platform;
+    bool lent;    /* the bytes are the store's, and must not be changed */
+    bool program; /* the bytes are fedclient_options.room's, never freed here */
 } fedclient_record;
 
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
@@ -59,8 +59,8 @@ enum { FEDCLIENT_KEY = 24 };
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
- * FED_EVERSION. A platform that lends values lends a model or a residual: it has no guard, and is
- * valid until the next store of the same key. */
+ * FED_EVERSION. A platform that lends values lends a model or a residual. A lent record has no
+ * guard, and is valid until the next store of the same key. */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
                                  unsigned slot, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
@@ -140,7 +140,8 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
                                    fed_error *err) FED_CHECKED;
 
 /** If another device of this process has stored the model that *head describes under the same key,
- * it becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has changed. */
+ * this model becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has changed.
+ */
 fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;

@@ -1,4 +1,5 @@
-/* Slots: a model, a residual and a pending update for each task. C2, D4: docs/durability.md. */
+/* Slots: a model, a residual and a pending update for each task. Rules such as C2 are in
+ * docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -17,7 +18,6 @@ static uint64_t trained_last(const fedclient_slot *slot) {
     return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
 }
 
-/** The largest number that the slot's records have. */
 static uint64_t last_number(const fedclient_slot *slot) {
     return slot->pending.seq > slot->residual.seq ? slot->pending.seq : slot->residual.seq;
 }
@@ -59,7 +59,7 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     fedclient_record record = {0};
     fed_status status = fedclient_model_load(platform, number, &slot->model, &record, err);
     fedclient_record_free(&record);
-    if (status == FED_EFORMAT) { /* a damaged model is removed, and downloaded again */
+    if (status == FED_EFORMAT) {
         fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
         slot->model = (fedclient_model_head){0};
         status =
@@ -75,7 +75,7 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
 }
 
 /** The largest training number in stored slots beyond options.slots, from a time when the program
- * had more. New trainings need larger numbers (D4). Damaged records are ignored. */
+ * had more slots. New trainings need larger numbers (D4). Damaged records are ignored. */
 static uint64_t number_beyond(const fedclient *client) {
     uint64_t last = 0;
     for (unsigned k = client->options.slots; k < FED_SLOTS; k++) {
@@ -148,7 +148,7 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
-    /* C1: the next training's number is larger than all stored ones. */
+    /* C1: the number after fedclient_slots_last is larger than this slot's number. */
     assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;

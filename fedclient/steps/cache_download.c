@@ -78,7 +78,8 @@ static fed_status take_in(fedclient_partial_download *partial, size_t start,
     return partial->bytes.status;
 }
 
-/** One request to the cache. FED_OK if it brought bytes, also if the connection broke then. */
+/** Send one request to the cache. FED_OK: bytes have arrived, even if the connection broke
+ * afterwards. */
 static fed_status ask_cache(fedclient *client, const char *url, size_t len, size_t start,
                             fedclient_partial_download *partial, fed_error *err) {
     fedclient_transport *transport = client->options.downloads;

@@ -35,7 +35,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .hold_ms = checkin.hold_ms,
                                  .introduces = true};
     const fed_status status = fedclient_exchange(client, &call, answer, err);
-    /* a later coordinator may have a longer task for this device, and another task afterwards */
+    /* A newer coordinator may send a task that is too long for this client. The next task may be
+     * shorter. */
     client->heals = client->heals || status == FED_ERANGE;
     FED_TRY(status);
     if (answer->status != 200) {
@@ -47,9 +48,9 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     return FED_OK;
 }
 
-/** The coordinator has refused the check-in. If it may be older than this device, leave out what
- * an older coordinator can't read: first the newest version of the protocol, or the list of tasks.
- * True: something was left out, for this and all later check-ins. */
+/** The coordinator has refused the check-in, perhaps because it is older than this device. Leave
+ * out what an older coordinator can't read: the newest version of the protocol, or the list of
+ * tasks. True: something was left out, for this and all later check-ins. */
 static bool ask_for_less(fedclient *client, const fedclient_answer *answer) {
     if (strcmp(answer->error, "protocol_version") == 0 && client->protocol > FED_PROTOCOL_OLDEST) {
         client->protocol--;
@@ -75,7 +76,6 @@ static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error
     return status;
 }
 
-/** Can this client do the assignment? Parses its model and codec. */
 static fed_status fit(fedclient_job *job, fed_error *err) {
     const fed_assignment *assignment = &job->assignment;
     fed_error why = {0};

@@ -18,7 +18,8 @@ static fed_status post(fedclient *client, const fed_decline *decline, fedclient_
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** How long to wait: the time left of the lease, or a minute for an evaluation, which has none. */
+/** Return how long to wait: the time left of the lease, or a minute for an evaluation, which has no
+ * lease. */
 static uint32_t rest_of_lease(const fedclient *client, const fed_assignment *assignment) {
     enum { EVALUATION_MS = 60000 };
     const fedclient_platform *platform = client->options.platform;

@@ -212,8 +212,7 @@ static fed_status apply(fedclient *client, fedclient_job *job,
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
-    /* docs/durability.md, C5: the parts are applied to a copy; the stored model stays until the
-     * next one is complete. */
+    /* C5: the parts are applied to a copy; the stored model stays until the copy is stored. */
     assert(!job->model.lent);
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
@@ -257,7 +256,8 @@ static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
     return finish(client, job, partial, err);
 }
 
-/** Set job->model to this task's stored model (*usable), else to memory for one. */
+/** Set job->model to this task's stored model, and *usable to true. If there is none, set
+ * job->model to new memory for a model. */
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
     size_t size = job->arch.layout.size, count = 0;
@@ -310,7 +310,6 @@ static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
     return fetch(client, job, FEDCLIENT_HAVE_NONE, partial, err);
 }
 
-/** Finish an earlier step's download first, then get the wanted version. */
 static fed_status go_on(fedclient *client, fedclient_job *job, bool usable,
                         fedclient_partial_download *partial, fed_error *err) {
     if (!still_leads(client, &job->assignment, usable, &partial->head)) {

@@ -27,7 +27,8 @@ const char *fedclient_device(const fedclient *client) {
     return client->device;
 }
 
-/** Check, before it is stored, that the text is a certificate and belongs to this key. */
+/** Check that the text id->cert is a certificate for id->key, and read the members that are not
+ * stored. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     uint8_t certified[FED_SHA256_SIZE];
@@ -42,7 +43,6 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
     return FED_OK;
 }
 
-/** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
     /* C9: identity_inspect has checked the certificate. */
@@ -56,7 +56,6 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     return FED_OK;
 }
 
-/** Read the stored identity. FED_ENOTFOUND: none is stored. */
 static fed_status identity_read(const fedclient *client, identity *id, fed_error *err) {
     fedclient_record record = {0};
     FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, 0, &record, err));
@@ -286,9 +285,8 @@ static fed_status renew(fedclient *client, fed_error *err) {
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
-        TRIES = 100, /* this many tries in the time that the old certificate has left */
-        ASKED_EVERY_S =
-            600 /* at most one renewal in this time, even if the coordinator asks for more */
+        TRIES = 100,        /* this many tries in the time that the old certificate has left */
+        ASKED_EVERY_S = 600 /* least time between two renewals that the coordinator asks for */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;
@@ -315,7 +313,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
         fed_logf(client->options.log, FED_LOG_INFO, "this device's certificate was renewed");
         return FED_OK;
     }
-    /* where nothing answers, the step that follows says so */
+    /* If no address answers, the step that follows reports this. */
     fed_logf(client->options.log, client->unreached ? FED_LOG_DEBUG : FED_LOG_WARN,
              "this device's certificate could not be renewed (%s); the device will try again",
              why.text);

@@ -5,7 +5,6 @@
 
 #include "fedclient/steps/steps.h"
 
-/** Replace job->model by a copy that the program's callback may change. */
 static fed_status take_model(const fedclient *client, fedclient_job *job) {
     if (client->options.room == NULL) {
         return fedclient_record_own(&job->model);

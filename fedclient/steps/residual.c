@@ -24,7 +24,6 @@ static bool counted(const fedclient_slot *slot) {
             slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
-/** Find the envelope in a message: *envelope[*len], within the record's memory. */
 static fed_status envelope_of(const fedclient_record *message, const uint8_t **envelope,
                               size_t *len) {
     size_t size = 0;
@@ -56,7 +55,7 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     assert(counted(client->slot));
     FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
                                    err));
-    /* C1: the stored message is the one that was made from this residual. */
+    /* C1: the stored message is the one that the slot's head describes. */
     assert(head.seq == client->slot->pending.seq);
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
@@ -127,8 +126,8 @@ static void start_anew(const fedclient *client, fedclient_job *job) {
     fedclient_record_free(&job->residual);
 }
 
-/** job->residual = the stored residual minus the counted message. No record, if the message
- * carried the whole residual. */
+/** job->residual = the stored residual minus the counted message. If the message carried the whole
+ * residual, job->residual becomes empty. */
 static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
     const fedclient_residual_head *head = &slot->residual;
@@ -173,7 +172,7 @@ static bool add_block(float *restrict values, const float *restrict model,
 
 /** As add_block, for any n; owed or model NULL stands for zeros. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
-    enum { BLOCK = 64 }; /* small, as it sizes `none`, which a board keeps in flash */
+    enum { BLOCK = 64 }; /* small, since a board keeps `none` in flash */
     static const float none[BLOCK];
     bool within = true;
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -216,7 +215,6 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
                     (double)job->assignment.task.learning_rate);
 }
 
-/** Is some training of this task left that the coordinator has not counted? */
 static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
     return slot->residual.seq != 0 && slot->residual.task == job->assignment.task.id &&
            !counted(slot);
@@ -267,7 +265,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     job->residual = trained;
     FED_TRY(status);
     FED_TRY(store_training(client, job, &round, err));
-    const fed_error *over =
-        &client->watch.over; /* the round is over; the training goes with the next update */
+    /* If the round is over, the training goes with the next update. */
+    const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
 }

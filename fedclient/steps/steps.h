@@ -1,4 +1,4 @@
-/* What a client does: the states of fedclient_step, each in a file of its own. */
+/* The states of fedclient_step, each in a file of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_STEPS_H
 #define FEDCLIENT_STEPS_H
@@ -31,9 +31,9 @@ bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_jo
 /** Did the coordinator answer with addresses of a cache in place of the model's bytes? */
 bool fedclient_cache_download_is(const fedclient_partial_download *partial);
 
-/** Fetch the missing bytes from the cache. Afterwards partial->bytes is as if the coordinator had
- * sent it. limit: bytes of the largest possible download. Errors: FED_ECANCELED; any other: the
- * cache has failed. */
+/** Fetch the missing bytes from the cache. Afterwards partial->bytes holds what the coordinator
+ * itself would have sent. limit: bytes of the largest possible download. Errors: FED_ECANCELED; any
+ * other: the cache has failed. */
 fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job *job, size_t limit,
                                           fedclient_partial_download *partial,
                                           fed_error *err) FED_CHECKED;
@@ -45,12 +45,13 @@ void fedclient_cache_download_failed(fedclient *client, fedclient_partial_downlo
 /** Bring job->model to the assignment's version, and store it. */
 fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/** *copy = a copy of job->model that the callback may change: it becomes round->values. */
+/** *copy = a copy of job->model that the callback may change; the copy becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;
 
-/** After every failure *err has a sentence. FED_OK, too, if the callback ended early with a partly
- * trained model: client->watch.over then has the reason. */
+/** Call the program's train callback, and check its results. After every failure *err has a
+ * sentence. FED_OK, too, if the callback ended early with a partly trained model:
+ * client->watch.over then has the reason. */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 
@@ -61,7 +62,7 @@ bool fedclient_trained(const fedclient *client, const fed_assignment *assignment
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
- * change a value in place. False: it must still be subtracted later. */
+ * change a value in place. False: the message must still be subtracted later. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
 
 /** Compress the residual into job->pending, and store job->pending. */

@@ -9,7 +9,6 @@
 #include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 
-/** Clip values to +-FEDCLIENT_VALUE_LIMIT. Returns true if any value was beyond it. */
 static bool clip(float *values, size_t n) {
     uint32_t clipped = 0; /* an integer, and no branch, so that the loop is vectorised */
     for (size_t i = 0; i < n; i++) {
@@ -44,7 +43,6 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
  * some values were beyond FEDCLIENT_VALUE_LIMIT. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
-    /* A codec that changes the residual works on a copy, since the stored residual must stay. */
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
     /* C1: the codec changes a copy, not the stored residual. */
@@ -64,8 +62,8 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    if (client->own_seq ==
-        trained->seq) { /* the metrics of a training by an earlier process are lost */
+    /* The metrics of a training by an earlier process are lost. */
+    if (client->own_seq == trained->seq) {
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status =
@@ -169,7 +167,7 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
 /** Send from the first byte that the coordinator lacks on, until it answers for the message. */
 static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                               fed_error *err) {
-    enum { ASTRAY_MOST = 3 }; /* answers that do not fit the pieces sent, before giving up */
+    enum { ASTRAY_MOST = 3 }; /* the loop ends after more wrong answers than this */
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&job->pending, &total);
@@ -241,7 +239,6 @@ static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fa
                                    &job->pending, err);
 }
 
-/** Derive the message's fate from the coordinator's answer. */
 static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fed_error *err) {
     switch (answer->status) {
     case 200:
@@ -279,7 +276,7 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         return;
     }
     job->event->outcome = FEDCLIENT_REFUSED;
-    /* A copy of this device takes its rounds: so many failures make the back-off the longest. */
+    /* A copy of this device takes part, too. This many failures make the back-off the longest. */
     enum { CLONED_FAILURES = 16 };
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {

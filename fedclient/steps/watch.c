@@ -1,4 +1,4 @@
-/* During a callback: is its result still wanted, and how far has it come? */
+/* Checks, while a callback runs, whether its result is still wanted; reports its progress. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/steps/steps.h"
 
@@ -15,7 +15,6 @@ static int64_t now_ms(const fedclient *client) {
     return platform->monotonic_ms(platform->user);
 }
 
-/** Return the watch's status, and copy its sentence to *err. */
 static fed_status verdict(const fedclient *client, fed_error *err) {
     const fed_error *over = &client->watch.over;
     return over->status == FED_OK ? FED_OK : fed_fail(err, over->status, "%s", over->text);
@@ -87,8 +86,7 @@ static void ask_coordinator(const fedclient_job *job, int64_t now) {
         watch->over = why;
     } else if (status != FED_OK) {
         watch->every_ms *= 2;
-    } else if (answer.status ==
-               404) { /* the coordinator now runs a release that does not know the question */
+    } else if (answer.status == 404) { /* the coordinator now runs an older release */
         watch->every_ms = INT64_MAX - now;
     } else if (answer.status != 202) {
         (void)fed_fail(

@@ -1,10 +1,9 @@
-/* A device that is a cluster: what its workers do, for the coordinator's page. */
+/* For a device that is a cluster: sends what its workers do now, for the coordinator's page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/steps/steps.h"
 
 #include <stdlib.h>
 
-/** Write the message, and check that the coordinator will be able to read it. */
 static fed_status message_of(const fed_worker_group *group, fed_writer *w, fed_error *err) {
     static const char wrong[] =
         "the worker group has a value that fed/worker_group.h does not allow";
@@ -40,8 +39,8 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
     if ((assignment->capabilities & FED_CAN_WORKER_GROUP) == 0) {
         return FED_OK;
     }
-    for (uint32_t k = 0; k < FED_WORKER_GROUP_WORKERS;
-         k++) { /* an older coordinator can't read computes_on */
+    /* An older coordinator can't read computes_on. */
+    for (uint32_t k = 0; k < FED_WORKER_GROUP_WORKERS; k++) {
         const bool read = (assignment->capabilities & FED_CAN_NAMED) != 0;
         group->worker[k].computes_on[0] = read ? group->worker[k].computes_on[0] : '\0';
     }

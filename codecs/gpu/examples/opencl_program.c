@@ -74,7 +74,7 @@ int main(void) {
     clEnqueueReadBuffer(queue, message, CL_TRUE, 0, head.len, bytes, 0, NULL, NULL);
     float *decoded = malloc(N * sizeof *decoded);
     if (fedcodec_decode(codec.vtable, bytes, head.len, decoded, N) != FED_OK) {
-        return EXIT_FAILURE; /* the processor decodes what the GPU encoded */
+        return EXIT_FAILURE; /* the processor must decode what the GPU encoded */
     }
     printf("%u bytes instead of %zu\n", head.len, N * sizeof(float));
     return EXIT_SUCCESS;

@@ -12,11 +12,11 @@
 FED_API_BEGIN
 
 /*
- * In memory an inceptionn message has all tags first, then all payloads, which is fast to write
- * and to read. A network card works on eight values at a time: it wants 16 bits of tags, then the
+ * In memory an inceptionn message has all tags first, then all payloads, which is fast to write and
+ * to read. A network card works on eight values at a time: it wants 16 bits of tags, then the
  * payload of these eight values. fedcodec_bursts_pack and fedcodec_bursts_unpack convert one form
- * into the other without decoding values. Layout: docs/codec-formats.md#bursts. They allocate
- * nothing and keep nothing.
+ * into the other without decoding values. Layout: docs/codec-formats.md#bursts. Both functions
+ * allocate nothing and keep nothing.
  */
 
 /** Most bytes of n values in bursts. */

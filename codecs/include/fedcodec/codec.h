@@ -40,7 +40,7 @@ enum { FEDCODEC_PARAMS = 4, FEDCODEC_SPEC = 64 };
 /** One parameter of a codec. */
 typedef fed_param fedcodec_param;
 
-/** What defines a codec, without its parameters' values: fedcodec/codec_vtable.h. */
+/** A codec's definition, without its parameters' values: fedcodec/codec_vtable.h. */
 typedef struct fedcodec_vtable fedcodec_vtable;
 
 /** A codec with its parameters: what a spec string means. Plain data, copy it freely. */

@@ -1,4 +1,5 @@
-/* What a codec's folder provides, for authors of codecs. Callers need fedcodec/codec.h alone. */
+/* The definition that a codec's folder provides, for authors of codecs. Callers need
+ * fedcodec/codec.h alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_VTABLE_H
 #define FEDCODEC_CODEC_VTABLE_H

@@ -179,7 +179,7 @@ fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *f
 size_t fedcodec_frame_plain_max(uint64_t n);
 
 /**
- * Undo a frame's second stage. *plain becomes the frame of the codec's own bytes. They are
+ * Undo a frame's second stage. *plain becomes the frame of the codec's own bytes. These bytes are
  * written to dst[frame->plain_len]; without a second stage they stay where they are. FED_EFORMAT,
  * FED_ENOMEM.
  */

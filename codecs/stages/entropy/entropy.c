@@ -54,7 +54,7 @@ static inline uint32_t bound(const nibble_model *m, unsigned v) {
     return (uint16_t)m->bound[v];
 }
 
-/* The bounds if value v is almost certain. They are in a table, so that compilers vectorise
+/* The bounds if value v is almost certain. The bounds are in a table, so that compilers vectorise
  * move_bounds, which takes most of the time. */
 #define AIM(v, i)   (int16_t)((i) <= (v) ? (i)*LEAST : ALL - (NIBBLES - (i)) * LEAST)
 #define AIM_4(v, i) AIM(v, i), AIM(v, (i) + 1), AIM(v, (i) + 2), AIM(v, (i) + 3)

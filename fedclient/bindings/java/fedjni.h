@@ -8,8 +8,8 @@
 #include "fed/error.h"
 
 /*
- * Data outlive a call from Java only in a client's handle, so clients in several threads and class
- * loaders do not affect each other.
+ * Only a client's handle keeps data from one call to the next, so clients in several threads and
+ * class loaders do not affect each other.
  *
  * JNI's own strings are not UTF-8, and a Java machine with JNI checks aborts at other bytes. So
  * all texts travel between Java and C as byte arrays in UTF-8.

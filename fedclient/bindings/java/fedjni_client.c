@@ -21,10 +21,10 @@ typedef struct fedjni_client {
     JNIEnv *env;
     jobject self;
     jthrowable failure;   /* the first exception of a callback, a global reference, or NULL */
-    const uint8_t *block; /* what Client.onRoom gave to the running callback */
+    const uint8_t *block; /* the memory that Client.onRoom gave to the running callback */
 } fedjni_client;
 
-/** The JNIEnv and the Client of the call from Java that the client is in. */
+/** The JNIEnv and the Client object of the Java call that is running. */
 typedef struct seat {
     JNIEnv *env;
     jobject self;
@@ -154,7 +154,6 @@ static fedjni_client *client_of(jlong handle) {
     return (fedjni_client *)(intptr_t)handle;
 }
 
-/** Throw the exception that a callback threw, or else the error of a failed call. */
 static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error *err) {
     if (c->failure != NULL) {
         jthrowable failure = (*env)->NewLocalRef(env, c->failure);

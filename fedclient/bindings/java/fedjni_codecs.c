@@ -36,7 +36,6 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_codecName(JNIEnv *env, jclass type,
     return codec != NULL ? fedjni_bytes(env, fedcodec_name(codec)) : NULL;
 }
 
-/** Copy a message into a Java byte array. NULL: an exception is pending. */
 static jbyteArray message_of(JNIEnv *env, const fed_writer *out) {
     if (out->len > INT32_MAX) {
         fedjni_throw(

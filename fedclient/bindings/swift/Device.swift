@@ -4,7 +4,7 @@ import FedClient
 import FedCodecs
 import FedCommon
 
-/// What the library could not do; the text is its sentence.
+/// A failed call of the library. The description is the library's sentence.
 struct FedError: Error, CustomStringConvertible {
     let status: fed_status
     let description: String
@@ -43,7 +43,7 @@ final class Device {
             Unmanaged<Device>.fromOpaque(user!).takeUnretainedValue().onTrain(round!, error)
         }
         options.user = Unmanaged.passUnretained(self).toOpaque()
-        try server.withCString { text in // the library copies it
+        try server.withCString { text in // the library copies the text
             options.server = text
             try fed { fedclient_app_open(&options, ca, state, &app, $0) }
         }
@@ -90,7 +90,8 @@ final class Device {
     }
 }
 
-/// Compress an array. The residual is added to it, and then holds what the message leaves out.
+/// Compress an array. The residual is added to the array, and then holds what the message leaves
+/// out.
 func encode(_ spec: String, _ x: [Float], residual: inout [Float]) throws -> [UInt8] {
     var out = fed_writer()
     fed_writer_growing(&out)

@@ -36,7 +36,7 @@ void board_doze(void) {
 
 int64_t fed_clock_monotonic_ms(void) {
     uint64_t now = ticks;
-    while (now != ticks) { /* an interrupt between the two 32-bit reads changed it: read again */
+    while (now != ticks) { /* an interrupt between the two 32-bit reads changed ticks */
         now = ticks;
     }
     return (int64_t)now;

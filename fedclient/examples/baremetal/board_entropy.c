@@ -7,7 +7,7 @@
 #include "fedclient/examples/baremetal/arch/cc.h"
 #include "fedclient/examples/baremetal/semihosting.h"
 
-/* mbedTLS declares it in a private header of its library folder. */
+/* mbedTLS declares this function in a private header of its library folder. */
 int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *got);
 
 int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *got) {

@@ -1,4 +1,5 @@
-/* The board's network: lwIP without an operating system. Code that waits must poll it. */
+/* The board's network: lwIP without an operating system. Code that waits must call
+ * board_network_poll. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 

@@ -24,7 +24,6 @@ enum {
     MAC_CR = 1,
     MAC_ADDRESS_HIGH = 2,
     MAC_ADDRESS_LOW = 3,
-    /* Bits of registers. */
     TX_ON = 0x2,
     HW_MUST_BE_ONE = 1 << 20,
     HW_TX_FIFO_KB = 5 << 16,
@@ -70,7 +69,7 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     (void)netif;
     const uint32_t len = p->tot_len, words = (len + WORD - 1) / WORD;
     if (len > FRAME_MOST || (*reg(TX_FIFO_INF) & 0xFFFF) < (words + 2) * WORD) {
-        return ERR_MEM; /* lwIP sends it again */
+        return ERR_MEM; /* lwIP sends the frame again */
     }
     (void)pbuf_copy_partial(p, frame, (u16_t)len, 0);
     *reg(TX_DATA) = TX_FIRST | TX_LAST | len;
@@ -81,7 +80,7 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     return ERR_OK;
 }
 
-/** Take a frame with its CRC out of the FIFO. NULL: it is broken, or there is no memory for it. */
+/** Take a frame with its CRC out of the FIFO. NULL: a broken frame, or no memory for a pbuf. */
 static struct pbuf *receive(uint32_t status) {
     static uint32_t frame[(FRAME_MOST + CRC_BYTES + WORD) / WORD];
     const uint32_t len = status >> 16 & 0x3FFF, words = (len + WORD - 1) / WORD;

@@ -13,8 +13,8 @@
 #include "fedclient/examples/baremetal/board.h"
 #include "fedclient/transports/mbedtls/tcp.h"
 
-/* A transport has one connection, so one state is enough. lwIP's callbacks, which run while
- * board_network_poll does, only change it; the functions of tcp.h read it. */
+/* A transport has one connection, so one state is enough. lwIP's callbacks, which run only within
+ * board_network_poll, change the state. */
 static struct {
     struct tcp_pcb *pcb; /* NULL: closed, or broken */
     struct pbuf *in;     /* bytes that were received and not read yet */
@@ -52,7 +52,7 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t e
 static void on_error(void *arg, err_t error) {
     (void)arg;
     (void)error;
-    line.pcb = NULL; /* lwIP has freed it */
+    line.pcb = NULL; /* lwIP has freed the pcb */
 }
 
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) {

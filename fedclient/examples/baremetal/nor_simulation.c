@@ -11,7 +11,7 @@ enum {
     BLOCK = 4096,
     UNIT = 8,
     PIECE = 16, /* bytes of one write, so that killing the emulator can interrupt a program */
-    PIECE_ERASED = 256, /* the same for an erase */
+    PIECE_ERASED = 256, /* bytes of one write of an erase */
     POWER_CUT = 42      /* exit status of the emulator after a simulated power cut */
 };
 
@@ -26,7 +26,7 @@ static fed_status nor_read(void *user, uint32_t address, void *dst, size_t len) 
     return semihosting_read(flash->file, address, dst, len) ? FED_OK : FED_EIO;
 }
 
-/** Program some bytes. As in a real NOR flash, programming only clears bits. */
+/** As in a real NOR flash, programming only clears bits. */
 static fed_status nor_program(void *user, uint32_t address, const void *src, size_t len) {
     nor *flash = user;
     const bool cut = ++flash->programs == flash->cut_program;

@@ -23,7 +23,7 @@ TASK = {"name": "board", "model": MODEL, "codec_up": "sbc:p=0.05", "codec_down":
         "optimizer": "sgd", "learning_rate": 0.1, "cohort": 2, "goal": 2, "minimum": 2, "deadline_s": 120}
 FLASH_BYTES = 64 * 4096
 POWER_CUT = 42   # the emulator's exit status after a simulated power cut: nor_simulation.c
-LONGEST_S = 240  # the emulator is killed after so many seconds
+LONGEST_S = 240  # the emulator is killed after this many seconds
 
 
 def fail(text):
@@ -129,7 +129,7 @@ def through_cuts(federation):
     board.process.send_signal(signal.SIGKILL)
     board.listen()
     print(f"cut 1: killed at a random moment, after {len(board.counted())} updates")
-    # A round takes about 250 programs and 15 erases of the flash.
+    # A round programs the flash about 250 times, and erases about 15 blocks.
     for number, cut in ((2, f"program:{random.randint(20, 250)}"), (3, f"erase:{random.randint(2, 15)}")):
         board = Board(federation, cut)
         board.expect(POWER_CUT, f"a board whose power fails in {cut}")

@@ -19,8 +19,8 @@ void semihosting_close(int file);
  * fewer bytes, or the host failed. */
 bool semihosting_read(int file, size_t at, void *dst, size_t len);
 bool semihosting_write(int file, size_t at, const void *src, size_t len);
-/** Read len bytes from where the last read ended. It is for files without positions, such as
- * /dev/urandom. */
+/** Read len bytes from where the last read ended. This function is for files without positions,
+ * such as /dev/urandom. */
 bool semihosting_read_on(int file, void *dst, size_t len);
 /** The number of bytes of a file; 0: not known. */
 size_t semihosting_length(int file);

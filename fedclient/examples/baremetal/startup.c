@@ -95,7 +95,7 @@ void _exit(int status) {
     semihosting_exit(status);
 }
 
-/* -- a function that the trainer calls for mapped files, of which there are none -- */
+/* The trainer calls this function for mapped files, of which the board has none. */
 
 void fed_file_unmap(const uint8_t *data, size_t len) {
     (void)data;

@@ -36,7 +36,7 @@ typedef struct fedclient fedclient;
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
     const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
-    const fed_arch *arch; /* the same model, parsed */
+    const fed_arch *arch; /* the task's model, parsed */
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
     uint32_t version;     /* of the model */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
@@ -180,8 +180,8 @@ typedef struct fedclient_options {
     /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at
      * enrolment and check-in. NULL: nothing. */
     const char *software;
-    /** What this device computes on, for the coordinator's operator: "opencl:0 pthread-Xeon",
-     * "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
+    /** The hardware that this device computes on, for the coordinator's operator: "opencl:0
+     * pthread-Xeon", "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
     const char *computes_on;
     /** For downloads that the coordinator has put into caches: a transport that was opened with
      * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all
@@ -207,9 +207,9 @@ int fedclient_enrolled(const fedclient *client);
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
 /** Draw from rng how long the library waits after the n-th failure in a row (failures = n, from
- * 1): 200 ms to 60 s. If told_ms, the wait that answered the last check-in, is longer than 60 s,
- * up to told_ms. For a program that plans the waits of many clients itself, such as a simulator.
- */
+ * 1): 200 ms to 60 s. told_ms is the wait that answered the last check-in. If told_ms is longer
+ * than 60 s, the library waits up to told_ms. For a program that plans the waits of many clients
+ * itself, such as a simulator. */
 uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng);
 
 /**

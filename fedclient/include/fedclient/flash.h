@@ -17,9 +17,10 @@ enum {
 };
 
 /**
- * What a port gives the store: part of a NOR flash, and three functions. Addresses begin with 0.
- * The store programs each unit only once after an erase, as flash with ECC demands. It erases each
- * block just before it writes there, so the leftovers of an interrupted erase do no harm. */
+ * A port gives the store part of a NOR flash, and three functions. Addresses begin with 0. The
+ * store programs each unit only once after an erase, as flash with ECC demands. It erases each
+ * block just before it writes there, so the leftovers of an interrupted erase do no harm.
+ */
 typedef struct fedclient_flash {
     void *user;           /* the first argument of each function */
     uint32_t block_bytes; /* bytes erased at a time: a multiple of 256, at least 512 */
@@ -36,8 +37,8 @@ typedef struct fedclient_flash {
 } fedclient_flash;
 
 /**
- * Open the platform on a flash. Its clocks are those of fed/clock.h. A flash without values, such
- * as a new one, opens as an empty store. Opening reads the whole flash once.
+ * Open the platform on a flash. The platform's clocks are those of fed/clock.h. A flash without
+ * values, such as a new one, opens as an empty store. Opening reads the whole flash once.
  *
  * Power loss   at any instant, also within program or erase, leaves the old value or the new one
  * Wear         blocks are erased in turn, so all wear alike

@@ -1,4 +1,4 @@
-/* What a port provides: two clocks, and durable storage of a few named values. */
+/* A port provides two clocks, and durable storage of a few named values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_PLATFORM_H
 #define FEDCLIENT_PLATFORM_H

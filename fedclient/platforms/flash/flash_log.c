@@ -21,7 +21,6 @@ uint32_t flash_log_size(const flash_log *log, size_t len) {
     return ((uint32_t)len + FLASH_RECORD_HEAD + FLASH_RECORD_TAIL + unit - 1) / unit * unit;
 }
 
-/** The place n bytes after another place. */
 static flash_place after(const flash_log *log, flash_place place, uint32_t n) {
     const uint32_t payload = flash_log_payload(log);
     const uint32_t at = place.at - FLASH_BLOCK_HEAD + n;
@@ -110,8 +109,8 @@ static fed_status read_data(const flash_log *log, const flash_value *value, uint
     return memcmp(tail, right, sizeof tail) == 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no record
- * that counts. */
+/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no
+ * complete record. */
 static fed_status read_record(const flash_log *log, flash_value *value) {
     uint8_t head[FLASH_RECORD_HEAD];
     uint32_t crc = 0;
@@ -238,7 +237,6 @@ fed_status flash_log_mount(flash_log *log) {
     return FED_OK;
 }
 
-/** Program the bytes that are staged, all of which lie in one page. */
 static fed_status flush(flash_log *log) {
     const flash_place begin = {log->write.block, log->write.at - log->staged};
     const uint32_t len = log->staged;
@@ -301,7 +299,6 @@ static fed_status begin_record(flash_log *log, uint32_t size, flash_value *value
     return FED_OK;
 }
 
-/** Program the rest of the record, read it back to check it, and move the head behind it. */
 static fed_status end_record(flash_log *log, const flash_value *value) {
     uint8_t padding[FEDCLIENT_FLASH_UNIT];
     flash_value written = *value;
@@ -341,8 +338,8 @@ fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, co
     return note(log, &value);
 }
 
-/** How many blocks after the head a value's block comes in the ring: 1 is the next block, which is
- * the oldest. A value that begins in the head's own block has the largest distance. */
+/** Return how many blocks a value's block comes after the head's block in the ring. The next block,
+ * which is the oldest, gives 1. The head's own block gives the largest distance. */
 static uint32_t distance(const flash_log *log, const flash_value *value) {
     const uint32_t blocks = log->flash.blocks;
     return (value->begin.block + blocks - log->head.block - 1) % blocks + 1;

@@ -16,10 +16,10 @@
  *     tail, 8 bytes    CRC-32 of head and data, and its complement
  *     ones, up to a multiple of the unit
  *
- * F1  A record counts once its tail is right. The tail is programmed last.
- * F2  Of two records with a key the later one counts.
- * F3  A block is erased only when it holds no value, and only to be written at once.
- * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
+ * F1  A record counts once its tail is right. The tail is programmed last. F2  Of two records with
+ * the same key the later one counts. F3  A block is erased only when it holds no value, and only to
+ * be written at once. F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is
+ * never copied: when
  *     its block is erased, the older blocks with the dropped value were erased before.
  * F5  After an interruption, writing continues in the block after the last record that counts. So
  *     unfinished records take no more room however often power fails.
@@ -52,8 +52,8 @@ typedef struct flash_log {
     uint32_t staged;                    /* number of bytes in page */
 } flash_log;
 
-/** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read;
- * FED_EFORMAT more than FEDCLIENT_FLASH_KEYS keys. */
+/** Find all values. Before the call, all members of *log but flash must be 0. Errors: those of the
+ * flash's read; FED_EFORMAT: more than FEDCLIENT_FLASH_KEYS keys. */
 fed_status flash_log_mount(flash_log *log) FED_CHECKED;
 
 /** The value of a key; NULL if there is none. */

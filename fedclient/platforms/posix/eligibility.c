@@ -116,7 +116,8 @@ static fed_status check_power(const fedclient_conditions *c, fed_error *err) {
                     p.level[0] != '\0' ? " %)" : "");
 }
 
-/** Start busctl with its output in a pipe; -1: it could not be started. */
+/** Start busctl. Returns the reading end of a pipe with its output; -1: busctl could not be
+ * started. */
 static int start_busctl(char *const *arguments, pid_t *pid) {
     int ends[2];
     if (pipe(ends) != 0) {

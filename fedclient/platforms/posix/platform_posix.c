@@ -72,7 +72,6 @@ static fed_status posix_drop(void *user, const char *key, fed_error *err) {
                              strerror(why));
 }
 
-/** Lock the directory for this process, until the descriptor is closed. */
 static fed_status lock_directory(posix_store *store, fed_error *err) {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/.lock", store->directory);

@@ -128,7 +128,8 @@ class Client:
         self._eligible, self._progress = eligible, progress
         self._evaluate = evaluate
         self._stop = threading.Event()
-        # The library calls these while the client is open, so they must not be garbage-collected before.
+        # The library calls these functions while the client is open, so they must not be
+        # garbage-collected before.
         self._callbacks = (_native.TRAIN(self._on_train), _native.MAY_TRAIN(self._on_may_train),
                            _native.ROOM(self._on_room))
         self._room = np.empty(0, np.uint8)

@@ -32,7 +32,7 @@ from ._native import Error
 __all__ = ["Coordinator", "Rounds", "Status"]
 
 LOG = "fedserver.log"  # in the coordinator's folder
-PORTS = "ports.json"  # there, too
+PORTS = "ports.json"  # in the same folder
 _SHOWN = ("number", "attempts", "updates", "samples", "loss", "accuracy", "test_loss", "update_bytes", "delta_bytes")
 _OVER = ("finished", "cancelled")
 

@@ -183,7 +183,8 @@ def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Ten
     """
     codecs.encode(spec, np.zeros(1, np.float32))  # an unknown codec is refused here, not in the first backward pass
 
-    # The function has no annotations, since PyTorch would compare them with its own types and refuse texts.
+    # The function has no annotations: PyTorch compares annotations with its own types, and refuses
+    # strings.
     def exchange(state, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
         flat = buffer.detach().cpu().contiguous()

@@ -12,10 +12,10 @@
 
 enum {
     SMALL_BODY = 65536, /* smaller bodies are kept while they are sent, to send them again */
-    HEAD_MOST = 16384,  /* most bytes of an answer's head */
+    HEAD_MOST = 16384,
     CACHE_SPEED = 1000, /* bytes a second: a slower cache is no help */
-    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
-                           restart of the coordinator causes one or two */
+    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
+                         * coordinator causes one or two */
 };
 
 typedef struct curl_line {
@@ -78,7 +78,7 @@ static size_t take_body(char *dst, size_t size, size_t count, void *user) {
     return len;
 }
 
-/** libcurl found the kept connection closed and begins again on a new one. */
+/** libcurl calls this function to send the body again, on a new connection. */
 static int rewind_body(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
     if (offset != 0 || origin != SEEK_SET || (x->kept == NULL && x->read > 0)) {
@@ -100,8 +100,7 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
         curl_easy_getinfo(x->line->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced) ==
             CURLE_OK &&
         announced > 0 && (uint64_t)announced <= x->request->answer_limit) {
-        (void)fed_writer_reserve(x->answer,
-                                 (size_t)announced); /* allocate once, instead of growing */
+        (void)fed_writer_reserve(x->answer, (size_t)announced);
     }
     fed_write_bytes(x->answer, src, len);
     x->answer_status = x->answer->status;
@@ -193,7 +192,7 @@ static void set_blob(CURL *easy, CURLoption option, const char *text, size_t len
     curl_easy_setopt(easy, option, &blob);
 }
 
-/** The length of the first certificate in the text; those after it are CAs. */
+/** The length of the first certificate in the text; the certificates after it are CAs. */
 static size_t leaf_len(const char *pem) {
     static const char end[] = "-----END CERTIFICATE-----";
     const char *at = strstr(pem, end);
@@ -213,7 +212,6 @@ static fed_status trust(curl_line *line, const fed_pem *cert) {
     return FED_OK;
 }
 
-/** The options that stay the same for every request. */
 static fed_status make_easy(curl_line *line) {
     CURL *easy = curl_easy_init();
     FED_REQUIRE(easy != NULL, FED_ENOMEM);
@@ -226,8 +224,8 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_SSLVERSION,
                      (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
     if (line->options.ca_pem != NULL) {
-        curl_easy_setopt(easy, CURLOPT_CAPATH,
-                         NULL); /* trust only the given CA, not the system's */
+        /* Trust only the given CA, not the system's. */
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
     }
     if (line->identified) {
@@ -275,7 +273,6 @@ static bool add_range(exchange *x, const fedclient_range *range) {
     return range->if_tag == 0 || add_header(x, text);
 }
 
-/** Add a header line: begin, such as "Name: ", and the value. If value is NULL, add none. */
 static bool add_text(exchange *x, const char *begin, const char *value) {
     if (value == NULL) {
         return true;
@@ -338,7 +335,7 @@ static fed_status set_request(exchange *x) {
     return set_headers(x);
 }
 
-/** Count this transfer's bytes, and whether it opened a connection. */
+/** Returns true if this transfer opened a connection. */
 static bool count(curl_line *line) {
     long head = 0, connects = 0;
     curl_off_t down = 0;
@@ -368,7 +365,7 @@ static bool has_hung_up(CURLcode code) {
     return code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
 }
 
-/** Does the peer speak something else than TLS? These are OpenSSL's texts for that. */
+/** Does the peer speak something else than TLS? The texts are OpenSSL's. */
 static bool is_not_tls(CURLcode code, const char *problem) {
     return code == CURLE_SSL_CONNECT_ERROR &&
            (strstr(problem, "wrong version number") != NULL ||
@@ -401,7 +398,6 @@ static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     return hung_up && line->hangups >= HANGUPS_TOLD;
 }
 
-/** Find a better explanation for a failure that libcurl reports as a broken connection. */
 static fed_status explain_network(curl_line *line, const exchange *x, CURLcode code, bool fresh,
                                   fed_error *err) {
     const char *method = x->request->method, *url = x->request->url;
@@ -523,7 +519,6 @@ static void curl_disconnect(void *user) {
     line->easy = NULL;
 }
 
-/** Close the connection, and drop the TLS sessions that could be resumed. */
 static fed_status start_afresh(curl_line *line) {
     curl_disconnect(line);
     curl_share_cleanup(line->tickets);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* most digits that always fit into 64 bits */
+enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* numbers with so many digits fit into 64 bits */
 
 static fed_status refuse(fedclient_http1 *h, const char *why) {
     h->problem = why;
@@ -25,7 +25,6 @@ static int digit_value(char c, unsigned base) {
     return value < (int)base ? value : -1;
 }
 
-/** Read digits, at least one. *text moves past the digits. */
 static bool read_digits(const char **text, unsigned base, unsigned most, uint64_t *number) {
     uint64_t sum = 0;
     unsigned digits = 0;
@@ -45,7 +44,6 @@ static bool is_decimal(const char *text, uint64_t *number) {
     return read_decimal(&text, number) && *text == '\0';
 }
 
-/** Read the status line, such as "HTTP/1.1 200 OK". */
 static fed_status take_status_line(fedclient_http1 *h) {
     const char *text = h->line;
     uint64_t minor = 0, status = 0;
@@ -97,7 +95,7 @@ static fed_status take_connection(fedclient_http1 *h, const char *value) {
 
 static fed_status take_retry(fedclient_http1 *h, const char *value) {
     uint64_t seconds = 0;
-    if (is_decimal(value, &seconds)) { /* a date is ignored: it needs a correct clock */
+    if (is_decimal(value, &seconds)) { /* a date is ignored: to use one needs a correct clock */
         h->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
     }
     return FED_OK;
@@ -166,7 +164,6 @@ static fed_status take_header(fedclient_http1 *h) {
     return known->take(h, value);
 }
 
-/** End the head of an interim answer (1xx); the final answer follows. */
 static fed_status take_interim(fedclient_http1 *h) {
     if (h->status == 101 || h->has_length || h->is_chunked) {
         return refuse(h, "it is an interim answer (1xx) that the request did not ask for");
@@ -179,7 +176,6 @@ static fed_status take_interim(fedclient_http1 *h) {
     return FED_OK;
 }
 
-/** End the head, and find out which kind of body follows. */
 static fed_status take_head_end(fedclient_http1 *h) {
     if (h->status < 200) {
         return take_interim(h);
@@ -222,7 +218,7 @@ static fed_status take_chunk_end(fedclient_http1 *h) {
     if (h->line_len > 0) {
         return refuse(h, "a chunk of its body is longer than its size");
     }
-    h->head_len = 0; /* the limit holds for each chunk's line and for the trailers */
+    h->head_len = 0; /* the limit of a head holds for each chunk's line, and for the trailers */
     h->state = FEDCLIENT_HTTP1_CHUNK_SIZE;
     return FED_OK;
 }
@@ -276,7 +272,6 @@ static bool in_body(const fedclient_http1 *h) {
            h->state == FEDCLIENT_HTTP1_CHUNK;
 }
 
-/** Append the bytes of data[len] that belong to the body; *used: how many these are. */
 static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, size_t *used) {
     const bool to_end = h->state == FEDCLIENT_HTTP1_BODY_TO_END;
     const size_t take = to_end || h->left > len ? len : (size_t)h->left;
@@ -284,7 +279,7 @@ static fed_status take_body(fedclient_http1 *h, const char *data, size_t len, si
     if (h->answer->len > h->limit || wanted > h->limit - h->answer->len) {
         return FED_ERANGE;
     }
-    if (h->state == FEDCLIENT_HTTP1_BODY) { /* allocate once, instead of growing */
+    if (h->state == FEDCLIENT_HTTP1_BODY) {
         (void)fed_writer_reserve(h->answer, (size_t)h->left);
     }
     fed_write_bytes(h->answer, data, take);

@@ -52,9 +52,9 @@ typedef struct fedclient_http1 {
  * owns `answer` and keeps it until the answer is done. */
 void fedclient_http1_begin(fedclient_http1 *h, fed_writer *answer, size_t limit);
 
-/** Read data[len]. *used: how many bytes belong to the answer; fewer than len only if it is done.
- * FED_EFORMAT: not HTTP/1.1; FED_ERANGE: longer than the limit; FED_ENOMEM. After an error, make
- * no further call. */
+/** Read data[len]. *used: how many bytes belong to the answer; fewer than len only if the answer is
+ * done. FED_EFORMAT: not HTTP/1.1; FED_ERANGE: longer than the limit; FED_ENOMEM. After an error,
+ * make no further call. */
 fed_status fedclient_http1_take(fedclient_http1 *h, const void *data, size_t len,
                                 size_t *used) FED_CHECKED;
 

@@ -36,8 +36,8 @@ fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 /** The bytes of the IP address "host" and their number, 4 or 16; 0: "host" is a name. */
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
-/* Callbacks for mbedTLS. They return the number of bytes, or an error code of mbedTLS, and do not
- * wait. user: the fedclient_tcp. */
+/* Callbacks for mbedTLS. The callbacks return the number of bytes, or an error code of mbedTLS, and
+ * do not wait. user: the fedclient_tcp. */
 int fedclient_tcp_send(void *user, const unsigned char *src, size_t len);
 int fedclient_tcp_receive(void *user, unsigned char *dst, size_t cap);
 

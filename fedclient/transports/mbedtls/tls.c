@@ -11,7 +11,7 @@
 #include <mbedtls/psa_util.h>
 #include <psa/crypto.h>
 
-/** Does the certificate name that IP address? mbedTLS checks only a name that it also sends to the
+/** Does the certificate name this IP address? mbedTLS checks only a name that it also sends to the
  * server, and a client must not send an IP address as a name (RFC 6066, section 3). */
 static bool names_address(const mbedtls_x509_crt *crt, const uint8_t *address, size_t len) {
     enum { IP_ADDRESS = MBEDTLS_ASN1_CONTEXT_SPECIFIC | 7 };

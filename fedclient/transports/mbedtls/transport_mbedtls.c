@@ -13,8 +13,8 @@ enum {
     SMALL_BODY = 65536, /* smaller bodies are read whole first, so that they can be sent again */
     LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
-    HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
-                           restart of the coordinator causes one or two */
+    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
+                         * coordinator causes one or two */
 };
 
 typedef struct mbedtls_line {
@@ -29,13 +29,13 @@ typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
     fedclient_url url;
-    fed_writer head;        /* the head, and behind it a small body */
-    size_t read;            /* bytes read of the body */
-    fed_status body_status; /* what reading the body returned */
+    fed_writer head; /* the head, and behind it a small body */
+    size_t read;     /* bytes read of the body */
+    fed_status body_status;
     fedclient_http1 answer;
     bool fresh; /* the connection was made for this request */
-    bool open;  /* there is a connection */
-    bool heard; /* bytes of an answer have come */
+    bool open;
+    bool heard;
 } exchange;
 
 static bool asks_first(const fedclient_body *body) {
@@ -56,7 +56,6 @@ static void write_range(fed_writer *w, const fedclient_range *range) {
     }
 }
 
-/** Write a header line: begin, such as "Name: ", and the value. If value is NULL, write none. */
 static void write_text(fed_writer *w, const char *begin, const char *value) {
     if (value != NULL) {
         fed_write_printf(w, "%s %s\r\n", begin, value);
@@ -212,7 +211,7 @@ static fed_status talk(exchange *x) {
     }
 }
 
-/** Is the kept connection to that host, and still open as far as this side knows? */
+/** Is the kept connection to the request's host, and still open as far as this side knows? */
 static bool is_usable(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
     size_t got = 0;
@@ -237,14 +236,13 @@ static fed_status connect_first(exchange *x) {
     return FED_OK;
 }
 
-/** May the request be sent again, although some of it was sent? */
 static bool may_repeat(const exchange *x) {
     const fedclient_body *body = x->request->body;
     return !x->fresh && !x->heard &&
            (body == NULL || body->data != NULL || !asks_first(body) || x->read == 0);
 }
 
-/** Send over the kept connection. If that was closed meanwhile, send over a new one. */
+/** If the coordinator has closed the kept connection, send over a new one. */
 static fed_status attempt(exchange *x, fed_writer *answer) {
     FED_TRY(fedclient_tcp_stopped(&x->line->tls.tcp));
     FED_TRY(write_request(x));

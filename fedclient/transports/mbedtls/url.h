@@ -7,11 +7,11 @@
 #include <stddef.h>
 
 typedef struct fedclient_url {
-    char host[254],
-        port[6];           /* "127.0.0.1" or "::1", without brackets; the port's default is "443" */
+    /* "127.0.0.1" or "::1", without brackets; the port's default is "443" */
+    char host[254], port[6];
     const char *authority; /* "[::1]:8443": char[authority_len], inside of the text */
     size_t authority_len;
-    const char *path; /* "/path?query" to the end of the text; "/" if it is empty */
+    const char *path; /* "/path?query" to the end of the text; "/" if the text has no path */
 } fedclient_url;
 
 /** false: text is no https address. text must stay valid while the parts are used. */

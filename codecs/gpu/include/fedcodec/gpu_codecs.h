@@ -71,8 +71,8 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
                                fedcodec_gpu_head *head) FED_CHECKED;
 
 /**
- * As fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded). head->len is the
- * message's length. It is not trusted: if it exceeds cap, the bytes at src, the status is
+ * As fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded). head->len is the message's
+ * length. This length is not trusted: if it exceeds cap, the bytes at src, the status is
  * FED_EFORMAT.
  *
  * These calls set head->status:

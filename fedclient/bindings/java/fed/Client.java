@@ -93,7 +93,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** What the trainer computes on, for the operator; null: the processor. */
+        /** The hardware that the trainer computes on, for the operator; null: the processor. */
         public Builder computesOn(String computesOn) {
             this.computesOn = computesOn;
             return this;
@@ -317,7 +317,6 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Sleep until the time is over or stop() is called. */
     private void pause(long ms) throws InterruptedException {
         long end = System.nanoTime() + ms * 1000000;
         synchronized (gate) {
@@ -327,7 +326,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** For a Round within a callback, while the client is open. */
+    /** Only a Round calls this, within a callback, while the client is open. */
     long handle() {
         return handle;
     }
@@ -338,7 +337,8 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    // -- Called by the library, on the thread of step(), which throws what they throw. proguard.txt keeps these methods. --
+    // The library calls the methods below on the thread of step(), and step() throws what they
+    // throw. proguard.txt keeps these methods.
 
     /** Memory for a callback's values. The Java machine owns the memory, so it is valid as long as
      * anything refers to it. */
@@ -351,7 +351,8 @@ public final class Client implements AutoCloseable {
         return block;
     }
 
-    /** offset: where in the block the values begin. Returns why the trainer declines; null: it has trained. */
+    /** offset: where in the block the values begin. Returns why the trainer declines; null: the
+     * trainer has trained. */
     private byte[] onTrain(long address, int offset, byte[][] texts, long[] numbers, float learningRate, byte[][] names, int[][] shapes)
             throws Exception {
         Model model = new Model(block, offset, names, shapes);

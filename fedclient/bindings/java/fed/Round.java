@@ -98,7 +98,7 @@ public final class Round {
         return app;
     }
 
-    /** Milliseconds until the coordinator refuses this round's update; 0 if it does already. An
+    /** Milliseconds until the coordinator refuses this round's update; 0 if that time is over. An
      * evaluation has no deadline: the result is Long.MAX_VALUE. */
     public long leftMs() {
         long left = Native.roundLeft(open());
@@ -124,7 +124,7 @@ public final class Round {
         return reason;
     }
 
-    /** Tell the client's Progress that so many of all training steps are done. */
+    /** Tell the client's Progress that {@code done} of {@code total} training steps are done. */
     public void progress(int done, int total) {
         client.tellProgress(this, done, total);
     }
