@@ -55,7 +55,6 @@ static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     return FED_OK;
 }
 
-/* Join the three parts of a name. at: the word that errors quote. */
 static fed_status join_name(const arch_parser *p, fed_word at, const char *prefix, fed_word w,
                             const char *suffix, char name[FED_TENSOR_NAME]) {
     int len = snprintf(name, FED_TENSOR_NAME, "%s%.*s%s", prefix, (int)w.len, w.text, suffix);
@@ -183,7 +182,6 @@ static fed_status fail_args(const arch_parser *p, const arch_block *block) {
     return arch_fail(p, arch_word_peek(p), wanted);
 }
 
-/* Parse the numbers for a block's parameters, such as "(16,1)". */
 static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *args) {
     const char *sign = "(";
     for (size_t i = 0; i < block->param_count; i++, sign = ",") {

@@ -151,7 +151,6 @@ static float bits_float(uint32_t bits) {
     return value;
 }
 
-/* Convert n little-endian elements to floats. */
 static void convert(fed_safetensors_type type, const uint8_t *at, float *values, size_t n) {
     if (type == FED_SAFETENSORS_F32) {
         for (size_t i = 0; i < n; i++, at += 4) {
@@ -166,7 +165,6 @@ static void convert(fed_safetensors_type type, const uint8_t *at, float *values,
     }
 }
 
-/* Read tensor i of the file into values[]. */
 static fed_status read_tensor(const fed_checkpoint *file, size_t i, float *values, fed_error *err) {
     const fed_tensor *tensor = &file->header.layout.tensors[i];
     const fed_safetensors_place *place = &file->header.places[i];
@@ -228,7 +226,6 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-/* List the first few tensors that one layout has and the other lacks, if any. */
 static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Writing ---- */
-
 static void write_string(fed_writer *w, const char *text) {
     fed_write_u8(w, '"');
     for (const char *at = text; *at != '\0'; at++) {
@@ -68,9 +66,7 @@ void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
     }
 }
 
-/* ---- Reading ---- */
-
-/* The types of elements. Those that can be read as floats come first. */
+/* The types of elements. The types that can be read as floats come first. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -113,7 +109,8 @@ static fed_status refuse(const parser *p, const char *what) {
     return fed_fail(p->err, FED_EFORMAT, "%s: byte %zu of the header: %s", p->name, p->pos, what);
 }
 
-/* Return the next byte after white space, not consumed; 0 at the end: a NUL is valid nowhere. */
+/* Return the next byte after white space, without consuming it. 0: the end, because a NUL is valid
+ * nowhere. */
 static uint8_t peek(parser *p) {
     while (p->pos < p->len && p->text[p->pos] != 0 && strchr(" \t\r\n", p->text[p->pos]) != NULL) {
         p->pos++;
@@ -151,7 +148,6 @@ static fed_status parse_hex4(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* Read an escape sequence. *unit becomes its UTF-16 code unit. */
 static fed_status parse_escape(parser *p, uint32_t *unit) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint8_t byte = p->pos < p->len ? p->text[p->pos] : 0;
@@ -167,7 +163,6 @@ static fed_status parse_escape(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* Read a string's next character, with escapes resolved. *closed: it is the closing quote. */
 static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     if (p->pos == p->len || p->text[p->pos] < ' ') {
         return refuse(p, "unterminated string");
@@ -315,7 +310,8 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* Read "__metadata__", an object of strings; check and drop those not in printable ASCII. */
+/* Read "__metadata__", an object of strings. Strings that are not printable ASCII are checked and
+ * dropped. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {

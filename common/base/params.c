@@ -156,7 +156,6 @@ static fed_status read_name(const owner *o, const fed_param *param, fed_word wor
                     param->key, (int)word.len, word.text, names.text);
 }
 
-/* Write an example of a parameter's value, for errors. */
 static void format_example(const fed_param *param, char *dst, size_t cap) {
     if (param->names != NULL) {
         snprintf(dst, cap, "%s", param->names[(size_t)param->preset]);

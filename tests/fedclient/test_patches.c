@@ -5,7 +5,6 @@
 #include "fed_device.h"
 #include "fedcodec/patch.h"
 
-/* A coordinator that offers patches, in front of the fake one. */
 typedef struct world {
     fed_device device;
     fedclient_transport inner;

@@ -30,7 +30,7 @@ typedef struct bad_rates {
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
-    atomic_uint quiet;   /* so many first frames of each direction suffer no fault */
+    atomic_uint quiet;   /* how many first frames of each direction suffer no fault */
     atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 

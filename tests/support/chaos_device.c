@@ -116,9 +116,8 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
     return FED_OK;
 }
 
-/** Send an update once more. Whatever the answer, the coordinator must not count it again; the
- * final check would notice. If it was acknowledged and is still the last one, it must be
- * acknowledged again. */
+/** Send an update once more. The coordinator must not count it again, which the final check would
+ * notice. An acknowledged update that is still the device's last one must be acknowledged again. */
 static void send_again(bad_line *l, const saved *s, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
@@ -192,8 +191,8 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** Log the message as acknowledged, since its last piece was. It is in the device's first slot:
- * devices that send pieces take part in one task only. */
+/** Log the stored update as acknowledged, because its last piece was. It is in the device's first
+ * slot, because a device that sends pieces takes part in one task only. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;
     fedclient_record pending = {0};

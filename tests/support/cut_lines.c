@@ -32,7 +32,6 @@ typedef struct reading {
     bool last;     /* the deed happens at the end of the current message */
 } reading;
 
-/* One direction of a connection. */
 typedef struct lane {
     uint8_t bytes[ROOM];
     size_t at, len;

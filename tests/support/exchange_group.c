@@ -50,8 +50,7 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-/* Two gradients, because two steps may be under way at once: on the host, and on the GPU, if
- * any. */
+/* Room for two gradients, because two steps may be under way at once. */
 typedef struct gradients {
     float *host, *put; /* float32[2 * exchange_size()]; put: host, or GPU memory */
 } gradients;
@@ -76,7 +75,6 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     return FED_OK;
 }
 
-/* Where keep() writes a sum. */
 typedef struct target {
     exchange_entry *entry;
     float *sums;

@@ -352,7 +352,6 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     free(body);
 }
 
-/** Ignore the range, as a transport without ranges does. */
 static void forget_range(const fedclient_request *request) {
     if (request->range != NULL) {
         *request->range = (fedclient_range){0};
@@ -449,7 +448,6 @@ static void fake_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){.requests = fake->requests};
 }
 
-/** Fill the model with multiples of 2^-10. */
 static void model_init(fed_fake *fake) {
     fed_error err = {0};
     assert_fed_ok_err(fed_arch_parse(fake->task.model, &fake->arch, &err));

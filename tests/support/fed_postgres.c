@@ -253,7 +253,6 @@ void fed_postgres_look_again(void *db) {
     ((fedserver_pg *)db)->looked_ms = -FEDSERVER_CHANGED_MS;
 }
 
-/* Repeat the query until the first value of its result is "t". */
 static void wait_for(const char *where, const char *question) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     char answer[8] = "";

@@ -221,8 +221,8 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** Read the message that a device has stored to send: the answer to its last piece acknowledges all
- * of it. */
+/** Read the update that a device has stored for sending. The answer to its last piece acknowledges
+ * the whole update. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -298,7 +298,7 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/** Note when the process's next step is due. Only a planned fault may have failed its step. */
+/** Note when the process's next step is due. A step may fail only because of a planned fault. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);

@@ -181,7 +181,7 @@ enum {
     FEDERATION_QUIT = 'Q'
 };
 
-/** Enrol every device. Each run begins with the files that this leaves. */
+/** Enrol every device. Every run begins with the files that this function leaves. */
 void federation_enrol(federation_setup *setup);
 
 /** Check D6 of docs/durability.md: a killed process leaves no files for good. No name in the

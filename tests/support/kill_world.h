@@ -23,7 +23,6 @@ typedef enum kill_mode {
     KILL_MODES
 } kill_mode;
 
-/** What a test asks for. */
 typedef struct kill_setup {
     kill_mode mode;
     unsigned rounds, coordinators;

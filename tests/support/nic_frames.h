@@ -15,7 +15,7 @@ enum { SEG_CWR = 128 };
 enum { FRAME_NEEDS_CSUM = 1, FRAME_TCPV4 = 1, FRAME_TCPV6 = 4, FRAME_ECN = 0x80 };
 enum { FRAME_ROOM = FEDNIC_FRAME };
 
-/** What a frame should be. All fields 0 except family: no options in Ethernet, IP and TCP. */
+/** The wanted frame. A shape that is 0 except for family has no options in Ethernet, IP and TCP. */
 typedef struct nic_shape {
     uint8_t family;    /* 4 or 6 */
     uint8_t vlans;     /* number of VLAN tags, 0 to 2 */

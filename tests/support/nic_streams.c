@@ -239,7 +239,7 @@ static void accept_one(stream *s) {
     }
 }
 
-/* Wait until something can go on: for each connection, its listening socket and its two ends. */
+/* Wait until a socket is ready: each connection has a listening socket and two ends. */
 static void turn(streams *all) {
     struct pollfd p[NIC_STREAMS * 3];
     for (size_t k = 0; k < all->count; k++) {

@@ -98,7 +98,6 @@ static int least_of(int top, unsigned bits) {
     return top - s + 1 > 1 ? top - s + 1 : 1;
 }
 
-/* Return the power of two with these exponent bits. */
 static float power_of(int exponent) {
     return ldexpf(1.0f, exponent - 127);
 }

@@ -165,7 +165,6 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
     }
 }
 
-/* Encode sbc's positions with a code other than golomb. */
 static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
                              float *residual, size_t n, bytes *out) {
     uint32_t *index = fed_reference_make(count, sizeof *index);

@@ -511,12 +511,10 @@ static float put_mean_and_signs(const float *x, const uint32_t *index, size_t co
     return mu;
 }
 
-/* Does the codec send the values themselves? That is dgc or threshold. */
 static bool sends_values(const fedcodec_vtable *codec) {
     return strcmp(codec->name, "dgc") == 0 || strcmp(codec->name, "threshold") == 0;
 }
 
-/* Choose the positions to send. Returns their number. */
 static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32_t *index) {
     size_t count = 0;
     if (strcmp(codec->vtable->name, "threshold") != 0) {

@@ -152,7 +152,6 @@ static matrix drawn(size_t rows, size_t rank, float max, float up) {
     return q;
 }
 
-/* Encode P and Q. Returns the length of the message. */
 static size_t encode_product(const double *param, const matrix *m, size_t rank, float max,
                              uint8_t *out) {
     const bool narrow = param[2] > 0.0;

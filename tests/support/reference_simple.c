@@ -39,7 +39,6 @@ static unsigned get_bit(const uint8_t *src, uint64_t at) {
     return src[at / 8] >> (7 - at % 8) & 1;
 }
 
-/* Subtract what arrives, y[n], from the residual. */
 static void keep_rest(float *residual, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         residual[i] -= y[i];

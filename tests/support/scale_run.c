@@ -19,7 +19,6 @@
 
 enum { PARALLEL = 64, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
-/* What the test knows about a device. */
 typedef struct holding {
     uint64_t lease; /* 0: the device has no lease */
     uint32_t round;
@@ -262,7 +261,6 @@ static void measure_all(run *r) {
     }
 }
 
-/* Let each device without a lease wait for the next round. */
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
@@ -276,7 +274,6 @@ static void wait_all(run *r) {
     f->pss_waiting = pss(r);
 }
 
-/* Send updates until `stop` updates were sent in all. */
 static void upload_until(run *r, size_t stop, size_t *next) {
     while (r->sent < stop && *next < r->plan->devices) {
         size_t left = r->plan->devices - *next;

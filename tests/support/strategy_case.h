@@ -6,7 +6,8 @@
 
 #include "coordinator_fixture.h"
 
-/* With batch normalization: the last CASE_VALUES - CASE_TRAINED values are running statistics. */
+/* The model has batch normalization: its last CASE_VALUES - CASE_TRAINED values are running
+ * statistics. */
 enum { CASE_DEVICES = 7, CASE_ROUNDS = 4, CASE_VALUES = 55, CASE_TRAINED = 51 };
 
 /** What each device sends in a round. */

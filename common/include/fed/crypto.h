@@ -80,7 +80,7 @@ fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA25
 fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                     fed_error *err) FED_CHECKED;
 
-/** Return from when until when a certificate is valid, in Unix seconds. */
+/** Return the times between which a certificate is valid, in Unix seconds. */
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;
 

@@ -98,8 +98,8 @@ typedef struct fed_checkin {
     uint8_t protocol;
     fed_role role;
     uint32_t hold_ms; /* how long the coordinator may hold back its answer if there is no work */
-    /* The tasks of the device, each once, the one that it trained last first. Entries after the
-     * last task have task 0. Without FED_CAN_TASKS only the first entry is sent. */
+    /* The device's tasks, each once, the most recently trained first. Entries after the last task
+     * have task 0. Without FED_CAN_TASKS only the first entry is sent. */
     fed_held held[FED_SLOTS];
     /* Fields since protocol 2: */
     uint32_t capabilities; /* FED_CAN_... */
@@ -174,8 +174,8 @@ typedef enum fed_part_kind {
 typedef struct fed_part {
     fed_part_kind kind;
     /* Versions of the model. A snapshot has from = to. A delta has from < to. A patch has from <
-     * to, or from = to if it starts from values that are all 0. FED_PART_CACHE has those of the
-     * parts that it stands for, from <= to. */
+     * to, or from = to if it starts from values that are all 0. FED_PART_CACHE has the versions of
+     * the parts at its addresses, from <= to. */
     uint32_t from, to;
     const uint8_t *envelope; /* a fedcodec envelope or patch; it points into the reader's bytes */
     uint64_t envelope_len;

@@ -13,7 +13,6 @@
 
 enum { SHOW_MS = 200 };
 
-/** Let the client's step go on once the open batch is committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
     actor->kept.stage = SIM_READY;

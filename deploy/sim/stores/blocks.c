@@ -145,7 +145,6 @@ void sim_blocks_give_back(sim_blocks *blocks, sim_block *block) {
     pthread_mutex_unlock(&blocks->mutex);
 }
 
-/** Return the offset where the blocks in plain memory end. */
 static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }

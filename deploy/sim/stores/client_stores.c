@@ -152,7 +152,6 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
 /* The head of a model's record has its task, version and digest (docs/durability.md). */
 enum { SHARED_HEAD = 64 };
 
-/** Return whether clients share the values of this key. Only models are shared. */
 static bool key_is_shared(const char *key) {
     return strcmp(key, "model") == 0;
 }
@@ -177,7 +176,6 @@ static void model_add(sim_stores *stores, sim_block *model) {
     stores->models = sim_blocks_offset(&stores->blocks, model);
 }
 
-/** Remove a holder from a model. After the last one the model is freed. */
 static void model_leave(sim_stores *stores, sim_block *model) {
     pthread_mutex_lock(&stores->mutex);
     bool last = --model->holders == 0;

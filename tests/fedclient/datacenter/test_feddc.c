@@ -80,7 +80,6 @@ static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const flo
     return FED_OK;
 }
 
-/** Wait for the last sum, which the others made without this worker. */
 static void await_last_sum(feddc_exchange *x) {
     enum { MOST_MS = 20000 };
     const struct timespec ms = {.tv_nsec = 1000000};

@@ -47,7 +47,6 @@ static void add(feddc_trace *trace, uint32_t row, feddc_what what, uint32_t step
     feddc_trace_add(trace, row, &span);
 }
 
-/* Write the parts of the traces, merge them, and parse the result. */
 static json_t *merged(const world *w, feddc_trace *const *traces, size_t count, uint32_t ranks,
                       const char *name, uint64_t zero) {
     fed_error err = {0};
@@ -73,7 +72,6 @@ static const char *text(const json_t *event, const char *key) {
     return json_string_value(json_object_get(event, key));
 }
 
-/* Return the k-th event with this phase and name in a process, or NULL. */
 static json_t *event_of(const json_t *root, const char *phase, const char *name, json_int_t pid,
                         size_t k) {
     size_t i;
@@ -87,7 +85,6 @@ static json_t *event_of(const json_t *root, const char *phase, const char *name,
     return NULL;
 }
 
-/* Return the name of a process or thread in the trace, or "". */
 static const char *called(const json_t *root, const char *kind, json_int_t pid, json_int_t tid) {
     const json_t *event;
     for (size_t k = 0; (event = event_of(root, "M", kind, pid, k)) != NULL; k++) {

@@ -85,7 +85,6 @@ static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
     }
 }
 
-/** Put the answer's bytes into the cache, and name the pieces in the answer. */
 static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
     fed_writer_growing(&addresses);
@@ -176,7 +175,6 @@ static void spoil(cache_trouble trouble, fedclient_range *range, int *status, fe
     }
 }
 
-/** Answer with the requested range of the piece that the URL names. */
 static void give(const world *w, const fedclient_request *request, cache_trouble trouble,
                  int *status, fed_writer *answer) {
     const fed_writer *bytes = &find(w, request->url)->bytes;

@@ -92,7 +92,6 @@ static fed_status around_loss(void *self, const float *score, const fedtrain_lab
     return inner->loss(a->work, score, labels, n, score_grad, sum);
 }
 
-/* Return the place in the copy that corresponds to a place in the caller's state. */
 static float *moved(const around *a, const float *at) {
     return at != NULL ? a->state + (at - a->host_state) : NULL;
 }

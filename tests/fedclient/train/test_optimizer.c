@@ -185,7 +185,7 @@ FED_TEST(test_vectors_and_slices_change_no_bit) {
     }
 }
 
-enum { MANY = 5003 }; /* MANY is more than is scaled at once, and no multiple of a vector width */
+enum { MANY = 5003 }; /* more than is scaled at once, and no multiple of a vector width */
 
 static bool same_bits(const float *a, const float *b, size_t bytes) {
     return memcmp(a, b, bytes) == 0;
@@ -290,7 +290,7 @@ FED_TEST(test_adams_first_step_has_the_learning_rates_size) {
     assert_true(fabs(params[1] - 0.5) < 1e-4);
 }
 
-/* For moments of any magnitude that is no denormal, each quotient must have float's precision. */
+/* For moments of any normal magnitude, each quotient must have float's precision. */
 FED_TEST(test_adam_divides_well_at_every_size) {
     for (int exponent = -17; exponent <= 18; exponent++) {
         fed_optimizer adam = parse("adam:lr=1");
@@ -423,7 +423,6 @@ FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
             fedtrain_optimizer_step(&o, state, params, grad, N);
         }
         if (restart == 0) {
-            /* Each of the schedules has had an effect. */
             assert_true(rate(&o) < 0.01 * pow(0.1, 6));
             memcpy(wanted, params, sizeof wanted);
         }

@@ -106,8 +106,6 @@ static cuda_result result_of(cl_int code) {
     return code == CL_SUCCESS ? CUDA_OK : LAUNCH_FAILED;
 }
 
-/* ---- Devices ---- */
-
 static void start(void) {
     cl_platform_id platform[8];
     cl_uint platforms = 0, devices = 0;
@@ -217,8 +215,6 @@ cuda_result cuCtxPopCurrent_v2(cuda_context *context) {
     return CUDA_OK;
 }
 
-/* ---- Memory ---- */
-
 /* Return the block that holds at[size], or NULL. The caller has the lock. */
 static const block *find_block(const void *at, size_t size) {
     const char *p = at;
@@ -298,8 +294,6 @@ cuda_result cuMemFreeHost(void *at) {
     NEEDS_CONTEXT();
     return remove_block(at, true);
 }
-
-/* -- Work: it runs at once, or a capture records it -- */
 
 static cuda_stream stream_of(cuda_stream stream) {
     return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* CU_STREAM_LEGACY, _PER_THREAD */
@@ -401,8 +395,6 @@ cuda_result cuLaunchKernel(cuda_function function, unsigned grid_x, unsigned gri
     }
     return submit(stream, &o);
 }
-
-/* ---- Modules ---- */
 
 cuda_result cuModuleLoadData(cuda_module *module, const void *image) {
     FAKE_CALL(cuModuleLoadData);
@@ -536,8 +528,6 @@ cuda_result cuModuleGetFunction(cuda_function *function, cuda_module module, con
     *function = f;
     return CUDA_OK;
 }
-
-/* ---- Streams and events ---- */
 
 cuda_result cuStreamCreate(cuda_stream *stream, unsigned flags) {
     FAKE_CALL(cuStreamCreate);
@@ -685,8 +675,6 @@ cuda_result cuEventDestroy_v2(cuda_event event) {
     free(event);
     return CUDA_OK;
 }
-
-/* ---- Graphs ---- */
 
 cuda_result cuStreamBeginCapture_v2(cuda_stream stream, unsigned mode) {
     FAKE_CALL(cuStreamBeginCapture_v2);

@@ -33,7 +33,6 @@ typedef struct team {
     nccl_type type;
 } team;
 
-/* One reduction of one rank. */
 typedef struct work {
     struct work *earlier; /* earlier works of the rank; they have ended when this one runs */
     struct ncclComm *comm;
@@ -186,7 +185,6 @@ static void add(float *y, const float *x, size_t count, nccl_type type) {
     }
 }
 
-/* Convert values of the type to float32; from_floats converts them back. */
 static void to_floats(float *y, const void *bytes, size_t count, nccl_type type) {
     const uint16_t *half = bytes;
     for (size_t i = 0; i < count && type == NCCL_BFLOAT16; i++) {

@@ -31,8 +31,6 @@ static cuda_address address(const void *at) {
     return (cuda_address)(uintptr_t)at;
 }
 
-/* ---- Contexts and errors ---- */
-
 /* Call the driver in the GPU's context. result gets the status; the GPU keeps the sentence. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
@@ -40,8 +38,6 @@ static cuda_address address(const void *at) {
         (result) = fed_cuda_checked((g), (g)->cuda.call, name);                                    \
         fed_cuda_leave((g), entered_);                                                             \
     } while (0)
-
-/* ---- Devices ---- */
 
 static void describe(const cuda_calls *cuda, cuda_device device, uint32_t ordinal,
                      fed_gpu_info *info) {
@@ -197,8 +193,6 @@ static fed_status cuda_open_native(void *queue, fed_gpu **gpu, fed_error *err) {
     return finish(g, take_context(g, queue, err), gpu);
 }
 
-/* ---- Memory ---- */
-
 static fed_status cuda_alloc(fed_gpu *gpu, size_t size, void **at) {
     cuda_gpu *g = (cuda_gpu *)gpu;
     cuda_address got = 0;
@@ -230,8 +224,6 @@ static void cuda_free_host(fed_gpu *gpu, void *at) {
     (void)g->cuda.free_host(at);
     fed_cuda_leave(g, entered);
 }
-
-/* ---- Streams ---- */
 
 static fed_status cuda_stream_new(fed_gpu *gpu, void *given, fed_gpu_stream **stream) {
     cuda_gpu *g = (cuda_gpu *)gpu;
@@ -359,8 +351,6 @@ static fed_status cuda_call(fed_gpu_stream *stream, fed_status (*call)(void *use
     fed_cuda_leave(g, entered);
     return status;
 }
-
-/* ---- Graphs ---- */
 
 static fed_status cuda_keep(fed_gpu_stream *stream) {
     cuda_gpu *g = of(stream);

@@ -26,7 +26,6 @@ static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phas
     }
 }
 
-/* Check that the only verdict is about this worker. */
 static void assert_verdict(const feddc_membership *membership, uint32_t worker, feddc_fate fate,
                            const char *text) {
     assert_int_equal(membership->verdicts, 1);

@@ -73,8 +73,6 @@ static void assert_holds(world *w, const shadow *wanted) {
     }
 }
 
-/* -- A series of changes, the same in each run -- */
-
 /* Make the next change. If the flash fails, returns false: the store has the old or new value. */
 static bool change(world *w, shadow *after) {
     fed_rng rng;
@@ -166,7 +164,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
         w.nor.fail_at = w.nor.calls + 1 + w.steps % 9;
         w.err.text[0] = '\0';
         if (!change(&w, &after)) {
-            assert_holds(&w, &w.holds); /* the failed change had no effect */
+            assert_holds(&w, &w.holds);
             assert_true(w.err.text[0] != '\0');
             failed++;
         }
@@ -175,8 +173,6 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
     assert_holds(&w, &w.holds);
     end(&w);
 }
-
-/* -- Wear, and the end of the flash's life -- */
 
 FED_TEST(all_blocks_wear_alike) {
     world w;

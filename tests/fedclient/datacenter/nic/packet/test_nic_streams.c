@@ -31,7 +31,6 @@ static bool one_in(stream *s, uint32_t n) {
     return fed_rng_below(&s->rng, n) == 0;
 }
 
-/* Make gradients, with parts that can't be compressed and parts of zeros. */
 static void make_values(stream *s) {
     static float x[N], y[N];
     float scale = 0.01f;
@@ -114,7 +113,7 @@ static void passes(stream *s, const fednic_frame *sent) {
     if (one_in(s, 4)) {
         change_tos(s->damaged + p.ip, p.family, (uint8_t)fed_rng_below(&s->rng, 256));
     }
-    if (frame.offload.flags == 0 && one_in(s, 20)) { /* damage bytes that TCP's checksum covers */
+    if (frame.offload.flags == 0 && one_in(s, 20)) {
         s->damaged[p.tcp + fed_rng_below(&s->rng, (uint32_t)(frame.len - p.tcp))] ^= 4;
     }
     if (s->held < HELD && one_in(s, 5)) {

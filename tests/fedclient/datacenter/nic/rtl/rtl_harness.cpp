@@ -41,7 +41,6 @@ struct Random {
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
-// A packet for the input, and the expected output.
 struct Packet {
     Bytes in, out;
     uint32_t count = 0;  // number of values
@@ -292,7 +291,6 @@ Packet to_compress(const std::vector<float> &values) {
     return packet;
 }
 
-// Return the packet and what the codec decodes it to.
 Packet to_decompress(const Bytes &bytes, uint32_t count) {
     Packet packet;
     packet.count = count;
