@@ -26,7 +26,6 @@ uint8_t fed_tls_byte(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Sleep, but end early when the test ends. */
 static void nap(const fed_tls *server, size_t ms) {
     const int64_t until = fed_clock_monotonic_ms() + (int64_t)ms;
     while (server->stop == 0 && fed_clock_monotonic_ms() < until) {

@@ -35,7 +35,6 @@ static void open_client(sim_clients *clients, uint32_t k) {
     }
 }
 
-/** Normalise both sets by the training set's mean and standard deviation. */
 static fed_status normalise(sim_clients *clients, fed_error *err) {
     fedtrain_dataset *train = &clients->train.set, *test = &clients->test.set;
     if (clients->train.is_text) {

@@ -124,7 +124,6 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
     sim_chart_draw(&chart, w);
 }
 
-/** Return the title of a plot of one quantity, or the common title of two. */
 static const char *title_of(const sim_measure *y, size_t y_count) {
     if (y_count == 1) {
         return sim_measure_word[y[0]].name;

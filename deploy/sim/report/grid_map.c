@@ -11,7 +11,6 @@ static const char *value_of(const sim_result *run, sim_key_id id) {
     return run->scenario.value[id] != NULL ? run->scenario.value[id] : "";
 }
 
-/** List a key's values in the runs, each once. */
 static size_t list_values(const sim_result *runs, size_t count, sim_key_id id,
                           const char **values) {
     size_t found = 0;

@@ -21,7 +21,6 @@ const char sim_rounds_header[] =
 const char sim_clients_header[] =
     "client,up_bytes,down_bytes,counted,refused,broken,samples,busy_s,present,identical\n";
 
-/** a / b; NAN where b is 0. */
 static double ratio(double a, double b) {
     return b > 0 ? a / b : (double)NAN;
 }

@@ -22,7 +22,6 @@ static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     return true;
 }
 
-/** Return the first run that differs from the k-th one by nothing but its seed. */
 static size_t first_of(const sim_result *runs, size_t k) {
     size_t first = 0;
     while (first < k && !differ_by_seed(&runs[first], &runs[k])) {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** The alternatives of one key. */
 typedef struct axis {
     char **value;
     size_t count;

@@ -239,7 +239,6 @@ FED_TEST_WITH(a_language_model_is_measured_by_its_perplexity, fed_program *f) {
                 "--normalise is for numbers, which a text");
 }
 
-/* Write a table with y = 3 a - 2 b + 0.5. */
 static void write_line_table(const fed_program *f) {
     char text[200 * 40];
     size_t len = (size_t)snprintf(text, sizeof text, "a,b,y\n");

@@ -18,7 +18,7 @@ static int setup(void **state) {
     return open_with(state, TWO);
 }
 
-/* here: the address that the device uses now; there: the other address. */
+/* here() is the address that the device uses now, there() is the other address. */
 static const char *here(const fed_device *device) {
     return strstr(device->client->front, "//a:") != NULL ? "//a:" : "//b:";
 }

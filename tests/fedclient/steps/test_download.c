@@ -13,7 +13,6 @@ static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
         .path = "/v1/model", .fault = fault, .status = 404, .error = "model_gone", .times = times};
 }
 
-/** Check that the stored model has this version, and these values bit by bit. */
 static void assert_model_is(fed_device *device, const float *wanted, uint32_t wanted_version) {
     uint64_t task = 0;
     uint32_t version = 0;

@@ -110,7 +110,6 @@ FED_TEST(test_steps_by_hand_are_a_run_to_the_bit) {
     }
 }
 
-/* The batch of a step: samples, labels and dropout's seed. */
 typedef struct seen {
     float x[BATCH * VALUES];
     uint32_t label[BATCH];

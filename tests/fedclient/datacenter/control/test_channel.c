@@ -35,7 +35,6 @@ static void close_line(line *l) {
     close(l->to_member);
 }
 
-/* Carry the bytes that one side has sent to the other side. Returns how many. */
 static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     ssize_t n = recv(from, copy, cap, MSG_DONTWAIT);
     size_t len = n > 0 ? (size_t)n : 0;

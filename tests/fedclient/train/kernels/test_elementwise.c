@@ -17,7 +17,6 @@ static void make_values(float *x) {
     memcpy(x, special, sizeof special);
 }
 
-/* Return the error in units of the last place. */
 static double error_of(float got, double right) {
     return fabs((double)got - right) / (ldexp(1, ilogb(right) - 23) + 1e-44);
 }

@@ -12,7 +12,7 @@
 
 enum { SKIPPED = 77 };
 
-/* -- What a rank does. If it returns false, mpirun ends all ranks. -- */
+/* The functions that a rank runs. If one of them returns false, mpirun ends all ranks. */
 
 static const feddc_link_vtable *mpi;
 
