@@ -165,7 +165,6 @@ static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wan
     return FED_OK;
 }
 
-/* Set the output's h and w to the window's positions. The window must fit the padded input. */
 static fed_status place_window(const arch_parser *p, fed_word window, fed_layer *layer) {
     uint32_t smaller = layer->kh < layer->kw ? layer->kh : layer->kw;
     if (layer->pad > smaller / 2) {

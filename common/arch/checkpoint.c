@@ -30,7 +30,6 @@ static fed_status check_finite(const char *name, const fed_layout *layout, const
     return FED_OK;
 }
 
-/* Write the header's length, then the header, which is padded to a multiple of 8 bytes. */
 static fed_status put_header(fed_file *file, const fed_layout *layout, const char *const *metadata,
                              fed_error *err) {
     fed_writer header, start;
@@ -76,9 +75,9 @@ fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_lay
 
 struct fed_checkpoint {
     const char *name;
-    const uint8_t *bytes; /* the whole file */
+    const uint8_t *bytes;
     size_t len;
-    const uint8_t *data; /* after the header */
+    const uint8_t *data;
     fed_safetensors header;
 };
 

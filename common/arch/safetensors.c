@@ -86,7 +86,6 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* A tensor in the header; its data are the bytes from begin up to end. */
 typedef struct entry {
     char name[FED_TENSOR_NAME];
     size_t type; /* index in types */
@@ -96,7 +95,7 @@ typedef struct entry {
 } entry;
 
 typedef struct parser {
-    const char *name; /* the file's name, for messages */
+    const char *name;
     const uint8_t *text;
     size_t len, pos;
     entry *entries; /* FED_SAFETENSORS_TENSORS of them */
@@ -288,7 +287,6 @@ static const struct {
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
-/* Read the keys "dtype", "shape" and "data_offsets" of a tensor, in any order, each once. */
 static fed_status parse_entry(parser *p, entry *e) {
     bool seen[FIELD_COUNT] = {false};
     FED_TRY(expect(p, '{', "expected '{'"));

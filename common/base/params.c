@@ -93,7 +93,6 @@ bool fed_word_number(fed_word w, double *value) {
     return true;
 }
 
-/* What the parameters belong to, for errors. */
 typedef struct owner {
     const char *kind, *name; /* for example "codec" and "sbc" */
     const fed_param *params;

@@ -168,7 +168,6 @@ static void held_read(fed_reader *r, fed_held *held) {
     held->version = fed_read_u32(r);
 }
 
-/* Write the fields with FED_CAN_TASKS: the slots, and the tasks after the first one. */
 static void slots_write(fed_writer *w, const fed_checkin *m) {
     const unsigned count = fed_checkin_count(m);
     fed_write_u8(w, m->slots);
@@ -178,7 +177,6 @@ static void slots_write(fed_writer *w, const fed_checkin *m) {
     }
 }
 
-/* Read the fields of slots_write. Returns false if the list is not allowed. */
 static bool slots_read(fed_reader *r, fed_checkin *m) {
     m->slots = fed_read_u8(r);
     const unsigned count = fed_read_u8(r) + 1U;

@@ -28,7 +28,6 @@ static bool exists(const char *directory, const char *name) {
     return access(sim_path(path, directory, name), F_OK) == 0;
 }
 
-/** Remove a directory of plain files, if it is there. */
 static void clear(const char *directory, const char *name) {
     char path[SIM_PATH], file[SIM_PATH];
     DIR *dir = opendir(sim_path(path, directory, name));

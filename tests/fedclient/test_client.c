@@ -411,7 +411,7 @@ static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
 
 static void a_full_disk_loses_nothing(void **state) {
     fed_device *device = *state;
-    for (uint64_t k = 0; k < 4; k++) { /* several faults without a restart in between */
+    for (uint64_t k = 0; k < 4; k++) {
         device->flash.dies_at = device->flash.puts + k % 3;
         fed_device_fail(device, FED_EIO);
         fed_fake_flash_revive(&device->flash);
@@ -563,7 +563,7 @@ static void a_device_asks_the_front_until_somebody_answers(void **state) {
     }
     assert_int_equal(device->fake.plan.times, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(device->fake.plan.times, 0); /* the second renewal failed, too */
+    assert_int_equal(device->fake.plan.times, 0);
     assert_int_equal(device->fake.renewals, 0);
     for (int turn = 0; turn < 2; turn++) {
         fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 3);

@@ -60,7 +60,7 @@ FED_TEST_WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on, repor
 }
 
 FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
-    r->device.fake.no_own = true; /* the fake would refuse custom metrics */
+    r->device.fake.no_own = true;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
     r->device.fake.no_own = false; /* the coordinator was upgraded */

@@ -67,7 +67,7 @@ typedef struct bad_line {
     int log;
     bool far; /* the device is in the far network and uses no proxy */
     const fedclient_platform *platform;
-    saved stale[STALE]; /* updates that the device has sent before */
+    saved stale[STALE];
     unsigned kept;
 } bad_line;
 
@@ -137,7 +137,6 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     }
 }
 
-/** Keep a copy of a request's body, in place of the oldest copy. */
 static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
     saved *s = &l->stale[l->kept++ % STALE];
     free(s->body);
@@ -243,7 +242,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
-    if (l->kept > 0 && lucky(l, 10)) { /* send an old update again, perhaps in a later round */
+    if (l->kept > 0 && lucky(l, 10)) {
         l->run->board->stale++;
         send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
     }

@@ -41,7 +41,7 @@ typedef struct pair {
     bool used;
     unsigned line;
     int near, far;
-    uint64_t carried; /* bytes that passed in both directions */
+    uint64_t carried;
     lane up, down;
     reading reading;
 } pair;

@@ -30,7 +30,6 @@ static bool is_plain(const exchange_run *run, uint32_t step) {
     return run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
 }
 
-/* Choose the order of the tensors in a step: from the last to the first, or random (`rough`). */
 static void make_order(const exchange_entry *entry, uint32_t step, uint32_t order[TENSORS]) {
     fed_rng rng;
     fed_rng_init(&rng, 22, step, entry->place.rank);

@@ -267,7 +267,6 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_writer_free(message);
 }
 
-/** Take a decline: the slot is free at once, and the next check-in gets another lease. */
 static void decline(fed_fake *fake, fed_reader *body) {
     assert_false(fake->no_declines);
     assert_fed_ok(fed_decline_read(body, &fake->declined));

@@ -34,7 +34,7 @@ typedef struct peer {
     double sent_s;
     fed_writer request;
     size_t sent;
-    char head[HEAD]; /* the head of the answer, as far as it has come */
+    char head[HEAD];
     size_t head_len, body_len, heard_len;
     bool in_body;
     int status;

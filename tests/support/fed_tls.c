@@ -19,7 +19,7 @@ typedef struct talk {
     fed_tls *server;
     gnutls_session_t session;
     int fd;
-    size_t body_at; /* offset in the body that is being received */
+    size_t body_at;
 } talk;
 
 uint8_t fed_tls_byte(size_t at) {
@@ -122,7 +122,6 @@ static bool drain(const talk *t) {
     return true;
 }
 
-/* Do one step of the script. Returns false when the connection is over. */
 static bool act(talk *t, const fed_step *step) {
     switch (step->act) {
     case FED_RECEIVE:

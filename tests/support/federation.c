@@ -322,7 +322,6 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     }
 }
 
-/** Send the process its next order, with the device's token in case it has yet to enrol. */
 static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -390,7 +389,6 @@ static void turn(federation *f, unsigned who) {
     fed_writer_free(&out);
 }
 
-/** Return the device whose step is due first; 0: all devices know that the task is over. */
 static unsigned next_device(const federation *f) {
     unsigned next = 0;
     for (unsigned who = 1; who <= f->setup->devices; who++) {

@@ -301,7 +301,6 @@ static bool has_later(const federation *f, size_t k) {
     return false;
 }
 
-/** Add to x[n] what device k has trained for the checked task, up to training number `last`. */
 static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n, double *x) {
     for (uint64_t number = 1; number <= last && !f->setup->shared; number++) {
         fed_drill_add(k, number, n, x);

@@ -89,7 +89,6 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
-/** Return a task whose round is closing; NULL: there is none. */
 static const fedserver_training *closing_task(const fedserver *server) {
     for (size_t k = 0; k < server->rounds.task_count; k++) {
         if (server->rounds.tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING) {
@@ -283,7 +282,6 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_writer_free(&w);
 }
 
-/** Do what the driver orders: enrol with the order's token, or make one step. */
 static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
                        fed_error *err) {
     char token[FEDSERVER_TOKEN];

@@ -219,7 +219,6 @@ feddc_detector_state group_case_finish(group_case *g) {
     return feddc_detector_wait(g->detector, LIMIT_MS);
 }
 
-/* Wait for one child. Returns false if it still runs. */
 static bool collect(group_case *g, uint32_t i, int options) {
     int status = 0;
     if (g->pid[i] != 0 && waitpid(g->pid[i], &status, options) == g->pid[i]) {

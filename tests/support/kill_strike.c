@@ -27,7 +27,6 @@ static bool in_phase(const kill_world *w, kill_phase phase) {
     }
 }
 
-/* Wait for the phase. Returns false if the task is over or a rule is broken. */
 static bool wait_for_phase(kill_world *w, kill_phase phase) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     bool reached = false;

@@ -27,7 +27,7 @@ typedef struct end {
     int fd;
     size_t sent, received;
     uint32_t sends_from, expects_from; /* indices into the table */
-    bool closed;                       /* this end has sent and received everything */
+    bool closed;
     uint8_t raw, rounded; /* one bit for each byte of the current float: it equals the raw
                              (or rounded) value's byte */
 } end;

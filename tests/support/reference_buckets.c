@@ -11,7 +11,6 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* Sizes and offsets of a message's parts. */
 typedef struct layout {
     size_t n, bucket, head, codes; /* values; values and head bytes of a bucket; codes' offset */
     unsigned bits;

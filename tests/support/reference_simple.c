@@ -302,7 +302,6 @@ static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
     return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);
 }
 
-/* Read the count of values into *k. Returns how many bytes the count takes. */
 static size_t randk_count(const uint8_t *src, size_t *k) {
     size_t at = 0;
     *k = 0;

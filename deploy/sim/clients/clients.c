@@ -59,7 +59,6 @@ static fed_status open_shards(sim_clients *clients, fed_error *err) {
     return status;
 }
 
-/** Return the number after a word in a file of /proc or /sys; SIZE_MAX: there is none. */
 static size_t system_number(const char *path, const char *word) {
     char line[128], *end = NULL;
     size_t number = SIZE_MAX;

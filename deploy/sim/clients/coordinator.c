@@ -127,7 +127,6 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     _exit(127);
 }
 
-/** Return the port of the URL that follows `word` in the line; 0: there is none. */
 static uint16_t port_after(const char *line, const char *word) {
     const char *url = strstr(line, word);
     url = url == NULL ? NULL : strstr(url, "://127.0.0.1:");

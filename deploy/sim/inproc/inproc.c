@@ -81,7 +81,7 @@ static void close_world(sim_world *world) {
 typedef struct enrolling {
     sim_world *world;
     char (*token)[FEDSERVER_TOKEN];
-    uint32_t next; /* client */
+    uint32_t next;
     fed_error error;
 } enrolling;
 
@@ -125,7 +125,7 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     while (started < threads && pthread_create(&thread[started], NULL, enrol_some, &r) == 0) {
         started++;
     }
-    (void)enrol_some(&r); /* this thread is the first of `started` */
+    (void)enrol_some(&r);
     for (uint32_t i = 1; i < started; i++) {
         pthread_join(thread[i], NULL);
     }

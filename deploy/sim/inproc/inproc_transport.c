@@ -174,7 +174,6 @@ fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_respon
                           "out of memory for an answer to a client; use a smaller cohort");
 }
 
-/** Return the number after the first `mark` in a header's value; 0 if there is none. */
 static uint64_t number_after(const char *value, char mark, int base) {
     const char *at = strchr(value, mark);
     return at != NULL ? strtoull(at + 1, NULL, base) : 0;

@@ -25,7 +25,6 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     return sim_answer_wait(actor, ms, &actor->answer, err);
 }
 
-/** Plan a parked client's next event: ask the coordinator again, or let the client go away. */
 static void stay_parked(sim_actor *actor) {
     const int64_t now_us = actor->world->now_us;
     const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);

@@ -253,7 +253,6 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
     return FED_OK;
 }
 
-/** Sleep until sim_clients.changed is signalled, or until the watcher's next call is due. */
 static void wait_for_change(sim_world *world) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -345,7 +344,6 @@ static bool is_over(const sim_world *world) {
     return world->status != FED_OK || world->clients->kept.running == 0 || *world->watch->stop != 0;
 }
 
-/** Return whether the run's own thread has something to do. */
 static bool is_interrupted(const sim_world *world) {
     return is_over(world) || world->shown_round != world->clients->kept.round;
 }

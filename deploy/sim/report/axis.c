@@ -14,7 +14,6 @@ static const unit_word byte_words[] = {{1, "B"},    {1e3, "KB"},  {1e6, "MB"},
                                        {1e9, "GB"}, {1e12, "TB"}, {1e15, "PB"}};
 static const unit_word time_words[] = {{1, "s"}, {60, "min"}, {3600, "h"}, {86400, "days"}};
 
-/** Choose the largest unit of which the axis shows at least two. */
 static void pick_word(sim_axis *axis, const unit_word *words, size_t count) {
     size_t k = 0;
     while (k + 1 < count && axis->high >= 2 * words[k + 1].scale) {

@@ -44,7 +44,6 @@ static void sort_values(const char **values, size_t count) {
     }
 }
 
-/** Return the mean accuracy of the runs with these values of the two keys; NAN: there are none. */
 static double mean_of(const sim_result *runs, size_t count, const sim_key_id keys[2], const char *x,
                       const char *y) {
     double sum = 0;

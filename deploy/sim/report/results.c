@@ -72,7 +72,6 @@ void sim_version_text(char *dst, size_t cap) {
     snprintf(dst, cap, "fedsim %s (%s), protocol %d", FED_VERSION, fed_build_id(), FED_PROTOCOL);
 }
 
-/** Read the processor's model name from Linux's /proc/cpuinfo; "": there is none. */
 static void processor_name(char *dst, size_t cap) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");

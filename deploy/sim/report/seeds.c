@@ -63,7 +63,6 @@ bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *see
     return members > 1 && n > 1;
 }
 
-/** Write the group's name: a run's name without its seed. */
 static void write_name(const char *name, fed_writer *w) {
     const char *seed = strstr(name, "seed=");
     if (seed == NULL) {

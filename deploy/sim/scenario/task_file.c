@@ -190,7 +190,6 @@ static fed_status check_spec(sim_key_id id, const sim_options *o, fed_error *why
     return status;
 }
 
-/** Check links, speed and presence, which need virtual time. */
 static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed_error *err) {
     static const sim_key_id ids[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
     for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {

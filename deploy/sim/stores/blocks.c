@@ -100,7 +100,6 @@ static bool allocate(sim_blocks *blocks, uint64_t end) {
     return failed == 0;
 }
 
-/** Append a new block. Returns its offset; 0: no room. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
     if (size > blocks->limit - offset || !allocate(blocks, offset + size)) {

@@ -461,7 +461,6 @@ static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *e
     return FED_OK;
 }
 
-/** Make the first page and the first block of a new file. No client has a value yet. */
 static fed_status begin(sim_stores *stores, fed_error *err) {
     const size_t len = stores->clients * sizeof(client_values);
     sim_block *first = posix_fallocate(stores->blocks.fd, 0, SIM_BLOCKS_PAGE) == 0

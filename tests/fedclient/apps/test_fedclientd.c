@@ -456,7 +456,6 @@ FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world
     goes_on_saying(w, url, "this may be the port of enrolled devices");
 }
 
-/** Serve plain HTTP, without TLS, for one request, in a process that ends then. */
 static pid_t serve_plainly(uint16_t *port) {
     static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
     struct sockaddr_in address = {.sin_family = AF_INET,

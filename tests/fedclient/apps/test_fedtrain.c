@@ -96,7 +96,6 @@ FED_TEST_WITH(weights_from_elsewhere_are_measured_on_normalised_samples, fed_pro
     assert_string_equal(f->out, same);
 }
 
-/* Read the first line of the curve file into head. Returns how many lines follow. */
 static size_t read_curve(const fed_program *f, char *head, size_t cap) {
     char path[512], line[300];
     size_t lines = 0;
@@ -153,7 +152,6 @@ FED_TEST_WITH(another_training_does_not_overwrite_or_go_on_with_a_checkpoint, fe
                 "is no checkpoint of fedtrain");
 }
 
-/* Start a long training, and interrupt it once it has reported its start. */
 static int run_interrupted(fed_program *f) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);

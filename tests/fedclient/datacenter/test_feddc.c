@@ -18,8 +18,8 @@ enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 40
 typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
-    bool preset;          /* the options give the size of a bucket */
-    uint64_t messages;    /* number of messages that the first worker has sent */
+    bool preset; /* the options give the size of a bucket */
+    uint64_t messages;
     uint32_t plain_every; /* interval of uncompressed steps; 0: none */
     uint32_t late;        /* backup workers; if any, the last rank waits for all others */
     pthread_barrier_t through;
@@ -290,7 +290,7 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
-    assert_int_equal(g.missed, STEPS); /* all sums came without the last worker */
+    assert_int_equal(g.missed, STEPS);
     for (size_t i = 0; i < SIZE; i += 501) {
         assert_true(fabs(lost_at(&g, 3, i)) < 1e-4);
     }

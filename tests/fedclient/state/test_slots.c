@@ -37,7 +37,7 @@ typedef struct device {
     uint64_t order[STEPS_MOST]; /* the tasks of the acknowledged updates, in order */
     size_t updates;
     bool declines[TASKS + 1];
-    fed_checkin said; /* the last check-in message */
+    fed_checkin said;
 } device;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -287,7 +287,7 @@ FED_TEST_WITH(a_device_that_loses_slots_goes_on_with_the_first, coordinator *c) 
     restart(&d, 1);
     train_rounds(&d, 1);
     assert_int_equal(d.order[2], first);
-    restart(&d, 2); /* the second slot was not changed */
+    restart(&d, 2);
     finish(&d);
     check_task(&d, 1, 0);
     check_task(&d, 2, 0);

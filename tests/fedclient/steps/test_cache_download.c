@@ -7,7 +7,6 @@
 
 enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
 
-/** What the cache does with its next answers. */
 typedef enum cache_trouble {
     NONE,
     GONE,      /* status 404 */
@@ -20,7 +19,7 @@ typedef enum cache_trouble {
     LONG,      /* more bytes come than the coordinator has named */
     ELSEWHERE, /* another range comes than was asked for */
     EMPTY,     /* status 200 without a byte */
-    DRIPPING,  /* the connection breaks after each byte */
+    DRIPPING,
     /* These are no failures of the cache: */
     MIDWAY, /* the connection breaks after half of the bytes */
     WHOLE,  /* ranges are ignored: the answer is 200 with all bytes */

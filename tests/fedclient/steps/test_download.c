@@ -181,7 +181,7 @@ FED_TEST_WITH(a_request_that_brings_nothing_leaves_what_had_come_before, fed_dev
     fed_device_open(&other, "3lc:s=1", 20);
     assert_int_equal(fed_device_event(&other).outcome, FEDCLIENT_COUNTED);
     assert_true(half > 0);
-    assert_int_equal(whole, other.fake.sent_bytes); /* no byte was sent twice */
+    assert_int_equal(whole, other.fake.sent_bytes);
     fed_device_close(&other);
 }
 

@@ -16,8 +16,8 @@ typedef struct curious {
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
-    uint64_t number; /* number of the last training */
-    bool owes;       /* whether the device owed something in the last training */
+    uint64_t number;
+    bool owes; /* whether the device owed something in the last training */
 } curious;
 
 static void note_sent(void *user, const float *sent, size_t count) {
@@ -66,7 +66,7 @@ static void count_round(curious *c, float *sent) {
 FED_TEST_WITH(what_was_counted_is_told_before_the_next_training, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
-    assert_int_equal(c->told, 0); /* before the first round nothing was sent */
+    assert_int_equal(c->told, 0);
     for (int k = 0; k < 3; k++) {
         count_round(c, next);
         assert_int_equal(c->told, 1);
@@ -260,7 +260,6 @@ static void gradient(uint32_t round, float *g) {
 #define RATE 0.25f
 enum { SENT = 3, /* values of 27 that dgc:p=0.1 sends */ STEPS = 7 };
 
-/** One training step for each round, with a momentum that the device keeps. */
 typedef struct pupil {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_optimizer optimizer;

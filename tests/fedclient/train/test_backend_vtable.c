@@ -25,7 +25,7 @@ typedef struct around {
     float *host_params, *host_state; /* the caller's arrays */
 } around;
 
-static const fedtrain_backend_vtable *inner; /* the first backend of the table */
+static const fedtrain_backend_vtable *inner;
 
 static fed_status count(around *a, call which) {
     return ++a->count[which] == a->fails[which] ? FED_ENOMEM : FED_OK;
@@ -262,7 +262,6 @@ FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
     close_world(&w);
 }
 
-/* Take the first step alone, on a net that does not fail. */
 static void take_one_step(world *w) {
     fedtrain_batches *batches;
     fedtrain_batch batch;

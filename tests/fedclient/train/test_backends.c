@@ -114,7 +114,6 @@ static void assert_same(const trace *t, const trace *wanted) {
     assert_near_tensors(t, t->params, wanted->params, arch->trained, arch->layout.size);
 }
 
-/* The engines of a net; the first is the reference. */
 typedef struct engines {
     net_engine engine[8];
     size_t count;

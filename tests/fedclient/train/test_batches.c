@@ -74,7 +74,6 @@ static fedtrain_batches *open_batches(const world *w) {
     return batches;
 }
 
-/* Take the steps from job.done on without fedtrain_run. */
 static void run_by_hand(world *w) {
     fedtrain_batches *batches = open_batches(w);
     for (size_t step = w->job.done; step < w->job.steps; step++) {

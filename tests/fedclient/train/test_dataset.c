@@ -97,7 +97,6 @@ FED_TEST(test_impossible_normalisations_are_refused) {
     assert_null(set.scale);
 }
 
-/* Return a value of a picture that is cut at (dy, dx) and perhaps flipped. */
 static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip) {
     int c = (int)(i / PLANE), y = (int)(i % PLANE / W) + dy, x = (int)(i % W);
     x = (flip ? W - 1 - x : x) + dx;

@@ -244,7 +244,7 @@ FED_TEST(test_a_step_that_clips_by_norm_is_not_taken_in_parts) {
     fed_error err = {0};
     assert_fed_status(fedtrain_optimizer_begin_step(&o, state, params, N, &step, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "norm"));
-    assert_true(state[2 * N] == 0); /* the step was not counted */
+    assert_true(state[2 * N] == 0);
 }
 
 FED_TEST(test_nothing_behind_the_state_is_touched) {
@@ -313,7 +313,7 @@ FED_TEST(test_adam_divides_well_at_every_size) {
 /* The counter must neither overflow nor begin again. Adam's bias corrections are 1 here. */
 FED_TEST(test_adam_grows_old_gracefully) {
     fed_optimizer adam = parse("adam:lr=1e-3");
-    state[2 * N] = 16777216.0F; /* 2^24 */
+    state[2 * N] = 16777216.0F;
     for (size_t i = 0; i < N; i++) {
         params[i] = 0;
         grad[i] = 1;

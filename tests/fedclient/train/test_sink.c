@@ -288,7 +288,6 @@ FED_TEST(test_a_net_waits_for_each_layers_parameters) {
     each_model(check_arrivals);
 }
 
-/* Let the first, the second and the last call fail. Then the net must work as before. */
 static void check_failures(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                            asked *a, const float *wanted) {
     const size_t last = layers_to_name(&net->arch), fails[] = {1, 2, last};

@@ -89,7 +89,7 @@ static struct {
           .once = PTHREAD_ONCE_INIT};
 
 static _Thread_local cuda_context current[CONTEXTS];
-static _Thread_local int contexts; /* number of contexts in `current` */
+static _Thread_local int contexts;
 
 static cuda_context the_context(void) {
     return (cuda_context)(void *)&fake;

@@ -231,7 +231,6 @@ static void free_works(work *w) {
     }
 }
 
-/* The host function between the two copies of a reduction. */
 static void run_work(void *user) {
     work *w = user;
     to_floats(w->part, w->bytes, w->count, w->type);

@@ -208,7 +208,6 @@ static void write_back(const image_name *name) {
     }
 }
 
-/** Let the new names of some directories, chosen by chance, reach the disk. */
 static void toss_names(void) {
     image_name directories[NAMES];
     int count = 0;

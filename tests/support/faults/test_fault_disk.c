@@ -28,7 +28,6 @@ static void *cut_soon(void *user) {
     return NULL;
 }
 
-/** Store one number after the other. Write each to the pipe once it is synced. */
 static void count_for_ever(const world *w) {
     pthread_t other;
     const int fd = open(w->counter, O_WRONLY);

@@ -11,8 +11,8 @@ typedef struct outcome {
     bad_frame frame[MOST];
     size_t count;
     uint8_t stream[1 << 17];
-    size_t bytes;     /* number of payload bytes */
-    size_t not_whole; /* number of frames with a wrong checksum */
+    size_t bytes;
+    size_t not_whole;
     size_t marked, ce;
 } outcome;
 

@@ -85,7 +85,6 @@ static size_t put_message(uint8_t *dst, char type, uint8_t len) {
     return HEAD + (size_t)len;
 }
 
-/* Receive what reaches the server within a moment, or until the line's end. */
 static size_t received(const world *w, uint8_t *dst, bool *ended) {
     size_t len = 0;
     *ended = false;

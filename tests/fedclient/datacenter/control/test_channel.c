@@ -58,7 +58,6 @@ static void open_proven(line *l) {
     assert_true(l->member.proven);
 }
 
-/* Check that the channel's next record is this text; "": there is none. */
 static void assert_takes(feddc_channel *c, const char *text) {
     fed_error err = {0};
     const uint8_t *body = NULL;

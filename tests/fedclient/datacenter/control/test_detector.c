@@ -16,7 +16,6 @@
 
 enum { WORKERS = 4, PATIENCE_S = 60 };
 
-/* Return how often to run a test: `usual`, or more by FED_WORKER_GROUP_RUNS, for docs/results. */
 static uint32_t runs(uint32_t usual) {
     const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
@@ -270,7 +269,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
     int fd[CALLERS];
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
-    for (int k = 0; k < CALLERS; k++) { /* some clients are silent, others send random bytes */
+    for (int k = 0; k < CALLERS; k++) {
         uint8_t garbage[3000];
         fd[k] = connect_to(g.board->address);
         for (size_t i = 0; i < sizeof garbage; i++) {

@@ -114,8 +114,7 @@ FED_TEST(a_detector_that_was_away_condemns_nobody) {
     feddc_membership_settle(&group, 61000); /* the failure detector was stopped for a minute */
     assert_int_equal(group.verdicts, 0);
     now = 61000;
-    membership_case_pass(&group, 1, &now,
-                         61000 + FEDDC_SILENT_MS + 100); /* now a worker is really silent */
+    membership_case_pass(&group, 1, &now, 61000 + FEDDC_SILENT_MS + 100);
     assert_int_equal(group.verdicts, 1);
     assert_int_equal(group.verdict[0].worker, 1);
 }

@@ -21,7 +21,7 @@ typedef struct world {
     nor_flash nor;
     fedclient_platform p;
     shadow holds;
-    uint32_t steps; /* number of changes that were begun */
+    uint32_t steps;
     fed_error err;
 } world;
 

@@ -14,7 +14,7 @@ enum { PEER_ISN = 77, ROUNDS = 100000, HELD = 16 };
 typedef struct stream {
     fed_rng rng;
     fednic_nic *near, *far;
-    nic_shape shape; /* the headers of the stream's frames */
+    nic_shape shape;
     uint32_t isn;
     uint8_t plain[BYTES], rounded[BYTES], got[BYTES];
     bool cut[N], has[BYTES]; /* floats that a segment's border cuts; bytes that arrived */

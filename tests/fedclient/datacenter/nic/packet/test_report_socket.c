@@ -115,7 +115,7 @@ FED_TEST(silent_clients) {
     serve_once(&d, 2900); /* the client's buffer is full */
     serve_once(&d, 3100);
     struct pollfd polls[FEDNIC_REPORT_POLLS];
-    assert_int_equal(fednic_reports_poll(d.reports, polls), -1); /* no client is left */
+    assert_int_equal(fednic_reports_poll(d.reports, polls), -1);
     for (int k = 0; k <= FEDNIC_CLIENTS; k++) {
         close(fds[k]);
     }

@@ -272,7 +272,6 @@ Case World::to_wire() {
     return {frame, coded ? out : frame, what};
 }
 
-// Change a compressed segment, and perhaps correct its checksum.
 void World::damage(Bytes &frame) {
     const size_t tcp = tcp_of(frame), payload = tcp + (frame[tcp + 12] >> 4) * 4U;
     switch (random.below(6)) {

@@ -43,7 +43,7 @@ struct Random {
 
 struct Packet {
     Bytes in, out;
-    uint32_t count = 0;  // number of values
+    uint32_t count = 0;
     bool bad = false;    // the codec refuses the packet: only m_error must be right
 };
 
