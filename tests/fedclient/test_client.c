@@ -546,7 +546,7 @@ static void a_new_devices_port_is_found_at_the_front(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.renewals, 1);
     assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
-    fed_device_restart(device); /* the port is stored */
+    fed_device_restart(device);
     fed_device_event(device);
     assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
     assert_int_equal(device->fake.renewals, 1);

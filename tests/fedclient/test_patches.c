@@ -155,7 +155,7 @@ FED_TEST_WITH(a_model_comes_whole_as_a_patch, world *w) {
 }
 
 FED_TEST_WITH(a_patch_leads_from_the_version_held, world *w) {
-    a_round_and_one_more(w); /* w->held has version 0's values */
+    a_round_and_one_more(w);
     end_the_task(w);
     assert_int_equal(w->wholes, 1);
     assert_int_equal(w->patches, 1);
@@ -174,7 +174,7 @@ FED_TEST_WITH(patches_are_not_asked_for_where_none_are_offered, world *w) {
 static void expect_a_whole_one_instead(world *w) {
     end_the_task(w);
     assert_int_equal(w->patches, 1);
-    assert_int_equal(w->wholes, 2); /* for the first model, and now */
+    assert_int_equal(w->wholes, 2);
 }
 
 FED_TEST_WITH(a_patch_that_makes_no_sense_is_replaced, world *w) {

@@ -63,7 +63,7 @@ FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
     r->device.fake.no_own = true;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
-    r->device.fake.no_own = false; /* the coordinator was upgraded */
+    r->device.fake.no_own = false;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 1);
 }

@@ -11,14 +11,14 @@
 typedef enum bad_luck {
     BAD_CUT, /* a TCP segment is cut; each piece may suffer other faults */
     BAD_DROP,
-    BAD_BLEACH,    /* the frame's DSCP becomes that of `tos`, usually 0 */
-    BAD_CONGEST,   /* the frame's ECN field becomes CE, if the frame is ECN-capable */
-    BAD_FLIP,      /* a bit after the Ethernet header is flipped */
-    BAD_TRUNCATE,  /* the frame's last bytes are missing */
-    BAD_PAD,       /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
-    BAD_DUPLICATE, /* the frame arrives twice */
-    BAD_REORDER,   /* up to hold_frames others overtake the frame, for at most hold_ms */
-    BAD_DELAY,     /* the frame arrives delay_ms later */
+    BAD_BLEACH,  /* the frame's DSCP becomes that of `tos`, usually 0 */
+    BAD_CONGEST, /* the frame's ECN field becomes CE, if the frame is ECN-capable */
+    BAD_FLIP,    /* a bit after the Ethernet header is flipped */
+    BAD_TRUNCATE,
+    BAD_PAD, /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
+    BAD_DUPLICATE,
+    BAD_REORDER, /* up to hold_frames others overtake the frame, for at most hold_ms */
+    BAD_DELAY,
     BAD_KINDS
 } bad_luck;
 
@@ -34,7 +34,6 @@ typedef struct bad_rates {
     atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 
-/** Counts of one direction's frames. */
 typedef struct bad_counts {
     _Atomic uint64_t in, in_bytes; /* other threads read these while the line runs */
     uint64_t out, out_bytes;

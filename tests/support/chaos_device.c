@@ -280,7 +280,7 @@ static void line_traffic(void *user, fedclient_traffic *traffic) {
 }
 
 typedef struct trainer {
-    const bad_line *line; /* where its records are logged */
+    const bad_line *line;
     fed_drill drill;
 } trainer;
 
@@ -303,7 +303,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         run->board->enrolled++;
     }
     while (run->board->storm == 0 && run->board->over == 0) {
-        fed_sleep_ms(200); /* by then all processes have started */
+        fed_sleep_ms(200);
     }
     for (;;) {
         fedclient_event event = {0};

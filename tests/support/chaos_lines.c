@@ -118,7 +118,7 @@ static void accept_line(const chaos_run *run, int listener, unsigned target, pro
     const struct sockaddr_in at = loopback(target);
     draw_fate(run, l, dice);
     if (connect(l->up.to, (const struct sockaddr *)&at, sizeof at) != 0 && errno != EINPROGRESS) {
-        close_line(l, true); /* the coordinator is down at the moment */
+        close_line(l, true);
     }
 }
 

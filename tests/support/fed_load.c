@@ -30,7 +30,7 @@ typedef struct peer {
     gnutls_session_t tls;
     gnutls_pcert_st cert;
     gnutls_privkey_t key;
-    bool has_cert; /* a parsed certificate and key are in this session */
+    bool has_cert;
     double sent_s;
     fed_writer request;
     size_t sent;
@@ -48,7 +48,7 @@ struct fed_load {
     int epoll;
     struct in_addr address;
     uint16_t port;
-    const fed_pem *keys, *certs; /* count entries each */
+    const fed_pem *keys, *certs;
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priority;
     peer *peers;
@@ -104,7 +104,7 @@ static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
 
 void fed_load_toward(fed_load *load, const char *address) {
     if (inet_pton(AF_INET, address, &load->address) != 1) {
-        abort(); /* only a wrong test gets here */
+        abort();
     }
 }
 

@@ -106,7 +106,6 @@ static void start(federation *f, unsigned who) {
     p->fd = ends[0];
 }
 
-/** Wait for the end of a process that has closed its socket, or kill it. */
 static int await_end(federation *f, unsigned who) {
     pid_t pid = f->process[who].pid;
     int how = 0;

@@ -149,7 +149,7 @@ void federation_coordinator(const federation *f, int fd) {
     fedserver *server = NULL;
     snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
     fault_disk_watch(directory, f->process[FEDERATION_COORDINATOR].plan);
-    must(fedserver_upgrade(directory, &err), &err); /* as `fedserver run` does */
+    must(fedserver_upgrade(directory, &err), &err);
     must(fedserver_open(directory, NULL, &server, &err), &err);
     const fedserver_setup setup = {
         .apart_values = f->setup->apart ? 1 : 0,

@@ -26,7 +26,7 @@ typedef struct values {
 typedef struct end {
     int fd;
     size_t sent, received;
-    uint32_t sends_from, expects_from; /* indices into the table */
+    uint32_t sends_from, expects_from;
     bool closed;
     uint8_t raw, rounded; /* one bit for each byte of the current float: it equals the raw
                              (or rounded) value's byte */

@@ -18,7 +18,7 @@ typedef struct stream {
 } stream;
 
 static void put_byte(stream *s, unsigned byte) {
-    if ((s->len & (s->len - 1)) == 0) { /* full: memory doubles at powers of two */
+    if ((s->len & (s->len - 1)) == 0) {
         s->data = realloc(s->data, 2 * s->len + 1);
         if (s->data == NULL) {
             abort();

@@ -336,7 +336,7 @@ fed_status sim_schedule_begin(sim_world *world, fed_error *err) {
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor_plan(&world->actor[k], 0);
     }
-    FED_TRY(sim_host_tick(&world->host, 0, err)); /* the task starts */
+    FED_TRY(sim_host_tick(&world->host, 0, err));
     return look(world, err);
 }
 

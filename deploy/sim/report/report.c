@@ -212,7 +212,6 @@ static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) 
     fed_write_printf(w, "</tbody></table>\n");
 }
 
-/** Write the builds and machines that made the runs, each pair once. */
 static void write_builds(const sim_result *runs, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {
         bool said = false;

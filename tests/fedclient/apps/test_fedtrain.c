@@ -129,7 +129,7 @@ FED_TEST_WITH(training_that_goes_on_is_as_if_it_had_never_stopped, fed_program *
              net);
     assert_runs(f, args, 0, "--resume found no checkpoint");
     snprintf(args, sizeof args, "train %s --steps 22 --checkpoint part --resume", net);
-    assert_runs(f, args, 0, "going on after step 15"); /* step 15 is within an epoch */
+    assert_runs(f, args, 0, "going on after step 15");
     snprintf(args, sizeof args, "train %s --epochs 3 --checkpoint part --resume --csv curve.csv",
              net);
     assert_runs(f, args, 0, "going on after step 22");
@@ -196,7 +196,7 @@ FED_TEST_WITH(weights_are_exported_under_their_names_and_begin_a_training, fed_p
     assert_runs(f, "train --model lenet5-caffe --data . --steps 2 --checkpoint c", 0, "");
     assert_runs(f, "export --weights c lenet.safetensors", 0, "");
     fed_model model = load(f, "lenet.safetensors");
-    assert_int_equal(model.layout.count, 8); /* the file has no state of the optimizer */
+    assert_int_equal(model.layout.count, 8);
     assert_int_equal(model.layout.size, 431080);
     assert_string_equal(model.layout.tensors[0].name, "conv1.weight");
     fed_model_free(&model);

@@ -200,7 +200,7 @@ static void lose_a_rank(const char *const *more) {
     }
     assert_true(program > 0);
     for (int k = 0; k < 3000 && !exists("gang"); k++) {
-        fed_sleep_ms(10); /* wait until the worker group is training */
+        fed_sleep_ms(10);
     }
     const pid_t first = fed_test_child(program);
     assert_true(first > 0);

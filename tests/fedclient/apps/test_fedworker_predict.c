@@ -8,7 +8,6 @@
 
 enum { WORDS = 24 };
 
-/* Run the command on a line of words. out: a growing writer, which ends with a NUL. */
 static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
     char text[400], *argv[WORDS + 1] = {NULL}, *rest = NULL;
     int argc = 0;

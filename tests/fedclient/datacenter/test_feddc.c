@@ -222,7 +222,7 @@ FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
         messages[k] = g.messages;
         clear(&g);
     }
-    assert_int_equal(messages[2], STEPS); /* one bucket for each step */
+    assert_int_equal(messages[2], STEPS);
     assert_true(messages[0] > STEPS);
     assert_int_equal(messages[1], messages[0]);
 }

@@ -366,8 +366,8 @@ FED_TEST(the_table_has_a_line_a_rank_a_mean_and_the_prediction) {
     assert_non_null(strstr(table, "\n1 "));
     const char *mean = strstr(table, "\nmean ");
     assert_non_null(mean);
-    assert_non_null(strstr(mean, " 50.000 ")); /* length of the mean step */
-    assert_non_null(strstr(mean, " 50.0 "));   /* half of the exchange was hidden */
+    assert_non_null(strstr(mean, " 50.000 "));
+    assert_non_null(strstr(mean, " 50.0 ")); /* half of the exchange was hidden */
     assert_non_null(strstr(mean, " 2.000 "));
     assert_non_null(strstr(mean, "45.000 ms for a step of ssgd: 0.90 of what it took"));
     fed_writer_free(&out);

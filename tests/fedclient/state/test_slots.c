@@ -230,7 +230,7 @@ FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinat
         for (unsigned place = 0; place < fed_checkin_count(&d.said); place++) {
             assert_int_equal(d.said.held[place].task, d.order[k - 1 - place]);
         }
-        restart(&d, 4); /* the order of the tasks is in the store */
+        restart(&d, 4);
     }
     assert_int_equal(d.said.held[0].version, 1);
     close_device(&d);
@@ -372,7 +372,7 @@ FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 6"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2"));
     open_device(&d, c, CHIP, 2);
-    while (d.acknowledged[2].count < 2) { /* until the second task is over */
+    while (d.acknowledged[2].count < 2) {
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
     }
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 3, \"priority\": 9"));

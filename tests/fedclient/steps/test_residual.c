@@ -17,7 +17,7 @@ typedef struct curious {
     unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
     uint64_t number;
-    bool owes; /* whether the device owed something in the last training */
+    bool owes;
 } curious;
 
 static void note_sent(void *user, const float *sent, size_t count) {

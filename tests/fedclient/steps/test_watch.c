@@ -19,7 +19,7 @@ typedef struct program {
     int64_t charges_until_ms, runs_until_ms;
     uint32_t steps, left_ms; /* steps of the last training, and the time left at its end */
     bool gives_up;           /* told to stop, the callback fails instead of keeping its training */
-    bool loses_lease;        /* the coordinator gives the slot away during the training */
+    bool loses_lease;
     bool breaks;
     uint32_t done, total;
 } program;

@@ -20,9 +20,9 @@ typedef struct trace {
     const net_case *net;
     const char *engine;
     size_t batch;
-    double rounding; /* factor for the tolerance, usually 1 */
+    double rounding;
     float *score[SCORES], *grad[GRADIENTS];
-    float *params; /* the parameters, with running statistics after two batches */
+    float *params;
 } trace;
 
 static void forward(const net_engine *e, trace *t, bool training, size_t k) {

@@ -22,7 +22,7 @@ typedef struct check {
     const net_case *net;
     const net_engine *engine;
     float *score;
-    float *params; /* the net's parameters, moved by a small step */
+    float *params;
     float *grad;
 } check;
 

@@ -36,7 +36,7 @@ typedef struct team {
 typedef struct work {
     struct work *earlier; /* earlier works of the rank; they have ended when this one runs */
     struct ncclComm *comm;
-    void *bytes;       /* the values as they are copied from and to the device */
+    void *bytes;
     float *part, *sum; /* [count] each, in one allocation */
     size_t count;
     nccl_type type;
@@ -45,7 +45,7 @@ typedef struct work {
 struct ncclComm {
     team *team;
     int rank;
-    nccl_stream stream; /* the stream of the latest reduction */
+    nccl_stream stream;
     work *latest;
     nccl_result error; /* protected by the lock */
 };

@@ -14,7 +14,7 @@ static const uint8_t right[FEDDC_SECRET] = {1, 2, 3}, wrong[FEDDC_SECRET] = {1, 
 /* Two channels, and the test in between, which may change the bytes. */
 typedef struct line {
     feddc_channel detector, member;
-    int to_detector, to_member; /* the test's sockets to the two channels */
+    int to_detector, to_member;
 } line;
 
 static void open_line(line *l, const uint8_t *member_secret) {

@@ -98,7 +98,7 @@ FED_TEST(one_is_stopped_and_learns_when_it_wakes) {
         longest = g.verdict_ms[0] - stopped > longest ? g.verdict_ms[0] - stopped : longest;
         group_case_await_steps(&g, 2, 1, victim);
         assert_int_equal(kill(g.pid[victim], SIGCONT), 0);
-        group_case_await_steps(&g, 2, 5, victim); /* the continued process disturbs no other */
+        group_case_await_steps(&g, 2, 5, victim);
         assert_int_equal(group_case_finish(&g), FEDDC_DONE);
         char said[400];
         fed_sleep_ms(50);
@@ -277,7 +277,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
         }
         (void)!send(fd[k], garbage, (size_t)(k % 3) * 1000, MSG_NOSIGNAL);
     }
-    for (int k = 0; k < CALLERS; k++) { /* each is greeted at most, then cut off */
+    for (int k = 0; k < CALLERS; k++) {
         assert_true(read_to_the_end(fd[k]) <= 8 + 32);
         close(fd[k]);
     }
@@ -330,7 +330,7 @@ FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     }
     int64_t round = feddc_watch_clock(first, &offset);
     assert_true(round >= 0);
-    assert_true(llabs(offset) <= round); /* both use the same clock */
+    assert_true(llabs(offset) <= round);
     feddc_watch_close(first, NULL);
     assert_int_equal(feddc_detector_wait(detector, 10000), FEDDC_DONE);
     feddc_detector_close(detector);

@@ -15,7 +15,7 @@ static int free_group(void **state) {
 
 FED_TEST(wishes_come_first_then_arrival) {
     static const uint32_t requested[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
-    static const uint32_t rank[] = {2, 1, 3, 0}; /* the rank of each slot */
+    static const uint32_t rank[] = {2, 1, 3, 0};
     fed_error err = {0};
     assert_fed_ok_err(feddc_membership_init(&group, 4, 0, 0, 0, &err));
     for (uint32_t i = 0; i < 4; i++) {

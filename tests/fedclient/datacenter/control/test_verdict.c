@@ -235,8 +235,7 @@ FED_TEST(the_slowest_is_named_by_compute_time) {
     feddc_membership_look(&group, &look);
     assert_int_equal(look.slowest, FEDDC_NOBODY);
     for (uint32_t i = 0; i < 4; i++) {
-        feddc_heartbeat heartbeat = {.compute_s = compute[i],
-                                     .step_s = 2}; /* all wait for the slowest */
+        feddc_heartbeat heartbeat = {.compute_s = compute[i], .step_s = 2};
         feddc_membership_heartbeat(&group, i, &heartbeat, 0);
     }
     assert_true(feddc_verdict_median(&group, compute_of) == 0.25);

@@ -177,7 +177,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
 FED_TEST(all_blocks_wear_alike) {
     world w;
     begin(&w, 40, 512, 8);
-    assert_fed_ok(put(&w, 0, 2)); /* a value that never changes */
+    assert_fed_ok(put(&w, 0, 2));
     for (uint32_t k = 0; k < 3000; k++) {
         assert_fed_ok(put(&w, 2, 1000 + k));
     }

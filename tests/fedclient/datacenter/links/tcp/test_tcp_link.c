@@ -297,7 +297,7 @@ static int stranger(const char *address, size_t k) {
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO);
         break;
-    case 4: /* half a hello */
+    case 4:
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
@@ -310,7 +310,6 @@ static int stranger(const char *address, size_t k) {
     return fd;
 }
 
-/* Check that the link has sent nothing but its challenge. */
 static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
     uint8_t got[1000];
     const ssize_t n = recv(fd, got, sizeof got, 0);
@@ -451,7 +450,7 @@ FED_TEST(floats_have_a_connection_of_their_own) {
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_FLOATS);
-    hear(g.floats, got, sizeof got); /* floats use records from the first byte on */
+    hear(g.floats, got, sizeof got);
     assert_memory_equal(values, got, sizeof got);
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));

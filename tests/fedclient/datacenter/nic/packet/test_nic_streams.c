@@ -19,8 +19,8 @@ typedef struct stream {
     uint8_t plain[BYTES], rounded[BYTES], got[BYTES];
     bool cut[N], has[BYTES]; /* floats that a segment's border cuts; bytes that arrived */
     size_t acked;            /* number of bytes that have arrived without a gap */
-    nic_heap *wire;          /* frames that the near NIC sends */
-    size_t held;             /* number of frames that the line delays */
+    nic_heap *wire;
+    size_t held; /* number of frames that the line delays */
     fednic_frame late[HELD];
     uint8_t late_memory[HELD][FRAME_ROOM];
     uint8_t memory[FRAME_ROOM], damaged[FRAME_ROOM];
@@ -163,7 +163,7 @@ static void sends_all(stream *s) {
         const uint16_t units[] = {1448, 1447, 536, 8948};
         const uint32_t mosts[] = {1448, 12000, 4000, 40};
         size_t len = 1 + fed_rng_below(&s->rng, mosts[fed_rng_below(&s->rng, 4)]);
-        if (!one_in(s, 4) && len > 4) { /* usually whole floats, as in practice */
+        if (!one_in(s, 4) && len > 4) {
             len -= (at + len) % 4;
         }
         len = len < BYTES - at ? len : BYTES - at;

@@ -24,7 +24,7 @@
 namespace {
 
 constexpr size_t BEAT = WIDTH / 8;  // bytes of a beat of the decompressor
-constexpr size_t BURST = 8;         // values in a burst
+constexpr size_t BURST = 8;
 constexpr int PATIENCE = 2000;      // cycles without a transfer until the test fails
 
 using Bytes = std::vector<uint8_t>;
@@ -268,7 +268,7 @@ void fill(std::vector<float> &values, Kind kind, Random &random) {
         case GAUSS: values[i] = static_cast<float>(gauss(random) * scale); break;
         case LARGE: values[i] = static_cast<float>(gauss(random) * 100 * scale); break;
         case BORDERS: values[i] = border(random); break;
-        case MOST_32: values[i] = of_class(i % 8 == 5 ? 2 : 3, random); break;  // 32 bytes a burst
+        case MOST_32: values[i] = of_class(i % 8 == 5 ? 2 : 3, random); break;
         case SPARSE: values[i] = of_class(random.below(16) == 0 ? 3 : 0, random); break;
         case LONG: values[i] = of_class(3, random); break;
         default: values[i] = of_class(random.below(64) != 0 ? 0 : 1, random); break;
