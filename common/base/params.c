@@ -195,7 +195,7 @@ fed_status fed_params_read(const char *kind, const char *name, const fed_param *
     }
     unsigned named = 0;
     while (*text != '\0') {
-        text++; /* the ':' or ',' before it */
+        text++;
         FED_TRY(read_param(&o, &text, value, &named, err));
     }
     for (size_t k = 0; params[k].key != NULL; k++) {

@@ -11,7 +11,7 @@ typedef struct world {
     float *held;    /* values of the version that the device has */
     bool offers;    /* the coordinator offers patches (FED_CAN_PATCH) */
     bool garbage;   /* damage patches that start from a version */
-    uint32_t ahead; /* patches claim to start from a version so much newer */
+    uint32_t ahead; /* patches claim to start from a version newer by this number */
     unsigned patches, wholes, others;
 } world;
 

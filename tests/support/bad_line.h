@@ -43,7 +43,7 @@ typedef struct bad_counts {
 
 typedef struct bad_held {
     bad_frame frame;
-    uint64_t until_frame; /* the frame waits until this frame of its direction has come */
+    uint64_t until_frame; /* the frame waits for the frame with this number in its direction */
     int64_t until_ms;
 } bad_held;
 

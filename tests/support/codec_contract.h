@@ -9,7 +9,7 @@
 /** The codecs' vector unit that is tested, such as avx2. */
 extern const fedcodec_unit *contract_unit;
 
-/** The same codec in the code of another vector unit. */
+/** Return the same codec with the code of another vector unit. */
 fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
 
 /** Parse a spec string as a codec of contract_unit. */

@@ -22,7 +22,7 @@
 
 enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 
-/* How far a stream of messages to PostgreSQL has been parsed. */
+/* The parser's state for a stream of messages to PostgreSQL. */
 typedef struct reading {
     bool started;    /* false until the first message, which has no type byte */
     uint8_t head[8]; /* the beginning of the current message's head */

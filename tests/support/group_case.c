@@ -108,7 +108,8 @@ static int member(worker_group_board *board, uint32_t requested) {
             break;
         }
         for (uint32_t r = 0; r < group->place.size; r++) {
-            /* A member that is behind would fetch the values of the one that is ahead. */
+            /* In a real group, a member that is behind would fetch the values of one that is ahead.
+             * */
             completed = group->completed[r] > completed ? group->completed[r] : completed;
         }
         stand_in x = {.board = board,

@@ -23,7 +23,7 @@ typedef struct sim_worker {
     fedtrain_net *net;
     fed_arch arch; /* the net's; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
-    float *state;  /* of a stateless optimizer, float32[state_floats] */
+    float *state;  /* state of a stateless optimizer: float32[state_floats] */
     size_t state_floats;
     struct sim_worker *next; /* in the list of free workers */
 } sim_worker;

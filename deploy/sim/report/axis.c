@@ -54,8 +54,8 @@ static void add_linear_ticks(sim_axis *axis) {
     }
 }
 
-/** Add ticks at powers of ten; at 2 and 5 times the powers, too, on an axis of less than two
- * decades; at every n-th power only on one of more than seven. */
+/** Add ticks at powers of ten. On an axis of less than two decades, add ticks at 2 and 5 times the
+ * powers. On an axis of more than seven decades, leave out some powers. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
     const double decades = log10(high / low);

@@ -10,7 +10,8 @@
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"
 
-/* An axis is logarithmic if its largest value is more than this many times its smallest one. */
+/* Axes of amounts and of losses are logarithmic if the largest value is more than this many times
+ * the smallest. */
 static const double uneven_amounts = 8, steep_loss = 50;
 
 const sim_measure_words sim_measure_word[SIM_MEASURES] = {

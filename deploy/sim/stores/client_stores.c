@@ -69,7 +69,7 @@ static fed_status spoil(sim_stores *stores, fed_error *err) {
     return done ? FED_OK : fed_file_fail(err, "change", "the file of the clients' stores");
 }
 
-/** Prepare for a change in the stores: the file is then no longer in step with them. */
+/** Call this before a change in the stores, after which the file no longer matches them. */
 static fed_status touch(sim_stores *stores, fed_error *err) {
     return stores->kept && atomic_load(&stores->synced) ? spoil(stores, err) : FED_OK;
 }

@@ -17,7 +17,7 @@
 
 enum { FILES = 512, NAMES = 512 };
 
-/** A file, whatever its names are. */
+/** A file, which may have several names, or none. */
 typedef struct image_file {
     ino_t number;
     int fd; /* kept open: the system can't reuse its number, and SQLite's locks on the file stay */

@@ -31,7 +31,8 @@ static cuda_address address(const void *at) {
     return (cuda_address)(uintptr_t)at;
 }
 
-/* Call the driver in the GPU's context. result gets the status; the GPU keeps the sentence. */
+/* Call the driver in the GPU's context. result gets the status; the fed_gpu keeps the error's
+ * sentence. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
         const bool entered_ = fed_cuda_enter(g);                                                   \
@@ -355,7 +356,7 @@ static fed_status cuda_call(fed_gpu_stream *stream, fed_status (*call)(void *use
 static fed_status cuda_keep(fed_gpu_stream *stream) {
     cuda_gpu *g = of(stream);
     fed_status status;
-    /* Relaxed: this thread and others may allocate memory meanwhile. */
+    /* In the relaxed mode, this and other threads may allocate memory during the capture. */
     CALL(g, status, "cuStreamBeginCapture", capture_begin(native(stream), CUDA_CAPTURE_RELAXED));
     return status;
 }
