@@ -146,7 +146,6 @@ static void note_passed(proxy_line *l, size_t n, fed_rng *dice) {
     }
 }
 
-/** Move bytes in one direction. Returns false when the connection is over. */
 static bool pump(proxy_line *l, lane *w, short from_events, fed_rng *dice) {
     if (w->len == 0 && (from_events & (POLLIN | POLLHUP | POLLERR)) != 0) {
         ssize_t got = recv(w->from, w->bytes, sizeof w->bytes, 0);

@@ -214,7 +214,6 @@ static void do_deed(cut_forwarder *f, unsigned k) {
     }
 }
 
-/* Receive bytes if there are none to send. Returns false when the connection is over. */
 static bool fill(lane *l, int from) {
     if (l->len > 0) {
         return true;

@@ -173,7 +173,6 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
-/** Read the custom metrics of a message. A fake without them (no_own) must get none. */
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);

@@ -24,8 +24,8 @@ typedef enum state { CLOSED = 0, SHAKING, IDLE, SENDING, HEARING } state;
 typedef struct peer {
     fed_load *load;
     state state;
-    uint32_t watched; /* the events that epoll reports for this connection */
-    bool parked;      /* the answer that is due belongs to no run, as after fed_load_post */
+    uint32_t watched;
+    bool parked; /* the answer that is due belongs to no run, as after fed_load_post */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;

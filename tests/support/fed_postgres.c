@@ -106,7 +106,6 @@ static pid_t start_program(const fed_postgres *server, const char *name, char **
     return pid;
 }
 
-/* Wait until the process has ended. Returns false if it still runs at end_ms. */
 static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     while (waitpid(pid, how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > end_ms) {

@@ -33,7 +33,6 @@ static void nap(const fed_tls *server, size_t ms) {
     }
 }
 
-/* Receive bytes. Returns their number; 0: the connection or the test has ended. */
 static size_t hear(const talk *t, void *dst, size_t cap) {
     ssize_t len = GNUTLS_E_AGAIN;
     while (t->server->stop == 0 && (len == GNUTLS_E_AGAIN || len == GNUTLS_E_INTERRUPTED)) {

@@ -278,8 +278,6 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
-/** Forward a device's request. Start the coordinator if it does not run. Returns false if it
- * died. */
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);

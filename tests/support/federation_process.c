@@ -252,7 +252,7 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     fed_writer_growing(&w);
     fed_status result = write_request(l, request, &w);
     if (result == FED_OK && (!federation_send(l->fd, &w) || !federation_receive(l->fd, &w))) {
-        _exit(0); /* the driver's process has ended */
+        _exit(0);
     }
     fed_reader r;
     fed_reader_init(&r, w.data, w.len);

@@ -9,7 +9,6 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* A matrix, stored row by row. */
 typedef struct matrix {
     size_t rows, columns;
     float *v;

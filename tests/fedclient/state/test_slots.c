@@ -142,7 +142,6 @@ static void note_durable(device *d) {
     }
 }
 
-/** Make a step. If power fails in it, start the device again. */
 static fedclient_event step(device *d) {
     fedclient_event event = {.outcome = FEDCLIENT_RETRY};
     d->err = (fed_error){0};

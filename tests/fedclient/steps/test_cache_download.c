@@ -341,7 +341,6 @@ FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     fed_device_check(&w->device, 0);
 }
 
-/** End the program after two more answers of the cache, then restart it. */
 static void reboot_midway(world *w) {
     w->stops_at = w->asked + 3;
     fed_device_fail(&w->device, FED_ECANCELED);

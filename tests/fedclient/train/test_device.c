@@ -96,7 +96,7 @@ static void assert_near(const char *what, const float *got, const float *wanted,
 static bool go_on(void *user, size_t step, float loss) {
     float *sum = user;
     *sum += loss;
-    return step < 2 * STEPS; /* true for every step */
+    return step < 2 * STEPS;
 }
 
 /* Train two rounds on the processor and on the device, and compare. Adam divides by the root of a

@@ -26,7 +26,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* Return a gradient; their magnitudes are very different, and some are 0. */
+/* Return gradients of very different magnitudes. Some are 0. */
 static float gradient(size_t step, size_t i) {
     fed_rng rng;
     fed_rng_init(&rng, 3, (uint32_t)step, (uint32_t)i);

@@ -433,7 +433,6 @@ cuda_result cuModuleUnload(cuda_module module) {
     return CUDA_OK;
 }
 
-/* Return the bytes of a number type; 0: the name is no number type. */
 static size_t size_of_number(const char *type, size_t len) {
     static const struct {
         const char *name;
@@ -480,7 +479,6 @@ static size_t size_of_struct(const char *text, const char *type) {
     return size <= ARG_BYTES ? size : 0;
 }
 
-/* Learn the kinds of the kernel's arguments. Returns false if OpenCL does not tell. */
 static bool learn_args(cuda_function f, const char *text) {
     cl_uint count = 0;
     if (clGetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL) != CL_SUCCESS ||

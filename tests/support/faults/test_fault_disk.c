@@ -43,7 +43,6 @@ static void count_for_ever(const world *w) {
     }
 }
 
-/** Run a process that counts until the cut. Returns the last number that it wrote to the pipe. */
 static uint32_t count_until_cut(world *w, fault_kind kind, uint64_t seed) {
     uint32_t k = 0, last = 0;
     int how = 0;

@@ -6,7 +6,6 @@
 
 enum { MOST = 8192, HEAD4 = 14 + 20 + 32, HEAD6 = 14 + 40 + 20 };
 
-/* What came out of the line: frame counts, and payloads placed by sequence number. */
 typedef struct outcome {
     bad_frame frame[MOST];
     size_t count;

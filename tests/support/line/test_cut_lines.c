@@ -115,7 +115,7 @@ static void send_in(const world *w, const uint8_t *text, size_t len, size_t piec
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;
         if (send(w->client, text + at, step, MSG_NOSIGNAL) < 0) {
-            return; /* the line was cut already */
+            return;
         }
     }
 }

@@ -20,7 +20,7 @@ typedef struct stream {
     bool cut[N], has[BYTES]; /* floats that a segment's border cuts; bytes that arrived */
     size_t acked;            /* number of bytes that have arrived without a gap */
     nic_heap *wire;
-    size_t held; /* number of frames that the line delays */
+    size_t held;
     fednic_frame late[HELD];
     uint8_t late_memory[HELD][FRAME_ROOM];
     uint8_t memory[FRAME_ROOM], damaged[FRAME_ROOM];
@@ -191,7 +191,6 @@ static void agrees(stream *s) {
     }
 }
 
-/* Add the number of compressed frames to *coded, and of damaged ones to *bad. */
 static void run(const nic_shape *shape, uint32_t isn, uint32_t seed, size_t *coded, size_t *bad) {
     stream *s = calloc(1, sizeof *s);
     assert_non_null(s);
