@@ -368,7 +368,7 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Add entry i to the layout. Its data must begin at *at, where those of the entry before ended. */
+/* Add entry i to the layout. Its data must begin at *at, the end of the previous entry's data. */
 static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
     const entry *e = &p->entries[i];
     fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);

@@ -87,7 +87,7 @@ static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu 
     return FED_OK;
 }
 
-/* Open the first usable device of a kind. *err is that of the last device tried. */
+/* Open the first usable device of a kind. *err is the error of the last device tried. */
 static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
     fed_gpu_info info = {.lacks = ""};
     fed_status status = FED_ENOTFOUND;

@@ -296,7 +296,7 @@ static fed_status follow(char path[PATH_BYTES], bool *straight, fed_error *err) 
     *straight = there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
     for (int k = 0; !*straight && k < LINKS && lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
          k++) {
-        /* a link of /proc stands for an open file, such as that of /dev/stdout */
+        /* a link of /proc, such as the one behind /dev/stdout, stands for an open file */
         *straight = strncmp(path, "/proc/", 6) == 0;
         if (!*straight) {
             FED_TRY(read_link(path, err));

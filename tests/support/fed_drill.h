@@ -24,7 +24,7 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
 /**
  * Read the residual in the store, as docs/durability.md says.
  *
- * task   the task whose residual is read; 0: that of the first slot
+ * task   the task whose residual is read; 0: the first slot's task
  * owed   float[layout->size], all 0 where nothing is stored
  * *slot  the task's slot; FED_SLOTS: it has none
  * *seq   the number of the last durable training, of any task

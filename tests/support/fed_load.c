@@ -53,7 +53,7 @@ struct fed_load {
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* answers due to the current run; those to fed_load_post */
+    size_t due, parked; /* answers due to the current run; answers due to fed_load_post */
     size_t answers, failures;
     float *ms; /* response times of the current run, in milliseconds */
     uint8_t chunk[CHUNK];

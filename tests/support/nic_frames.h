@@ -22,7 +22,7 @@ typedef struct nic_shape {
     uint8_t ip_words; /* length of IPv4's options in words of 4 bytes */
     uint8_t tos;      /* type of service or traffic class, with ECN */
     uint8_t flags;
-    uint8_t protocol;  /* protocol number in the pseudo-header; 0: that of TCP */
+    uint8_t protocol;  /* protocol number in the pseudo-header; 0: TCP's */
     bool may_cut;      /* IPv4 without the flag DF (don't fragment) */
     bool partial;      /* the checksum field holds only the pseudo-header's sum (NEEDS_CSUM) */
     bool backwards;    /* the frame goes from the second host to the first */

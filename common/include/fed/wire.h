@@ -47,7 +47,8 @@ void fed_task_write(fed_writer *w, const fed_task *task);
 fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 
 /** The capabilities that fields of a task need. A device names all of them in its check-in. The
- * coordinator repeats those that the device named, and the assignment then has their fields. */
+ * coordinator repeats the capabilities that the device named, and the assignment then has the
+ * fields that need them. */
 uint32_t fed_task_capabilities(void);
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;

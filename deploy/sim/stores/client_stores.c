@@ -18,12 +18,11 @@
 #include "fed/file.h"
 #include "fed/hash.h"
 
-/*
- * The file has a page with its head, then blocks. The first block has two offsets for each client:
- * that of the client's model, and that of the first block in a list of its other values. Each
- * value's block has its key. Models are blocks that clients share, and have a list of their own.
- * The file's bytes are as in memory, so only a machine of the same kind can read it.
- */
+/* The file has a page with its head, then blocks. The first block has two offsets for each client:
+ * the offset of the client's model, and the offset of the first block in a list of the client's
+ * other values. Each value's block has its key. Models are blocks that clients share, and have a
+ * list of their own. The file's bytes are as in memory, so only a machine of the same kind can read
+ * it. */
 enum { FORMAT = 2 };
 
 static const char magic[8] = "FEDflash";

@@ -71,7 +71,7 @@ FED_TEST(test_a_normalised_set_has_mean_0_and_deviation_1) {
         assert_true(fabs(sum / (COUNT * PLANE)) < 1e-5);
         assert_true(fabs(squares / (COUNT * PLANE) - 1) < 1e-5);
     }
-    /* The measured values are those of the files, without normalisation. */
+    /* The measured mean and deviation are of the files' values, without normalisation. */
     float again[C], deviation_again[C];
     fedtrain_dataset_measure(&set, again, deviation_again);
     assert_memory_equal(again, mean, sizeof mean);
