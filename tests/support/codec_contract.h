@@ -49,7 +49,7 @@ typedef struct contract_message {
     float *residual; /* what encoding has left of the values */
 } contract_message;
 
-/** Encode x. residual: malloc'ed, as before the encode; NULL: none. */
+/** Encode x. residual: malloc'ed, the residual before the encoding; NULL: there is none. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 

@@ -66,7 +66,7 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
-    uint16_t devices_port; /* what certificates' answers name; 0: 8444 */
+    uint16_t devices_port; /* the port for devices in answers with certificates; 0: 8444 */
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
     bool no_declines;

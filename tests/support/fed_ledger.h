@@ -23,7 +23,8 @@ typedef struct fed_ledger {
 
 void fed_ledger_free(fed_ledger *ledger);
 
-/** Add an acknowledged update, once. FED_ESTATE: its lease had other bytes before. */
+/** Add an acknowledged update, once. FED_ESTATE: an earlier update with this lease had other bytes.
+ * */
 fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
                           fed_error *err) FED_CHECKED;
 

@@ -326,7 +326,7 @@ void sim_schedule_resume(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             actor->resumes = true;
             actor->asked = actor->kept.kind;
-            actor->kept.nth--; /* as the client sends its request once more */
+            actor->kept.nth--; /* so that the repeated request does not count twice */
             go_on(actor);
         }
     }
