@@ -15,7 +15,6 @@ die() {
     exit 1
 }
 
-# Sets compiler and emulator of an architecture.
 choose() {
     case $1 in
     aarch64) compiler=aarch64-linux-gnu-gcc emulator=qemu-aarch64-static ;;

@@ -8,7 +8,6 @@
 #include "fed/hash.h"
 #include "fed/small.h"
 
-/* Is the word a name: letters, digits and '_', with single dots between them? */
 static bool is_name(fed_word w) {
     static const char SIGNS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     for (size_t i = 0; i < w.len; i++) {
@@ -35,7 +34,6 @@ static const arch_name *find_name(const arch_parser *p, const char *name) {
     return NULL;
 }
 
-/* Give the newest value a name. at: the word that errors quote. */
 static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     if (find_name(p, name) != NULL) {
         return arch_fail(p, at, "another name: an earlier layer has this name");
@@ -55,7 +53,6 @@ static fed_status add_name(arch_parser *p, fed_word at, const char *name) {
     return FED_OK;
 }
 
-/* Join the three parts of a name. at: the word that errors quote. */
 static fed_status join_name(const arch_parser *p, fed_word at, const char *prefix, fed_word w,
                             const char *suffix, char name[FED_TENSOR_NAME]) {
     int len = snprintf(name, FED_TENSOR_NAME, "%s%.*s%s", prefix, (int)w.len, w.text, suffix);
@@ -100,7 +97,6 @@ static bool same_word(fed_word a, fed_word b) {
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* Return the index of an earlier block with this name, else ARCH_BLOCKS. */
 static size_t find_block(const arch_parser *p, fed_word w) {
     size_t end = p->scope->block < p->block_count ? p->scope->block : p->block_count;
     for (size_t i = 0; i < end; i++) {
@@ -183,7 +179,6 @@ static fed_status fail_args(const arch_parser *p, const arch_block *block) {
     return arch_fail(p, arch_word_peek(p), wanted);
 }
 
-/* Parse the numbers for a block's parameters, such as "(16,1)". */
 static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *args) {
     const char *sign = "(";
     for (size_t i = 0; i < block->param_count; i++, sign = ",") {
@@ -303,7 +298,6 @@ static fed_status parse_item(arch_parser *p) {
     return add_name(p, label.len > 0 ? label : p->kind, p->name);
 }
 
-/* Skip "scaffold", "mse" or "scaffold | mse" after the last layer. Returns true if it did. */
 static bool skip_end(arch_parser *p) {
     bool whole = p->scope->block == ARCH_BLOCKS;
     bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");

@@ -28,7 +28,6 @@ fed_shape arch_value_shape(const fed_arch *arch, uint32_t value) {
     return value == 0 ? arch->input : arch->layers[value - 1].out;
 }
 
-/* Refuse a word with a formatted text, as arch_fail does. */
 FED_PRINTF(3, 4)
 static fed_status fail_because(const arch_parser *p, fed_word w, const char *format, ...) {
     char wanted[200];
@@ -44,9 +43,6 @@ static fed_status fail_small(const arch_parser *p) {
                      "another layer: this program was built small, without it (see fed/small.h)");
 }
 
-/* ---- Tensors ---- */
-
-/* Add the tensor "NAME.suffix" of the layer that is being parsed. *index becomes its index. */
 static fed_status add_tensor(arch_parser *p, const char *layer, const char *suffix, uint32_t rank,
                              const uint32_t *dims, size_t *index) {
     char name[2 * FED_TENSOR_NAME];
@@ -108,8 +104,6 @@ fed_status arch_statistics_add(arch_parser *p) {
     return FED_OK;
 }
 
-/* ---- Layers that keep the shape ---- */
-
 static fed_status parse_plain(arch_parser *p, fed_layer *layer) {
     (void)p;
     layer->out = layer->in;
@@ -158,8 +152,6 @@ static fed_status parse_widen(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* ---- Windows ---- */
-
 static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wanted) {
     fed_word w = arch_word_meaning(p, arch_word_next(p));
     uint32_t size[2];
@@ -173,7 +165,6 @@ static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wan
     return FED_OK;
 }
 
-/* Set the output's h and w to the window's positions. The window must fit the padded input. */
 static fed_status place_window(const arch_parser *p, fed_word window, fed_layer *layer) {
     uint32_t smaller = layer->kh < layer->kw ? layer->kh : layer->kw;
     if (layer->pad > smaller / 2) {
@@ -232,8 +223,6 @@ static fed_status parse_pool(arch_parser *p, fed_layer *layer) {
     return place_window(p, window, layer);
 }
 
-/* ---- Dense layers and words ---- */
-
 /* Make a dense layer use the weights of an embedding. A word's vector in the embedding is the row
  * of weights that gives the word's score. */
 static fed_status tie(const arch_parser *p, fed_layer *layer, uint32_t value) {
@@ -291,8 +280,6 @@ static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
     return add_weight(p, layer, 2, (uint32_t[]){p->arch->words, layer->out.c});
 }
 
-/* ---- Layers with several inputs, and words that stand for several layers ---- */
-
 static fed_status add_layer(arch_parser *p, const fed_layer *layer);
 
 /* Parse one layer of an lstm. index is the digit in PyTorch's names, as in weight_ih_l0. */
@@ -344,7 +331,6 @@ static fed_status parse_lstm(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* Parse the name of another input of a layer, after its layer->inputs others. */
 static fed_status parse_input(arch_parser *p, fed_layer *layer, fed_word *w) {
     *w = arch_word_peek(p);
     return arch_value_parse(p, &layer->input[layer->inputs++]);
@@ -380,8 +366,6 @@ static fed_status parse_concat(arch_parser *p, fed_layer *layer) {
     layer->in = arch_value_shape(p->arch, layer->input[0]);
     return FED_OK;
 }
-
-/* ---- The table of all kinds ---- */
 
 static const struct {
     const char *word;

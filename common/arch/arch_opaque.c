@@ -19,7 +19,6 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* Add a tensor. Its shape is a word such as 20x1x5x5. */
 static fed_status add_shaped(arch_parser *p, fed_word name, fed_word shape) {
     char text[FED_TENSOR_NAME];
     uint32_t dims[FED_TENSOR_RANK];

@@ -97,7 +97,6 @@ static fed_status check_all_is_used(const arch_parser *p) {
     return FED_OK;
 }
 
-/* Check the model's output: one score or number for each class and position. */
 static fed_status take_output(arch_parser *p) {
     fed_arch *arch = p->arch;
     fed_word end = arch_word_peek(p);

@@ -124,7 +124,7 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) FED_CHECKED;
 fed_layer_kind arch_kind_find(fed_word w);
 /** Parse the words after a kind's word, p->kind, and add the layer. */
 fed_status arch_layer_parse(arch_parser *p, fed_layer_kind kind) FED_CHECKED;
-/** Add the running statistics after all other tensors, those of "scaffold" first. */
+/** Add the running statistics after all other tensors: first SCAFFOLD's, then the layers'. */
 fed_status arch_statistics_add(arch_parser *p) FED_CHECKED;
 
 /* ---- Models without layers (arch_opaque.c) ---- */

@@ -98,7 +98,6 @@ fed_word arch_word_meaning(const arch_parser *p, fed_word w) {
     return w;
 }
 
-/* Describe a place in the text: "line 2, column 5", or "column 5" in a text of one line. */
 static void describe_place(const char *text, const char *at, char *place, size_t cap) {
     size_t line = 1;
     const char *start = text;
@@ -121,7 +120,7 @@ fed_status arch_fail(const arch_parser *p, fed_word w, const char *wanted) {
     char place[64], inside[FED_TENSOR_NAME + 8] = "";
     describe_place(p->text, w.text, place, sizeof place);
     if (p->scope != NULL && p->scope->prefix[0] != '\0') {
-        int len = (int)strlen(p->scope->prefix) - 1; /* without its last '.' */
+        int len = (int)strlen(p->scope->prefix) - 1;
         snprintf(inside, sizeof inside, " (in %.*s)", len, p->scope->prefix);
     }
     if (*w.text == '\0') {

@@ -30,7 +30,6 @@ static fed_status check_finite(const char *name, const fed_layout *layout, const
     return FED_OK;
 }
 
-/* Write the header's length, then the header, which is padded to a multiple of 8 bytes. */
 static fed_status put_header(fed_file *file, const fed_layout *layout, const char *const *metadata,
                              fed_error *err) {
     fed_writer header, start;
@@ -76,9 +75,9 @@ fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_lay
 
 struct fed_checkpoint {
     const char *name;
-    const uint8_t *bytes; /* the whole file */
+    const uint8_t *bytes;
     size_t len;
-    const uint8_t *data; /* after the header */
+    const uint8_t *data;
     fed_safetensors header;
 };
 
@@ -151,7 +150,6 @@ static float bits_float(uint32_t bits) {
     return value;
 }
 
-/* Convert n little-endian elements to floats. */
 static void convert(fed_safetensors_type type, const uint8_t *at, float *values, size_t n) {
     if (type == FED_SAFETENSORS_F32) {
         for (size_t i = 0; i < n; i++, at += 4) {
@@ -166,7 +164,6 @@ static void convert(fed_safetensors_type type, const uint8_t *at, float *values,
     }
 }
 
-/* Read tensor i of the file into values[]. */
 static fed_status read_tensor(const fed_checkpoint *file, size_t i, float *values, fed_error *err) {
     const fed_tensor *tensor = &file->header.layout.tensors[i];
     const fed_safetensors_place *place = &file->header.places[i];
@@ -228,7 +225,6 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-/* List the first few tensors that one layout has and the other lacks, if any. */
 static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};

@@ -104,7 +104,6 @@ static fed_status read_part(const part *p, const char *kind, const char *text,
     return FED_OK;
 }
 
-/* Parse the rule. learning_rate is used if the spec does not name lr. */
 static fed_status read_rule(const char *text, float learning_rate, fed_optimizer *optimizer,
                             fed_error *err) {
     size_t k;
@@ -146,7 +145,6 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
     return FED_OK;
 }
 
-/* Check that the rule and its parts can be combined. */
 static fed_status check_parts(const fed_optimizer *o, fed_error *err) {
     if (o->scaffold_share > 0 && o->rule != FED_SGD) {
         return fed_fail(

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Writing ---- */
-
 static void write_string(fed_writer *w, const char *text) {
     fed_write_u8(w, '"');
     for (const char *at = text; *at != '\0'; at++) {
@@ -68,9 +66,7 @@ void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
     }
 }
 
-/* ---- Reading ---- */
-
-/* The types of elements. Those that can be read as floats come first. */
+/* The types of elements. The types that can be read as floats come first. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -90,7 +86,6 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* A tensor in the header; its data are the bytes from begin up to end. */
 typedef struct entry {
     char name[FED_TENSOR_NAME];
     size_t type; /* index in types */
@@ -100,7 +95,7 @@ typedef struct entry {
 } entry;
 
 typedef struct parser {
-    const char *name; /* the file's name, for messages */
+    const char *name;
     const uint8_t *text;
     size_t len, pos;
     entry *entries; /* FED_SAFETENSORS_TENSORS of them */
@@ -113,7 +108,8 @@ static fed_status refuse(const parser *p, const char *what) {
     return fed_fail(p->err, FED_EFORMAT, "%s: byte %zu of the header: %s", p->name, p->pos, what);
 }
 
-/* Return the next byte after white space, not consumed; 0 at the end: a NUL is valid nowhere. */
+/* Return the next byte after white space, without consuming it. 0: the end, because a NUL is valid
+ * nowhere. */
 static uint8_t peek(parser *p) {
     while (p->pos < p->len && p->text[p->pos] != 0 && strchr(" \t\r\n", p->text[p->pos]) != NULL) {
         p->pos++;
@@ -151,7 +147,6 @@ static fed_status parse_hex4(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* Read an escape sequence. *unit becomes its UTF-16 code unit. */
 static fed_status parse_escape(parser *p, uint32_t *unit) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint8_t byte = p->pos < p->len ? p->text[p->pos] : 0;
@@ -167,7 +162,6 @@ static fed_status parse_escape(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* Read a string's next character, with escapes resolved. *closed: it is the closing quote. */
 static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     if (p->pos == p->len || p->text[p->pos] < ' ') {
         return refuse(p, "unterminated string");
@@ -293,7 +287,6 @@ static const struct {
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
-/* Read the keys "dtype", "shape" and "data_offsets" of a tensor, in any order, each once. */
 static fed_status parse_entry(parser *p, entry *e) {
     bool seen[FIELD_COUNT] = {false};
     FED_TRY(expect(p, '{', "expected '{'"));
@@ -315,7 +308,8 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* Read "__metadata__", an object of strings; check and drop those not in printable ASCII. */
+/* Read "__metadata__", an object of strings. Strings that are not printable ASCII are checked and
+ * dropped. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {
@@ -374,7 +368,7 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Add entry i to the layout. Its data must begin at *at, where those of the entry before ended. */
+/* Add entry i to the layout. Its data must begin at *at, the end of the previous entry's data. */
 static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
     const entry *e = &p->entries[i];
     fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);

@@ -15,7 +15,7 @@ enum { FED_SAFETENSORS_TENSORS = 4096, FED_SAFETENSORS_HEADER = 1 << 22 };
 void fed_safetensors_header_write(fed_writer *w, const fed_layout *layout,
                                   const char *const *metadata);
 
-/** The type of a tensor's elements: those that become floats, and all others. */
+/** The type of a tensor's elements. F32, F16 and BF16 can be read as floats, other types can't. */
 typedef enum fed_safetensors_type {
     FED_SAFETENSORS_F32 = 0,
     FED_SAFETENSORS_F16,

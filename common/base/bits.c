@@ -6,7 +6,6 @@ void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap) {
     *w = (fed_bit_writer){.dst = dst, .cap = cap};
 }
 
-/* Flush whole pending bytes, one by one, as far as there is room. */
 void fed_bit_flush_slow(fed_bit_writer *w) {
     while (w->pending >= 8) {
         if (w->len == w->cap) {
@@ -50,7 +49,6 @@ static void fail(fed_bit_reader *r) {
     r->status = FED_EFORMAT;
 }
 
-/* Read the next bit. The caller has checked that one is left. */
 static unsigned next_bit(fed_bit_reader *r) {
     unsigned bit = (unsigned)r->src[r->pos >> 3] >> (7 - (r->pos & 7)) & 1;
     r->pos++;

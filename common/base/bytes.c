@@ -126,7 +126,6 @@ void fed_writer_free(fed_writer *w) {
     fed_writer_growing(w);
 }
 
-/* Grow the memory to hold len more bytes, and to at least twice its capacity. */
 static fed_status grow(fed_writer *w, size_t len) {
     FED_REQUIRE(w->grows, FED_ENOSPC);
     FED_REQUIRE(len <= SIZE_MAX / 2 - w->len, FED_ENOMEM);

@@ -17,7 +17,6 @@ void fed_layout_free(fed_layout *layout) {
     fed_layout_init(layout);
 }
 
-/* Compute the product of dims. It fails if the product exceeds LAYOUT_SIZE_MAX. */
 static fed_status tensor_size(uint32_t rank, const uint32_t *dims, size_t *size) {
     size_t product = 1;
     for (uint32_t i = 0; i < rank; i++) {

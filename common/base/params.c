@@ -114,7 +114,6 @@ bool fed_text_number(const char *text, double *value) {
     return *end == '\0' && isfinite(*value);
 }
 
-/* What the parameters belong to, for errors. */
 typedef struct owner {
     const char *kind, *name; /* for example "codec" and "sbc" */
     const fed_param *params;
@@ -177,7 +176,6 @@ static fed_status read_name(const owner *o, const fed_param *param, fed_word wor
                     param->key, (int)word.len, word.text, names.text);
 }
 
-/* Write an example of a parameter's value, for errors. */
 static void format_example(const fed_param *param, char *dst, size_t cap) {
     if (param->names != NULL) {
         snprintf(dst, cap, "%s", param->names[(size_t)param->preset]);
@@ -218,7 +216,7 @@ fed_status fed_params_read(const char *kind, const char *name, const fed_param *
     }
     unsigned named = 0;
     while (*text != '\0') {
-        text++; /* the ':' or ',' before it */
+        text++;
         FED_TRY(read_param(&o, &text, value, &named, err));
     }
     for (size_t k = 0; params[k].key != NULL; k++) {

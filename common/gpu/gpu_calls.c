@@ -21,8 +21,6 @@ static const fed_gpu_device *const kinds[] = {
 
 enum { KINDS = sizeof kinds / sizeof kinds[0], ORDINALS = 64 };
 
-/* ---- Names ---- */
-
 fed_status fed_gpu_list(size_t k, fed_gpu_info *info) {
     for (size_t i = 0; i < KINDS; i++) {
         for (uint32_t ordinal = 0; ordinal < ORDINALS; ordinal++) {
@@ -82,8 +80,6 @@ bool fed_gpu_is_name(const char *name) {
     return name != NULL && parse(name, &kind, &ordinal);
 }
 
-/* ---- Opening and closing ---- */
-
 static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu **gpu,
                           fed_error *err) {
     FED_TRY(kind->open(ordinal, gpu, err));
@@ -91,7 +87,7 @@ static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu 
     return FED_OK;
 }
 
-/* Open the first usable device of a kind. *err is that of the last device tried. */
+/* Open the first usable device of a kind. *err is the error of the last device tried. */
 static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
     fed_gpu_info info = {.lacks = ""};
     fed_status status = FED_ENOTFOUND;
@@ -180,8 +176,6 @@ const fed_gpu_info *fed_gpu_info_of(const fed_gpu *gpu) {
     return &gpu->info;
 }
 
-/* ---- Errors ---- */
-
 fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...) {
     char text[sizeof gpu->error.text];
     va_list args;
@@ -194,8 +188,6 @@ fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...
 fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err) {
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", gpu->error.text);
 }
-
-/* ---- Memory, kernels, work; sizes of 0 do nothing ---- */
 
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) {
     return gpu->device->alloc(gpu, size > 0 ? size : 1, at);
@@ -260,8 +252,6 @@ fed_status fed_gpu_launch(fed_gpu_stream *stream, const fed_gpu_module *module, 
     return groups == 0 ? FED_OK
                        : stream->gpu->device->launch(stream, module, kernel, groups, args, count);
 }
-
-/* ---- Order and graphs ---- */
 
 static fed_status refuse_keeping(fed_gpu_stream *stream, const char *call) {
     return stream->keeping

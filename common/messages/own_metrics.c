@@ -51,7 +51,6 @@ void fed_own_metrics_write(fed_writer *w, const fed_own_metrics *m) {
     }
 }
 
-/* Read the metrics of a list. Returns false if bytes are missing, or one is not allowed. */
 static bool fill(fed_reader *r, fed_own_metrics *m) {
     const uint8_t count = fed_read_u8(r);
     for (uint32_t k = 0; k < count && m->count == k; k++) {

@@ -34,7 +34,8 @@ typedef struct field {
 #define FIELD(kind, name, least, needs)                                                            \
     { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
 
-/* The fields in the order of their bytes. Those that need a capability come last in a message. */
+/* The fields in the order of their bytes. The fields that need a capability come last in a message.
+ * */
 /* clang-format off */
 static const field fields[] = {
     /*    kind  name           least needs */
@@ -62,8 +63,8 @@ uint32_t fed_task_capabilities(void) {
     return all;
 }
 
-/* Is this field in this part of the message? later: the part at the message's end, with the fields
- * that need a capability. */
+/* Is this field in this part of the message? later: the part at the message's end, which has the
+ * fields that need a capability. */
 static bool travels(const field *f, bool later, uint32_t capabilities) {
     return later ? (f->needs & capabilities) != 0 : f->needs == 0;
 }
@@ -167,7 +168,6 @@ static void held_read(fed_reader *r, fed_held *held) {
     held->version = fed_read_u32(r);
 }
 
-/* Write the fields with FED_CAN_TASKS: the slots, and the tasks after the first one. */
 static void slots_write(fed_writer *w, const fed_checkin *m) {
     const unsigned count = fed_checkin_count(m);
     fed_write_u8(w, m->slots);
@@ -177,7 +177,6 @@ static void slots_write(fed_writer *w, const fed_checkin *m) {
     }
 }
 
-/* Read the fields of slots_write. Returns false if the list is not allowed. */
 static bool slots_read(fed_reader *r, fed_checkin *m) {
     m->slots = fed_read_u8(r);
     const unsigned count = fed_read_u8(r) + 1U;

@@ -13,7 +13,6 @@ const char *fed_worker_state_name(fed_worker_state state) {
     return state < FED_WORKER_STATES ? state_names[state] : "?";
 }
 
-/* Does any worker have a computes_on? */
 static bool is_named(const fed_worker_group *m) {
     bool named = false;
     for (uint32_t k = 0; k < m->count; k++) {

@@ -28,14 +28,11 @@ enum {
 
 static const int64_t LAST_SECOND = 253402300799; /* of the year 9999, X.509's last */
 
-/* Make an error of a failed call of mbedTLS: a sentence, followed by mbedTLS's own words. */
 static fed_status fail_code(fed_error *err, fed_status status, const char *what, int code) {
     char reason[128];
     mbedtls_strerror(code, reason, sizeof reason);
     return fed_fail(err, status, "%s: %s", what, reason);
 }
-
-/* --- random bytes --- */
 
 /* Get random bytes from the kernel's generator. Returns 0 if the system has none, such as Linux
  * before 3.17. */
@@ -79,7 +76,6 @@ fed_status fed_random(void *dst, size_t len) {
     return ask_kernel(dst, len) ? FED_OK : ask_mbedtls(dst, len);
 }
 
-/* A random source in the form that mbedTLS calls. */
 static int draw(void *user, unsigned char *dst, size_t len) {
     (void)user;
     return fed_random(dst, len) == FED_OK ? 0 : MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
@@ -93,8 +89,6 @@ int fed_secret_compare(const void *a, const void *b, size_t len) {
     }
     return (int)difference;
 }
-
-/* --- keys --- */
 
 static int is_p256(const mbedtls_pk_context *key) {
     return mbedtls_pk_get_type(key) == MBEDTLS_PK_ECKEY &&
@@ -151,8 +145,6 @@ static fed_status read_key(mbedtls_pk_context *pk, const fed_pem *key, fed_error
     }
     return FED_OK;
 }
-
-/* --- names, times, extensions --- */
 
 /* Add a part of a name to a list, unchanged. mbedTLS's own function takes a text such as
  * "CN=a,O=b", which would need escapes that mbedTLS 2.28 does not know. */
@@ -266,9 +258,6 @@ static fed_status set_hosts(mbedtls_x509write_cert *cert, const char *const *hos
     return code == 0 ? FED_OK : fail_code(err, FED_ENOMEM, "can't set the server's hosts", code);
 }
 
-/* --- certificates --- */
-
-/* The fields of every certificate, besides its purpose. */
 typedef struct identity {
     const char *common_name;
     mbedtls_pk_context *key;
@@ -347,8 +336,6 @@ static fed_status read_cert(mbedtls_x509_crt *cert, const char *pem, fed_error *
     return code == 0 ? FED_OK
                      : fail_code(err, FED_EFORMAT, "can't read the certificate (PEM)", code);
 }
-
-/* --- requests --- */
 
 static fed_status sign_request(mbedtls_x509write_csr *draft, fed_pem *csr, fed_error *err) {
     fed_pem *made = pem_new(err);
@@ -481,8 +468,6 @@ fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const c
     mbedtls_x509_csr_free(&csr);
     return status;
 }
-
-/* --- reading a certificate --- */
 
 fed_status fed_cert_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                 fed_error *err) {

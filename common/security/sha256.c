@@ -13,7 +13,6 @@ void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
     (void)mbedtls_sha256(data, len, digest, 0);
 }
 
-/* The memory of a sum as the struct of mbedTLS that it holds. */
 static mbedtls_sha256_context *context_of(fed_sha256_sum *sum) {
     _Static_assert(sizeof(mbedtls_sha256_context) <= sizeof sum->opaque, "fed/hash.h has room");
     return (mbedtls_sha256_context *)(void *)sum->opaque;

@@ -197,7 +197,7 @@ static int open_parent(const char *path) {
     return open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Give a new file to the users of its folder: FED_FILE_SHARED in fed/file.h. */
+/* Give a new file the owner and group of its folder, as FED_FILE_SHARED asks (fed/file.h). */
 static bool share(int fd, int directory) {
     struct stat folder, file;
     if (fstat(directory, &folder) != 0) {
@@ -243,7 +243,6 @@ int fed_file_open_shared(const char *path, int flags) {
     return open(path, (flags & ~O_CREAT) | O_CLOEXEC);
 }
 
-/* Make the temporary file, which will replace file->path. */
 static fed_status create_temp(fed_file *file, unsigned mode, fed_error *err) {
     if ((size_t)snprintf(file->temp, sizeof file->temp, "%s.new-XXXXXX", file->path) >=
         sizeof file->temp) {
@@ -253,7 +252,7 @@ static fed_status create_temp(fed_file *file, unsigned mode, fed_error *err) {
     if (file->directory < 0) {
         return fed_file_fail(err, "open the directory of", file->path);
     }
-    file->fd = mkstemp(file->temp); /* makes a new name */
+    file->fd = mkstemp(file->temp);
     if (file->fd < 0) {
         fed_status status = fed_file_fail(err, "create", file->temp);
         close(file->directory);
@@ -268,7 +267,6 @@ static fed_status create_temp(fed_file *file, unsigned mode, fed_error *err) {
     return FED_OK;
 }
 
-/* Replace a symbolic link's name by its target's. */
 static fed_status read_link(char path[PATH_BYTES], fed_error *err) {
     char target[PATH_BYTES];
     const ssize_t len = readlink(path, target, sizeof target);
@@ -286,8 +284,8 @@ static fed_status read_link(char path[PATH_BYTES], fed_error *err) {
     return FED_OK;
 }
 
-/* Find what an output's path names. Where links lead to a plain file, or to a name that is free,
- * path becomes that name. *straight: what is there can't be replaced, but must be written. */
+/* Follow the symbolic links of an output's path, if they lead to a plain file or to a free name.
+ * *straight: the path names a device or a pipe, which can't be replaced but is written. */
 static fed_status follow(char path[PATH_BYTES], bool *straight, fed_error *err) {
     enum { LINKS = 40 }; /* as many as Linux follows */
     struct stat info;
@@ -298,7 +296,7 @@ static fed_status follow(char path[PATH_BYTES], bool *straight, fed_error *err) 
     *straight = there && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
     for (int k = 0; !*straight && k < LINKS && lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
          k++) {
-        /* a link of /proc stands for an open file, such as that of /dev/stdout */
+        /* a link of /proc, such as the one behind /dev/stdout, stands for an open file */
         *straight = strncmp(path, "/proc/", 6) == 0;
         if (!*straight) {
             FED_TRY(read_link(path, err));
@@ -326,7 +324,6 @@ fed_status fed_file_create(const char *path, unsigned mode, fed_file *file, fed_
                     : create_temp(file, mode & ~(unsigned)FED_FILE_OUTPUT, err);
 }
 
-/* The name of the file that is written. */
 static const char *written(const fed_file *file) {
     return file->temp[0] != '\0' ? file->temp : file->path;
 }
@@ -492,8 +489,8 @@ fed_status fed_dir_make(const char *path, unsigned mode, fed_error *err) {
         *slash = '/';
     }
     FED_TRY(make_one(part, mode, err));
-    return sync_name(part, true,
-                     err); /* the process that made it may have died before its name was durable */
+    /* The process that made the directory may have died before the name was durable. */
+    return sync_name(part, true, err);
 }
 
 void fed_dir_tidy(const char *directory) {

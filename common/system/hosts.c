@@ -40,7 +40,6 @@ static void write_element(fed_writer *w, uint8_t tag, const void *value, size_t 
     fed_write_bytes(w, value, len);
 }
 
-/* Read an IPv6 address, perhaps in brackets as in a URL. */
 static bool read_ipv6(const char *host, uint8_t ip[16]) {
     char plain[INET6_ADDRSTRLEN];
     const size_t len = strlen(host);

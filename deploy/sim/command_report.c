@@ -47,7 +47,6 @@ static int by_scenario(const void *a, const void *b) {
     return order;
 }
 
-/** Add the runs of a grid, which lie in the directory's subdirectories. */
 static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     struct dirent **entry = NULL;
     const int found = scandir(directory, &entry, NULL, alphasort);

@@ -28,7 +28,6 @@ static bool exists(const char *directory, const char *name) {
     return access(sim_path(path, directory, name), F_OK) == 0;
 }
 
-/** Remove a directory of plain files, if it is there. */
 static void clear(const char *directory, const char *name) {
     char path[SIM_PATH], file[SIM_PATH];
     DIR *dir = opendir(sim_path(path, directory, name));
@@ -49,7 +48,6 @@ static void name_output(const char *scenario, char *dst, size_t cap) {
     snprintf(dst, cap, "results/%.*s", dot != NULL && dot != name ? (int)(dot - name) : 200, name);
 }
 
-/** Set the path of fedserver, which lies beside the file of the running fedsim. */
 static void find_fedserver(batch *b) {
     char own[SIM_PATH];
     const ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -148,7 +146,6 @@ static fed_status run_cell(batch *b, const sim_scenario *s, const char *director
     return status;
 }
 
-/** Run a cell, unless it is finished already. */
 static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     char directory[SIM_PATH];
     bool finished = false;
@@ -186,7 +183,6 @@ static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error
     return FED_OK;
 }
 
-/** Check all cells before the first of them runs. */
 static fed_status check_cells(batch *b, fed_error *err) {
     for (size_t k = 0; k < b->grid.count; k++) {
         sim_scenario *s = &b->grid.cells[k].scenario;

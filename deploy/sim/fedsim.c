@@ -46,7 +46,6 @@ static int list_keys(void) {
     return 0;
 }
 
-/** Separate the options from the words after the command; false: an option is wrong. */
 static bool read_words(int argc, char **argv, sim_command *c) {
     for (int k = 2; k < argc; k++) {
         if (strcmp(argv[k], "--out") == 0 && k + 1 < argc) {

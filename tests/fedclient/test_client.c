@@ -92,7 +92,7 @@ static void nobody_makes_a_device_ask_without_a_pause(void **state) {
     }
 }
 
-/* The lease of each assignment is over when it comes. */
+/* Each lease is already over when its assignment arrives. */
 static void a_lease_without_time_is_no_reason_to_hurry(void **state) {
     fed_device *device = *state;
     device->fake.deadline_ms = 0;
@@ -293,7 +293,6 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
         fed_fake_refuse(&device->fake, "/v1/update", cases[k].status, "what");
         assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
     }
-    /* The wait after a refusal, for a device with only this task. */
     assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
@@ -412,7 +411,7 @@ static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
 
 static void a_full_disk_loses_nothing(void **state) {
     fed_device *device = *state;
-    for (uint64_t k = 0; k < 4; k++) { /* several faults without a restart in between */
+    for (uint64_t k = 0; k < 4; k++) {
         device->flash.dies_at = device->flash.puts + k % 3;
         fed_device_fail(device, FED_EIO);
         fed_fake_flash_revive(&device->flash);
@@ -547,14 +546,14 @@ static void a_new_devices_port_is_found_at_the_front(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.renewals, 1);
     assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
-    fed_device_restart(device); /* the port is stored */
+    fed_device_restart(device);
     fed_device_event(device);
     assert_string_equal(device->fake.last_url, "https://fake:9555/v1/update");
     assert_int_equal(device->fake.renewals, 1);
 }
 
-/* A coordinator that is down costs a device one more request in three failures. One that is back
- * at its port costs at most one renewal in ten minutes. */
+/* While the coordinator is down, the device tries one renewal for every three failed requests.
+ * After that at most one renewal in ten minutes is sent. */
 static void a_device_asks_the_front_until_somebody_answers(void **state) {
     fed_device *device = *state;
     fed_device_event(device);
@@ -564,7 +563,7 @@ static void a_device_asks_the_front_until_somebody_answers(void **state) {
     }
     assert_int_equal(device->fake.plan.times, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(device->fake.plan.times, 0); /* the second renewal failed, too */
+    assert_int_equal(device->fake.plan.times, 0);
     assert_int_equal(device->fake.renewals, 0);
     for (int turn = 0; turn < 2; turn++) {
         fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 3);
@@ -576,8 +575,8 @@ static void a_device_asks_the_front_until_somebody_answers(void **state) {
     }
 }
 
-/* A firewall may let devices reach only their port. Then a renewal that the coordinator asks for
- * costs one request in ten minutes, as any other. */
+/* A firewall may let devices reach only their own port. Then a renewal that the coordinator asks
+ * for is tried at most once in ten minutes. */
 static void a_front_that_is_cut_off_is_not_asked_at_each_step(void **state) {
     enum { MANY = 100 };
     fed_device *device = *state;

@@ -5,14 +5,13 @@
 #include "fed_device.h"
 #include "fedcodec/patch.h"
 
-/* A coordinator that offers patches, in front of the fake one. */
 typedef struct world {
     fed_device device;
     fedclient_transport inner;
     float *held;    /* values of the version that the device has */
     bool offers;    /* the coordinator offers patches (FED_CAN_PATCH) */
     bool garbage;   /* damage patches that start from a version */
-    uint32_t ahead; /* patches claim to start from a version so much newer */
+    uint32_t ahead; /* patches claim to start from a version newer by this number */
     unsigned patches, wholes, others;
 } world;
 
@@ -156,7 +155,7 @@ FED_TEST_WITH(a_model_comes_whole_as_a_patch, world *w) {
 }
 
 FED_TEST_WITH(a_patch_leads_from_the_version_held, world *w) {
-    a_round_and_one_more(w); /* w->held has version 0's values */
+    a_round_and_one_more(w);
     end_the_task(w);
     assert_int_equal(w->wholes, 1);
     assert_int_equal(w->patches, 1);
@@ -175,7 +174,7 @@ FED_TEST_WITH(patches_are_not_asked_for_where_none_are_offered, world *w) {
 static void expect_a_whole_one_instead(world *w) {
     end_the_task(w);
     assert_int_equal(w->patches, 1);
-    assert_int_equal(w->wholes, 2); /* for the first model, and now */
+    assert_int_equal(w->wholes, 2);
 }
 
 FED_TEST_WITH(a_patch_that_makes_no_sense_is_replaced, world *w) {

@@ -6,7 +6,6 @@
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/* A device whose callback reports how often it was called. */
 typedef struct reporter {
     fed_device device; /* first, because teardown closes it */
     int calls;
@@ -61,10 +60,10 @@ FED_TEST_WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on, repor
 }
 
 FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
-    r->device.fake.no_own = true; /* the fake would refuse custom metrics */
+    r->device.fake.no_own = true;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
-    r->device.fake.no_own = false; /* the coordinator was upgraded */
+    r->device.fake.no_own = false;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 1);
 }
@@ -72,7 +71,7 @@ FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
 FED_TEST_WITH(a_message_that_was_lost_is_sent_again_with_its_metrics, reporter *r) {
     fed_fake_fail(&r->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_RETRY);
-    open_as(r, FED_ROLE_TRAIN); /* restart the program */
+    open_as(r, FED_ROLE_TRAIN);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
     assert_int_equal(fed_device_event(&r->device).outcome,

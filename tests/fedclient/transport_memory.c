@@ -68,8 +68,6 @@ void free(void *ptr) {
     __libc_free(ptr);
 }
 
-/* -- The server, in a process of its own -- */
-
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 static const fed_step script[] = {

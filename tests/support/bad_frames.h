@@ -37,7 +37,7 @@ uint16_t bad_frame_pseudo(const bad_frame *frame, const bad_parts *parts);
 void bad_frame_complete(bad_frame *frame);
 
 /** Is the TCP checksum right? With NEEDS_CSUM set, the field must hold the sum of the
- * pseudo-header, otherwise that of all bytes. */
+ * pseudo-header, otherwise the checksum of all bytes. */
 bool bad_frame_whole(const bad_frame *frame, const bad_parts *parts);
 
 /** Set bits of the type of service (IPv4) or traffic class (IPv6): tos = (tos & keep) | set.

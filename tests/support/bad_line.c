@@ -174,7 +174,6 @@ static void one_frame(void *user, bad_frame *frame) {
     pass(line, frame);
 }
 
-/* Send one packet on, or cut it into smaller segments first. */
 static void one_packet(void *user, bad_frame *frame) {
     bad_line *line = user;
     if (!happens(line, BAD_CUT)) {

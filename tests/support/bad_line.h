@@ -11,14 +11,14 @@
 typedef enum bad_luck {
     BAD_CUT, /* a TCP segment is cut; each piece may suffer other faults */
     BAD_DROP,
-    BAD_BLEACH,    /* the frame's DSCP becomes that of `tos`, usually 0 */
-    BAD_CONGEST,   /* the frame's ECN field becomes CE, if the frame is ECN-capable */
-    BAD_FLIP,      /* a bit after the Ethernet header is flipped */
-    BAD_TRUNCATE,  /* the frame's last bytes are missing */
-    BAD_PAD,       /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
-    BAD_DUPLICATE, /* the frame arrives twice */
-    BAD_REORDER,   /* up to hold_frames others overtake the frame, for at most hold_ms */
-    BAD_DELAY,     /* the frame arrives delay_ms later */
+    BAD_BLEACH,  /* the frame's DSCP becomes that of `tos`, usually 0 */
+    BAD_CONGEST, /* the frame's ECN field becomes CE, if the frame is ECN-capable */
+    BAD_FLIP,    /* a bit after the Ethernet header is flipped */
+    BAD_TRUNCATE,
+    BAD_PAD, /* up to 4 bytes follow the frame, like Ethernet's padding of short frames */
+    BAD_DUPLICATE,
+    BAD_REORDER, /* up to hold_frames others overtake the frame, for at most hold_ms */
+    BAD_DELAY,
     BAD_KINDS
 } bad_luck;
 
@@ -30,11 +30,10 @@ typedef struct bad_rates {
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload bytes of a cut piece; most = 0: gso_size */
     atomic_uint tos;
-    atomic_uint quiet;   /* so many first frames of each direction suffer no fault */
+    atomic_uint quiet;   /* how many first frames of each direction suffer no fault */
     atomic_bool packets; /* true: cut segments and complete checksums, as a network card does */
 } bad_rates;
 
-/** Counts of one direction's frames. */
 typedef struct bad_counts {
     _Atomic uint64_t in, in_bytes; /* other threads read these while the line runs */
     uint64_t out, out_bytes;
@@ -44,7 +43,7 @@ typedef struct bad_counts {
 
 typedef struct bad_held {
     bad_frame frame;
-    uint64_t until_frame; /* the frame waits until this frame of its direction has come */
+    uint64_t until_frame; /* the frame waits for the frame with this number in its direction */
     int64_t until_ms;
 } bad_held;
 

@@ -18,7 +18,6 @@ typedef struct chaos_board {
     atomic_int storm; /* 1: links fail and devices repeat requests; 0: neither happens */
     atomic_int over;  /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
-    /* Counts of what happened. */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
     atomic_uint repeated, stale, lost_answers;    /* requests: sent again, sent out of order */
     atomic_uint enrolled, finished, acknowledged; /* acknowledged: number of updates */
@@ -33,11 +32,11 @@ typedef struct chaos_run {
     uint16_t front_port, devices_port; /* the coordinator's; kept on a restart; 0: any */
     uint64_t seed;
     uint32_t wait_most_ms; /* longest time until a device asks again; it keeps the test short */
-    char ca[4096];         /* certificate of the CA, PEM */
-    uint32_t piece_bytes;  /* piece size of the devices' client; 0: its default */
-    const char *servers;   /* addresses that devices use, without proxy; NULL: those of the board */
-    unsigned slots;        /* slots per device; with more than 1 it takes part in all tasks */
-    int far;               /* descriptor of the far network namespace; -1: none */
+    char ca[4096];
+    uint32_t piece_bytes; /* piece size of the devices' client; 0: its default */
+    const char *servers;  /* addresses that devices use, without proxy; NULL: those of the board */
+    unsigned slots;       /* slots per device; with more than 1 it takes part in all tasks */
+    int far;              /* descriptor of the far network namespace; -1: none */
 } chaos_run;
 
 /** Every fourth device is in the far network. It reaches the coordinator at that network's

@@ -24,7 +24,7 @@ typedef enum chaos_end {
     CHAOS_ENDED_FINISHED, /* a device that knows that the task is over */
     CHAOS_ENDED_AGAIN,
     CHAOS_ENDED_KILLED,
-    CHAOS_ENDED_BROKEN /* ended in any other way */
+    CHAOS_ENDED_BROKEN
 } chaos_end;
 
 /** Note that the child ended with waitpid's status `how`. Unless it has finished, it may

@@ -67,7 +67,7 @@ typedef struct bad_line {
     int log;
     bool far; /* the device is in the far network and uses no proxy */
     const fedclient_platform *platform;
-    saved stale[STALE]; /* updates that the device has sent before */
+    saved stale[STALE];
     unsigned kept;
 } bad_line;
 
@@ -116,9 +116,8 @@ static fed_status read_saved(void *user, void *dst, size_t cap, size_t *len) {
     return FED_OK;
 }
 
-/** Send an update once more. Whatever the answer, the coordinator must not count it again; the
- * final check would notice. If it was acknowledged and is still the last one, it must be
- * acknowledged again. */
+/** Send an update once more. The coordinator must not count it again, which the final check would
+ * notice. An acknowledged update that is still the device's last one must be acknowledged again. */
 static void send_again(bad_line *l, const saved *s, bool was_counted) {
     cursor c = {.s = s};
     const fedclient_body body = {.user = &c, .size = s->len, .read = read_saved};
@@ -138,7 +137,6 @@ static void send_again(bad_line *l, const saved *s, bool was_counted) {
     }
 }
 
-/** Keep a copy of a request's body, in place of the oldest copy. */
 static const saved *save(bad_line *l, const char *url, const uint8_t *body, size_t len) {
     saved *s = &l->stale[l->kept++ % STALE];
     free(s->body);
@@ -192,8 +190,8 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** Log the message as acknowledged, since its last piece was. It is in the device's first slot:
- * devices that send pieces take part in one task only. */
+/** Log the stored update as acknowledged, because its last piece was. It is in the device's first
+ * slot, because a device that sends pieces takes part in one task only. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;
     fedclient_record pending = {0};
@@ -244,7 +242,7 @@ static fed_status line_send(void *user, const fedclient_request *request, int *s
     bad_line *l = user;
     saved s;
     detour(l, request->url, s.url, sizeof s.url);
-    if (l->kept > 0 && lucky(l, 10)) { /* send an old update again, perhaps in a later round */
+    if (l->kept > 0 && lucky(l, 10)) {
         l->run->board->stale++;
         send_again(l, &l->stale[fed_rng_below(&l->dice, l->kept < STALE ? l->kept : STALE)], false);
     }
@@ -282,7 +280,7 @@ static void line_traffic(void *user, fedclient_traffic *traffic) {
 }
 
 typedef struct trainer {
-    const bad_line *line; /* where its records are logged */
+    const bad_line *line;
     fed_drill drill;
 } trainer;
 
@@ -305,7 +303,7 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         run->board->enrolled++;
     }
     while (run->board->storm == 0 && run->board->over == 0) {
-        fed_sleep_ms(200); /* by then all processes have started */
+        fed_sleep_ms(200);
     }
     for (;;) {
         fedclient_event event = {0};

@@ -118,7 +118,7 @@ static void accept_line(const chaos_run *run, int listener, unsigned target, pro
     const struct sockaddr_in at = loopback(target);
     draw_fate(run, l, dice);
     if (connect(l->up.to, (const struct sockaddr *)&at, sizeof at) != 0 && errno != EINPROGRESS) {
-        close_line(l, true); /* the coordinator is down at the moment */
+        close_line(l, true);
     }
 }
 
@@ -146,7 +146,6 @@ static void note_passed(proxy_line *l, size_t n, fed_rng *dice) {
     }
 }
 
-/** Move bytes in one direction. Returns false when the connection is over. */
 static bool pump(proxy_line *l, lane *w, short from_events, fed_rng *dice) {
     if (w->len == 0 && (from_events & (POLLIN | POLLHUP | POLLERR)) != 0) {
         ssize_t got = recv(w->from, w->bytes, sizeof w->bytes, 0);

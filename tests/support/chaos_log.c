@@ -72,7 +72,6 @@ void chaos_log_read(const char *directory, unsigned k, federation *f) {
     free(data);
 }
 
-/* Return the length of the whole records at the beginning of the log. */
 static off_t whole_records(int log) {
     uint8_t head[5]; /* the record's kind, and the length of its bytes */
     struct stat file;

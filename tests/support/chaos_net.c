@@ -100,7 +100,6 @@ static bool raise_nic(const char *card, const char *address, unsigned kbit) {
                  address, card, card, card, kbit);
 }
 
-/** Configure the far namespace's end of the pair of network cards. */
 static bool raise_far(int fd, unsigned kbit) {
     pid_t pid = fork();
     if (pid == 0) {

@@ -9,7 +9,7 @@
 /** The codecs' vector unit that is tested, such as avx2. */
 extern const fedcodec_unit *contract_unit;
 
-/** The same codec in the code of another vector unit. */
+/** Return the same codec with the code of another vector unit. */
 fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
 
 /** Parse a spec string as a codec of contract_unit. */
@@ -49,7 +49,7 @@ typedef struct contract_message {
     float *residual; /* what encoding has left of the values */
 } contract_message;
 
-/** Encode x. residual: malloc'ed, as before the encode; NULL: none. */
+/** Encode x. residual: malloc'ed, the residual before the encoding; NULL: there is none. */
 contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
                                       size_t n);
 

@@ -52,7 +52,7 @@ static bool taken[FED_POSTGRES_STORES];
 static unsigned take_place(void) {
     unsigned k = 0;
     if (!store_is("postgres")) {
-        return k; /* the directory's number is also that of the database */
+        return k; /* only PostgreSQL has numbered test databases */
     }
     while (k < FED_POSTGRES_STORES && taken[k]) {
         k++;

@@ -26,7 +26,7 @@ typedef struct coordinator {
 } coordinator;
 
 typedef struct test_device {
-    uint8_t fingerprint[FED_SHA256_SIZE]; /* fingerprint of the device's key */
+    uint8_t fingerprint[FED_SHA256_SIZE];
     uint8_t certificate[FED_SHA256_SIZE];
     fed_pem key;
 } test_device;

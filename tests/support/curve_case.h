@@ -15,7 +15,7 @@ typedef struct curve_case {
     const fedtrain_dataset *set;
     const char *optimizer;
     size_t steps, batch;
-    uint32_t seed;  /* seed of the weights and of the batches */
+    uint32_t seed;
     uint32_t nudge; /* seed for a random last bit in each weight; 0: weights stay as they are */
 } curve_case;
 

@@ -22,7 +22,7 @@
 
 enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 
-/* How far a stream of messages to PostgreSQL has been parsed. */
+/* The parser's state for a stream of messages to PostgreSQL. */
 typedef struct reading {
     bool started;    /* false until the first message, which has no type byte */
     uint8_t head[8]; /* the beginning of the current message's head */
@@ -32,7 +32,6 @@ typedef struct reading {
     bool last;     /* the deed happens at the end of the current message */
 } reading;
 
-/* One direction of a connection. */
 typedef struct lane {
     uint8_t bytes[ROOM];
     size_t at, len;
@@ -42,7 +41,7 @@ typedef struct pair {
     bool used;
     unsigned line;
     int near, far;
-    uint64_t carried; /* bytes that passed in both directions */
+    uint64_t carried;
     lane up, down;
     reading reading;
 } pair;
@@ -215,7 +214,6 @@ static void do_deed(cut_forwarder *f, unsigned k) {
     }
 }
 
-/* Receive bytes if there are none to send. Returns false when the connection is over. */
 static bool fill(lane *l, int from) {
     if (l->len > 0) {
         return true;

@@ -30,7 +30,6 @@ static bool is_plain(const exchange_run *run, uint32_t step) {
     return run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
 }
 
-/* Choose the order of the tensors in a step: from the last to the first, or random (`rough`). */
 static void make_order(const exchange_entry *entry, uint32_t step, uint32_t order[TENSORS]) {
     fed_rng rng;
     fed_rng_init(&rng, 22, step, entry->place.rank);
@@ -50,8 +49,7 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-/* Two gradients, because two steps may be under way at once: on the host, and on the GPU, if
- * any. */
+/* Room for two gradients, because two steps may be under way at once. */
 typedef struct gradients {
     float *host, *put; /* float32[2 * exchange_size()]; put: host, or GPU memory */
 } gradients;
@@ -76,7 +74,6 @@ static fed_status put(exchange_entry *entry, feddc_exchange *x, uint32_t step, c
     return FED_OK;
 }
 
-/* Where keep() writes a sum. */
 typedef struct target {
     exchange_entry *entry;
     float *sums;

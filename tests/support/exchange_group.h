@@ -20,7 +20,6 @@ typedef struct exchange_run {
     bool mixed;    /* odd ranks use the host even if there is a GPU */
 } exchange_run;
 
-/** One rank's part in the run, and its results. */
 typedef struct exchange_entry {
     const exchange_run *run;
     feddc_place place;

@@ -13,8 +13,8 @@
 #include "tests/support/faults/fault_disk.h"
 
 typedef struct fault_sweep {
-    const char *directory; /* the faults happen to files in this directory */
-    uint64_t step;         /* test every step-th call, to save time */
+    const char *directory;
+    uint64_t step; /* test every step-th call, to save time */
     void *user;
     void (*start)(void *user); /* prepares the directory for the operation */
     bool (*deed)(void *user);  /* the operation, in a process of its own; true: acknowledged */

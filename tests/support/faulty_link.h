@@ -12,10 +12,10 @@ enum { FAULTY_RANKS = 64 };
 typedef struct faulty_plan {
     const feddc_link_vtable *inner;
     uint32_t victim;
-    uint64_t at;       /* number of the victim's events before it fails; 0: no rank fails */
-    bool orderly;      /* the failing rank says goodbye to its peers */
-    uint32_t delay_us; /* longest delay of an event */
-    uint32_t mix;      /* up to this many events, at most 16, of different ranks change places */
+    uint64_t at;  /* number of the victim's events before it fails; 0: no rank fails */
+    bool orderly; /* the failing rank says goodbye to its peers */
+    uint32_t delay_us;
+    uint32_t mix; /* up to this many events, at most 16, of different ranks change places */
     uint64_t seed;
 
     uint64_t events[FAULTY_RANKS]; /* result: each rank's events but FEDDC_WOKEN and _NOTHING */

@@ -121,7 +121,7 @@ static void name_output(const fed_cluster *c, unsigned k, char path[400]) {
 void fed_cluster_start(fed_cluster *c, unsigned k) {
     char out[400];
     name_output(c, k, out);
-    (void)unlink(out); /* a file of an earlier start */
+    (void)unlink(out);
     assert_int_equal(c->member[k].pid, 0);
     fflush(NULL);
     const pid_t pid = fork();

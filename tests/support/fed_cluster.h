@@ -17,7 +17,7 @@ typedef struct fed_cluster_member {
     char directory[340]; /* parent/coordinator, parent/coordinator1, ... */
     char log[340];       /* DIRECTORY.log: the log of all its starts */
     char bind[24];       /* 127.0.0.1 for the first, 127.0.0.2 for the second, ... */
-    uint16_t link;       /* port for the other coordinators */
+    uint16_t link;
 } fed_cluster_member;
 
 /** The coordinators. All have the same two ports for devices, each on its own address, as devices
@@ -27,8 +27,8 @@ typedef struct fed_cluster {
     fed_cluster_member member[FED_CLUSTER_MOST];
     uint16_t front, devices;
     char servers[400]; /* the addresses of all fronts, for fedclient_options.server */
-    char *ca;          /* certificate of the CA, PEM */
-    long requests;     /* value of `fedserver run --requests`; 0: its default */
+    char *ca;
+    long requests; /* value of `fedserver run --requests`; 0: its default */
 } fed_cluster;
 
 /** Make the coordinators' directories, with the same keys and the file `store`, and start none.

@@ -12,7 +12,7 @@
 
 typedef struct fed_coordinator {
     char directory[300];
-    char *ca;                /* certificate of the CA, PEM */
+    char *ca;
     uint16_t front, devices; /* ports; they stay the same after a restart */
     uint32_t requests_per_s; /* limit, as in fedserver_http_options; 0: its default */
     fedserver *server;

@@ -35,8 +35,8 @@ typedef struct fed_device {
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds);
 void fed_device_close(fed_device *device);
 
-/** fed_device_setup makes such a device as the test's state. fed_device_teardown closes and
- * frees the state, which is a device or begins with one. */
+/** fed_device_setup makes a device as fed_device_open does, as the test's state.
+ * fed_device_teardown closes and frees the state, which is a device or begins with one. */
 int fed_device_setup(void **state, const char *codec, uint32_t rounds);
 int fed_device_teardown(void **state);
 

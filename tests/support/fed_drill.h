@@ -5,10 +5,10 @@
 
 #include "fedclient/fedclient.h"
 
-/** The s-th training of device k depends on k and s only: each value is a multiple of 2^-10, from
- * -4 to 4 times. If the model starts from 0 and a round counts a power of two of equal updates,
- * every sum is exact in float32: all training equals what was sent plus the residuals, to the
- * bit. */
+/** The s-th training of device k depends on k and s only: each value is a whole number from -4 to
+ * 4, times 2^-10. If the model starts from 0 and a round counts a power of two of equal updates,
+ * every sum is exact in float32. Then the sum of all trainings equals what was sent plus the
+ * residuals, to the bit. */
 typedef struct fed_drill {
     uint32_t client;
 } fed_drill;
@@ -24,7 +24,7 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
 /**
  * Read the residual in the store, as docs/durability.md says.
  *
- * task   the task whose residual is read; 0: that of the first slot
+ * task   the task whose residual is read; 0: the first slot's task
  * owed   float[layout->size], all 0 where nothing is stored
  * *slot  the task's slot; FED_SLOTS: it has none
  * *seq   the number of the last durable training, of any task

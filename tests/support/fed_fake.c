@@ -173,7 +173,6 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
-/** Read the custom metrics of a message. A fake without them (no_own) must get none. */
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);
@@ -267,7 +266,6 @@ static void piece(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fed_writer_free(message);
 }
 
-/** Take a decline: the slot is free at once, and the next check-in gets another lease. */
 static void decline(fed_fake *fake, fed_reader *body) {
     assert_false(fake->no_declines);
     assert_fed_ok(fed_decline_read(body, &fake->declined));
@@ -352,7 +350,6 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     free(body);
 }
 
-/** Ignore the range, as a transport without ranges does. */
 static void forget_range(const fedclient_request *request) {
     if (request->range != NULL) {
         *request->range = (fedclient_range){0};
@@ -449,7 +446,6 @@ static void fake_traffic(void *user, fedclient_traffic *traffic) {
     *traffic = (fedclient_traffic){.requests = fake->requests};
 }
 
-/** Fill the model with multiples of 2^-10. */
 static void model_init(fed_fake *fake) {
     fed_error err = {0};
     assert_fed_ok_err(fed_arch_parse(fake->task.model, &fake->arch, &err));

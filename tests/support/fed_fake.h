@@ -44,14 +44,14 @@ typedef struct fed_fake {
     fed_arch arch;
     float *model, *counted; /* counted: the sum of the updates */
     fed_writer delta[FED_FAKE_VERSIONS];
-    fed_writer last_update; /* the body that was counted last */
+    fed_writer last_update;
     uint32_t version, rounds;
     uint64_t lease, last_lease;
     uint32_t evaluated; /* newest version that was evaluated, plus 1 */
     fed_metric metric;
     bool no_own;         /* the fake refuses custom metrics */
     fed_own_metrics own; /* custom metrics of the last update or evaluation */
-    uint8_t protocol;    /* newest protocol version that the fake speaks */
+    uint8_t protocol;
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */
     bool gone;           /* the fake has deleted its deltas */
     uint64_t dies_at;    /* number of the request from which nothing arrives; UINT64_MAX: never */
@@ -66,10 +66,10 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
-    uint16_t devices_port; /* what certificates' answers name; 0: 8444 */
+    uint16_t devices_port; /* the port for devices in answers with certificates; 0: 8444 */
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
-    bool no_declines;      /* the fake knows no declines */
+    bool no_declines;
     uint64_t declines;
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */

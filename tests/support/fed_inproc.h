@@ -8,7 +8,7 @@
 
 typedef struct fed_inproc {
     coordinator *c;
-    fedclient_transport transport;        /* the client gets this transport */
+    fedclient_transport transport;
     uint8_t fingerprint[FED_SHA256_SIZE]; /* the device's, once it has a certificate */
     uint64_t requests;
     uint64_t breaks_at;    /* number of the request that fails, counted from 0; UINT64_MAX: none */

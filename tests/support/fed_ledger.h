@@ -23,7 +23,8 @@ typedef struct fed_ledger {
 
 void fed_ledger_free(fed_ledger *ledger);
 
-/** Add an acknowledged update, once. FED_ESTATE: its lease had other bytes before. */
+/** Add an acknowledged update, once. FED_ESTATE: an earlier update with this lease had other bytes.
+ * */
 fed_status fed_ledger_add(fed_ledger *ledger, uint32_t client, const uint8_t *body, size_t len,
                           fed_error *err) FED_CHECKED;
 
@@ -38,9 +39,9 @@ fed_status fed_ledger_place(fed_ledger *ledger, uint64_t lease, uint32_t round) 
 /** Return how many acknowledged updates count in a round. */
 size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 
-/** Add the mean of a round's updates to `values`, computed in a simple way. The result is the next
- * version if the downlink's codec is float32. Another order than the ledger's must give the same
- * sum. */
+/** Add the mean of a round's updates to `values`. Values are summed as integers, in units of 2^-30,
+ * so the order of the updates does not matter. The result is the next version if the downlink's
+ * codec is float32. */
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                             float *values, fed_error *err) FED_CHECKED;
 

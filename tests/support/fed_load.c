@@ -24,17 +24,17 @@ typedef enum state { CLOSED = 0, SHAKING, IDLE, SENDING, HEARING } state;
 typedef struct peer {
     fed_load *load;
     state state;
-    uint32_t watched; /* the events that epoll reports for this connection */
-    bool parked;      /* the answer that is due belongs to no run, as after fed_load_post */
+    uint32_t watched;
+    bool parked; /* the answer that is due belongs to no run, as after fed_load_post */
     int fd;
     gnutls_session_t tls;
     gnutls_pcert_st cert;
     gnutls_privkey_t key;
-    bool has_cert; /* a parsed certificate and key are in this session */
+    bool has_cert;
     double sent_s;
     fed_writer request;
     size_t sent;
-    char head[HEAD]; /* the head of the answer, as far as it has come */
+    char head[HEAD];
     size_t head_len, body_len, heard_len;
     bool in_body;
     int status;
@@ -48,12 +48,12 @@ struct fed_load {
     int epoll;
     struct in_addr address;
     uint16_t port;
-    const fed_pem *keys, *certs; /* count entries each */
+    const fed_pem *keys, *certs;
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priority;
     peer *peers;
     size_t count, shaking;
-    size_t due, parked; /* answers due to the current run; those to fed_load_post */
+    size_t due, parked; /* answers due to the current run; answers due to fed_load_post */
     size_t answers, failures;
     float *ms; /* response times of the current run, in milliseconds */
     uint8_t chunk[CHUNK];
@@ -104,7 +104,7 @@ static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
 
 void fed_load_toward(fed_load *load, const char *address) {
     if (inet_pton(AF_INET, address, &load->address) != 1) {
-        abort(); /* only a wrong test gets here */
+        abort();
     }
 }
 

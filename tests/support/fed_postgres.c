@@ -106,7 +106,6 @@ static pid_t start_program(const fed_postgres *server, const char *name, char **
     return pid;
 }
 
-/* Wait until the process has ended. Returns false if it still runs at end_ms. */
 static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     while (waitpid(pid, how, WNOHANG) == 0) {
         if (fed_clock_monotonic_ms() > end_ms) {
@@ -253,7 +252,6 @@ void fed_postgres_look_again(void *db) {
     ((fedserver_pg *)db)->looked_ms = -FEDSERVER_CHANGED_MS;
 }
 
-/* Repeat the query until the first value of its result is "t". */
 static void wait_for(const char *where, const char *question) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     char answer[8] = "";

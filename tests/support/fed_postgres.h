@@ -38,11 +38,13 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
 /** As fed_postgres_standby, but the standby reaches the primary by the socket in this folder. */
 void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
-/** Turn the standby into a primary after its primary was killed. It answers no commit until it has
- * a standby. Make one of the old primary; never start that as a primary again. */
+/** Turn the standby into a primary after its primary was killed. The new primary answers no commit
+ * until it has a standby. Make the old primary its standby; never start the old one as a primary
+ * again. */
 void fed_postgres_promote(fed_postgres *standby);
 
-/** Write a connection string of all these servers. A coordinator uses whichever can be written. */
+/** Write a connection string of all these servers. A coordinator uses the server that accepts
+ * writes. */
 void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap);
 
 /** Run SQL. first[cap], where not NULL: the first value of the result as text; "": none. */

@@ -78,7 +78,7 @@ bool fed_test_is_short(void);
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
 
-/** A setup and a teardown that make and remove such a directory, and its path. */
+/** A setup and a teardown that make and remove a temporary directory, and the directory's path. */
 extern char fed_test_dir[256];
 int fed_test_dir_make(void **state);
 int fed_test_dir_remove(void **state);

@@ -19,14 +19,13 @@ typedef struct talk {
     fed_tls *server;
     gnutls_session_t session;
     int fd;
-    size_t body_at; /* offset in the body that is being received */
+    size_t body_at;
 } talk;
 
 uint8_t fed_tls_byte(size_t at) {
     return (uint8_t)(at * 31 + (at >> 8));
 }
 
-/* Sleep, but end early when the test ends. */
 static void nap(const fed_tls *server, size_t ms) {
     const int64_t until = fed_clock_monotonic_ms() + (int64_t)ms;
     while (server->stop == 0 && fed_clock_monotonic_ms() < until) {
@@ -34,7 +33,6 @@ static void nap(const fed_tls *server, size_t ms) {
     }
 }
 
-/* Receive bytes. Returns their number; 0: the connection or the test has ended. */
 static size_t hear(const talk *t, void *dst, size_t cap) {
     ssize_t len = GNUTLS_E_AGAIN;
     while (t->server->stop == 0 && (len == GNUTLS_E_AGAIN || len == GNUTLS_E_INTERRUPTED)) {
@@ -123,7 +121,6 @@ static bool drain(const talk *t) {
     return true;
 }
 
-/* Do one step of the script. Returns false when the connection is over. */
 static bool act(talk *t, const fed_step *step) {
     switch (step->act) {
     case FED_RECEIVE:

@@ -20,9 +20,9 @@ typedef enum fed_act {
     FED_SEND,         /* send so many bytes of the text; 0: all of it */
     FED_SEND_BYTES,   /* send so many bytes of the series fed_tls_byte */
     FED_DRIP,         /* send this text byte by byte, and wait so many milliseconds before each */
-    FED_WAIT,         /* wait so many milliseconds */
-    FED_DRAIN,        /* receive everything until the other side closes */
-    FED_CUT           /* close the socket without TLS's close_notify */
+    FED_WAIT,
+    FED_DRAIN, /* receive everything until the other side closes */
+    FED_CUT    /* close the socket without TLS's close_notify */
 } fed_act;
 
 typedef struct fed_step {
@@ -54,8 +54,8 @@ typedef struct fed_tls {
     atomic_int stop;
     /* What the server has received. Read these after the client has its answer. */
     atomic_uint connections, handshakes, resumed;
-    char head[20000];      /* the head of the last request */
-    uint64_t body_bytes;   /* bytes of the bodies of all requests */
+    char head[20000];
+    uint64_t body_bytes;
     atomic_uint odd_bytes; /* number of body bytes that differ from the series fed_tls_byte */
     gnutls_certificate_credentials_t credentials;
     gnutls_priority_t priority;

@@ -106,7 +106,6 @@ static void start(federation *f, unsigned who) {
     p->fd = ends[0];
 }
 
-/** Wait for the end of a process that has closed its socket, or kill it. */
 static int await_end(federation *f, unsigned who) {
     pid_t pid = f->process[who].pid;
     int how = 0;
@@ -221,8 +220,8 @@ static uint64_t lease_of(const uint8_t *update, size_t len) {
     return fed_update_read(&r, &head) == FED_OK ? head.lease : 0;
 }
 
-/** Read the message that a device has stored to send: the answer to its last piece acknowledges all
- * of it. */
+/** Read the update that a device has stored for sending. The answer to its last piece acknowledges
+ * the whole update. */
 static uint8_t *read_pending(const federation *f, unsigned device, size_t *len) {
     char path[500];
     fed_error err = {0};
@@ -279,8 +278,6 @@ bool federation_ask(federation *f, const fed_writer *request, fed_writer *answer
     return answered;
 }
 
-/** Forward a device's request. Start the coordinator if it does not run. Returns false if it
- * died. */
 static bool forward(federation *f, unsigned device, const fed_writer *request, fed_writer *answer) {
     if (f->process[FEDERATION_COORDINATOR].pid == 0) {
         start(f, FEDERATION_COORDINATOR);
@@ -298,7 +295,7 @@ static bool forward(federation *f, unsigned device, const fed_writer *request, f
     return answered;
 }
 
-/** Note when the process's next step is due. Only a planned fault may have failed its step. */
+/** Note when the process's next step is due. A step may fail only because of a planned fault. */
 static void note_turn(federation *f, unsigned who, fed_reader *r) {
     federation_process *p = &f->process[who];
     fed_status status = (fed_status)fed_read_u8(r);
@@ -322,7 +319,6 @@ static void note_turn(federation *f, unsigned who, fed_reader *r) {
     }
 }
 
-/** Send the process its next order, with the device's token in case it has yet to enrol. */
 static bool send_order(const federation *f, unsigned who) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -390,7 +386,6 @@ static void turn(federation *f, unsigned who) {
     fed_writer_free(&out);
 }
 
-/** Return the device whose step is due first; 0: all devices know that the task is over. */
 static unsigned next_device(const federation *f) {
     unsigned next = 0;
     for (unsigned who = 1; who <= f->setup->devices; who++) {

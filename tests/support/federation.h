@@ -71,7 +71,7 @@ typedef struct federation_result {
     uint64_t calls[FEDERATION_PROCESSES];    /* system calls that change files, in the whole run */
     unsigned kills, turns, refused, counted; /* counted: acknowledged updates */
     unsigned lost, twice;
-    uint64_t digest;     /* digest of the final model */
+    uint64_t digest;
     bool history_broken; /* the rules H1 to H5 of fed_history.h found a fault, too */
     char broken[500];    /* the rule that is broken, and why; "": none */
 } federation_result;
@@ -91,7 +91,7 @@ bool federation_init_dies(fault_kind kind, uint64_t at);
 typedef struct federation_process {
     pid_t pid; /* 0: no process */
     int fd;
-    fault_plan *plan; /* shared memory with the process */
+    fault_plan *plan;
     unsigned lives;
     bool finished; /* the device knows that the task is over */
     bool excused;  /* the process has reported the error with which it ends */
@@ -105,8 +105,8 @@ typedef struct federation_order {
     uint64_t unsure; /* lease of an update that may have counted in a crash; 0: none */
 } federation_order;
 
-/** A training that a device has begun. It became durable if the store has its number, and no later
- * training has the same number. */
+/** A training that a device has begun. The training is durable if the store has its number, and no
+ * later training has the same number. */
 typedef struct federation_training {
     unsigned device;
     uint64_t number, task;
@@ -124,7 +124,7 @@ typedef struct federation {
     federation_order order;
     bool placed; /* the ledger already has each update's round, so `order` is not used */
     bool enrols_only, overtaking, job_done;
-    bool over;                            /* a device has learnt that the task is over */
+    bool over;
     uint64_t digest[FEDERATION_VERSIONS]; /* announced digest of each version; 0: not yet */
     uint64_t task;                  /* the number of the task to check; 0: there is only one */
     federation_training *trainings; /* trainings of devices with slots, in order */
@@ -181,7 +181,7 @@ enum {
     FEDERATION_QUIT = 'Q'
 };
 
-/** Enrol every device. Each run begins with the files that this leaves. */
+/** Enrol every device. Every run begins with the files that this function leaves. */
 void federation_enrol(federation_setup *setup);
 
 /** Check D6 of docs/durability.md: a killed process leaves no files for good. No name in the

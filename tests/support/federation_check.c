@@ -72,7 +72,6 @@ static int run_init(const char *parent, const char *directory, fault_plan *plan,
     return how;
 }
 
-/** Can a coordinator serve this directory? */
 static bool serves(const char *directory) {
     fedserver *server = NULL;
     fed_error err = {0};
@@ -114,7 +113,6 @@ void federation_clear(federation_setup *setup) {
     fed_test_rmdir(setup->directory);
 }
 
-/** Return the coordinator's status as JSON. NULL: it can't be read. */
 static json_t *read_status(federation *f, fedserver *server) {
     const fedserver_request request = {.listener = FEDSERVER_FRONT,
                                        .method = "GET",
@@ -168,7 +166,8 @@ static uint64_t number(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/** D1 and D2: as many updates are counted (`in`) as were acknowledged (`said`). */
+/** D1 and D2 of docs/durability.md: as many updates are counted (`in`) as were acknowledged
+ * (`said`). */
 static void compare(federation *f, size_t in, size_t said, const char *where, unsigned round) {
     f->result->lost += said > in ? (unsigned)(said - in) : 0;
     f->result->twice += in > said ? (unsigned)(in - said) : 0;
@@ -302,7 +301,6 @@ static bool has_later(const federation *f, size_t k) {
     return false;
 }
 
-/** Add to x[n] what device k has trained for the checked task, up to training number `last`. */
 static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n, double *x) {
     for (uint64_t number = 1; number <= last && !f->setup->shared; number++) {
         fed_drill_add(k, number, n, x);

@@ -31,7 +31,6 @@ void federation_order_lost(federation *f, uint64_t lease) {
     }
 }
 
-/** Return how many updates have counted so far, by the coordinator's status. */
 static size_t counted(const json_t *status) {
     size_t k = 0, sum = 0;
     json_t *row = NULL;

@@ -89,7 +89,6 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
-/** Return a task whose round is closing; NULL: there is none. */
 static const fedserver_training *closing_task(const fedserver *server) {
     for (size_t k = 0; k < server->rounds.task_count; k++) {
         if (server->rounds.tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING) {
@@ -150,7 +149,7 @@ void federation_coordinator(const federation *f, int fd) {
     fedserver *server = NULL;
     snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
     fault_disk_watch(directory, f->process[FEDERATION_COORDINATOR].plan);
-    must(fedserver_upgrade(directory, &err), &err); /* as `fedserver run` does */
+    must(fedserver_upgrade(directory, &err), &err);
     must(fedserver_open(directory, NULL, &server, &err), &err);
     const fedserver_setup setup = {
         .apart_values = f->setup->apart ? 1 : 0,
@@ -253,7 +252,7 @@ static fed_status ask(void *user, const fedclient_request *request, int *status,
     fed_writer_growing(&w);
     fed_status result = write_request(l, request, &w);
     if (result == FED_OK && (!federation_send(l->fd, &w) || !federation_receive(l->fd, &w))) {
-        _exit(0); /* the driver's process has ended */
+        _exit(0);
     }
     fed_reader r;
     fed_reader_init(&r, w.data, w.len);
@@ -283,7 +282,6 @@ static void report(int fd, fed_status status, const fedclient_event *event, cons
     fed_writer_free(&w);
 }
 
-/** Do what the driver orders: enrol with the order's token, or make one step. */
 static fed_status obey(fedclient *client, uint8_t what, fed_reader *order, fedclient_event *event,
                        fed_error *err) {
     char token[FEDSERVER_TOKEN];

@@ -108,7 +108,8 @@ static int member(worker_group_board *board, uint32_t requested) {
             break;
         }
         for (uint32_t r = 0; r < group->place.size; r++) {
-            /* A member that is behind would fetch the values of the one that is ahead. */
+            /* In a real group, a member that is behind would fetch the values of one that is ahead.
+             * */
             completed = group->completed[r] > completed ? group->completed[r] : completed;
         }
         stand_in x = {.board = board,
@@ -219,7 +220,6 @@ feddc_detector_state group_case_finish(group_case *g) {
     return feddc_detector_wait(g->detector, LIMIT_MS);
 }
 
-/* Wait for one child. Returns false if it still runs. */
 static bool collect(group_case *g, uint32_t i, int options) {
     int status = 0;
     if (g->pid[i] != 0 && waitpid(g->pid[i], &status, options) == g->pid[i]) {

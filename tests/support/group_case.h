@@ -25,7 +25,7 @@ enum {
 typedef struct worker_group_board {
     char address[128]; /* address of the failure detector; valid once `open` is set */
     atomic_bool open;
-    atomic_uint finish; /* the step at which all members end */
+    atomic_uint finish;
     atomic_uint put[WORKER_GROUP_GENERATIONS]
                    [WORKER_GROUP_MOST]; /* steps done by each rank, for each generation */
     atomic_uint generation[WORKER_GROUP_MOST], completed[WORKER_GROUP_MOST];
@@ -50,7 +50,7 @@ typedef struct group_case {
     void (*wire)(const struct group_case *g);
     _Atomic(uint32_t) verdicts;
     feddc_verdict verdict[WORKER_GROUP_MOST];
-    int64_t verdict_ms[WORKER_GROUP_MOST]; /* time of each verdict */
+    int64_t verdict_ms[WORKER_GROUP_MOST];
 } group_case;
 
 /** Start `size` members and their failure detector, and wait until they have done 100 steps. Before

@@ -40,7 +40,7 @@ struct fedserver {
     atomic_bool follows; /* true: another coordinator leads; its address and term are below */
     _Atomic(const char *) leader;
     atomic_ullong term;
-    atomic_uint followers;            /* number of followers, counted by the adapter */
+    atomic_uint followers;
     atomic_ullong limit, heard_limit; /* limit of an update in bytes: own, and as the leader sent
                                          it */
     _Atomic(const char *) tag;        /* the ETag of /model */

@@ -26,7 +26,6 @@ cut_line *kill_store_line(kill_store *store) {
     return &store->lines[store->primary]->line[0];
 }
 
-/* Write the path of the folder whose socket leads to server k. */
 static void folder_of(const kill_store *store, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/%u", store->directory, k);
 }

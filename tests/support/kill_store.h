@@ -11,7 +11,7 @@ enum { KILL_SERVERS = 2 };
 typedef struct kill_store {
     fed_postgres server[KILL_SERVERS];
     unsigned primary;
-    char directory[300]; /* the folder of the lines' sockets */
+    char directory[300];
     /* The lines (cut_lines.h) between the two servers. By lines[k] the other server reaches
      * server k. */
     cut_lines *lines[KILL_SERVERS];

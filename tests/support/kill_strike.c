@@ -27,7 +27,6 @@ static bool in_phase(const kill_world *w, kill_phase phase) {
     }
 }
 
-/* Wait for the phase. Returns false if the task is over or a rule is broken. */
 static bool wait_for_phase(kill_world *w, kill_phase phase) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
     bool reached = false;
@@ -88,8 +87,8 @@ static void cut_devices(kill_world *w, unsigned k, cut_state state) {
     cut(w, w->device_line[k][1], state);
 }
 
-/* Cut a connection of coordinator k for a while. The step chooses which: that to the store, those
- * to its devices, or those between followers and leader. */
+/* Cut connections of coordinator k for a while. The step decides which: the connection to the
+ * store, the connections to devices, or the connections between followers and leader. */
 static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
     enum { STORE, DEVICES, PEERS, KINDS };
     const cut_state state = s->late ? CUT_HOLE : CUT_OFF;

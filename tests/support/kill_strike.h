@@ -11,8 +11,8 @@ typedef enum kill_victim {
     KILL_FOLLOWER,   /* a coordinator that passes requests on to the leader */
     KILL_PRIMARY,    /* the store's primary server; after its death it starts again */
     KILL_FAILOVER,   /* the store's primary server; after its death its standby is promoted */
-    KILL_STANDBY,    /* the store's synchronous standby server */
-    KILL_BALANCER,   /* the load balancer in front of the coordinators */
+    KILL_STANDBY,
+    KILL_BALANCER,
     KILL_VICTIMS
 } kill_victim;
 

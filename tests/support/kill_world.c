@@ -163,7 +163,6 @@ static void name_store(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "postgres:host=%s,%s user=fed dbname=postgres", first, second);
 }
 
-/* Make the directory of coordinator k: the same keys, and its own lines to the store. */
 static void copy_coordinator(const kill_world *w, unsigned k) {
     char from[PATH_SIZE], to[PATH_SIZE], store[3 * PATH_SIZE];
     kill_world_directory(w, 0, from, sizeof from);

@@ -23,7 +23,6 @@ typedef enum kill_mode {
     KILL_MODES
 } kill_mode;
 
-/** What a test asks for. */
 typedef struct kill_setup {
     kill_mode mode;
     unsigned rounds, coordinators;
@@ -32,15 +31,15 @@ typedef struct kill_setup {
     const char *program, *other;
     const char *plant; /* fault that `program` has planted (FED_PLANT); NULL: none */
     kill_balancer balancer;
-    bool no_standby;   /* planted fault: commits do not wait for the standby, which gets nothing */
-    kill_store *store; /* the running store */
+    bool no_standby; /* planted fault: commits do not wait for the standby, which gets nothing */
+    kill_store *store;
 } kill_setup;
 
 typedef struct kill_world {
     const kill_setup *setup;
     chaos_run run;
     fed_rng dice;
-    cut_lines *lines; /* in shared memory */
+    cut_lines *lines;
     unsigned front, devices_port, cluster_port;
     char servers[300]; /* what devices get as --server */
     /* Numbers of lines: from a coordinator to the store's servers; from devices to a coordinator's

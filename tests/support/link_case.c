@@ -40,7 +40,6 @@ static bool same_head(const feddc_head *a, const feddc_head *b) {
            a->bucket == b->bucket && a->step == b->step;
 }
 
-/* Allocate a message, aligned to 64 bytes and filled with a pattern of its sender and number. */
 static uint8_t *message(link_entry *entry, uint32_t number, size_t len) {
     uint8_t *data = aligned_alloc(64, (len + 64) / 64 * 64);
     if (data == NULL) {
@@ -64,8 +63,8 @@ static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *da
     return true;
 }
 
-/* Wait once. If a message says that its sender has finished the case, count it in entry->met, and
- * make the event FEDDC_NOTHING. */
+/* Wait once. A message that says that its sender has finished the case is counted in entry->met,
+ * and the event becomes FEDDC_NOTHING. */
 static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
     if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {
@@ -106,7 +105,6 @@ static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event)
                                         event->kind, event->peer, kind);
 }
 
-/* The event must be message `number` of its sender, with the right head, length and bytes. */
 static bool check(link_entry *entry, const feddc_event *event, uint32_t number, size_t len) {
     feddc_head head = head_of(event->peer, number);
     if (event->peer >= entry->place.size || event->peer == entry->place.rank) {
@@ -250,7 +248,7 @@ static bool hold(link_entry *entry) {
         }
     }
     fed_sleep_ms(20);
-    for (uint32_t k = 0; k < LENT; k++) { /* not in order of arrival: 7 and 24 are coprime */
+    for (uint32_t k = 0; k < LENT; k++) { /* out of order, but each once: 7 and 24 are coprime */
         uint32_t one = (k * 7 + 5) % LENT;
         if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;
@@ -260,7 +258,6 @@ static bool hold(link_entry *entry) {
     return true;
 }
 
-/* The last rank receives, and the one before it sends. */
 static void data_is_the_receivers_until_released_in_any_order(link_entry *entry) {
     uint8_t *data[LENT] = {0};
     bool good = true;

@@ -6,7 +6,6 @@
 
 #include "feddc/link.h"
 
-/** One rank of the worker group, and what it found. */
 typedef struct link_entry {
     const feddc_link_vtable *link;
     feddc_place place;

@@ -13,7 +13,6 @@ bool link_group_fits(const feddc_link_vtable *link) {
     return strcmp(link->name, "mpi") != 0;
 }
 
-/* Open a socket that listens on a free port of loopback. address: its address as text. */
 static int listen_somewhere(char address[32]) {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof here;

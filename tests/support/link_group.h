@@ -19,8 +19,8 @@ typedef struct link_group {
 /** Can the ranks be threads of one process? Some links need one process for each rank. */
 bool link_group_fits(const feddc_link_vtable *link);
 
-/** Make places for `size` ranks, for one open of the link each. The test fails if no port is
- * free. */
+/** Make a place for each of `size` ranks, with which the rank opens the link once. The test fails
+ * if no port is free. */
 void link_group_open(link_group *group, const feddc_link_vtable *link, uint32_t size);
 
 /** Free the places. Call it after the last rank has closed its link. */

@@ -58,8 +58,6 @@ def explained(root):
     return found
 
 
-# -- the copy of the tree, its build, and its tests --
-
 # A fault may cause warnings, which must not be errors then.
 PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
     pragmas unused unused-variable unused-but-set-variable unused-parameter unused-function unused-value unused-result unused-label
@@ -363,8 +361,6 @@ class Round:
             return 1
         return 0
 
-
-# -- the command line --
 
 def git(root, *words):
     done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)

@@ -8,8 +8,6 @@ import re
 
 KINDS = ("operator", "condition", "call", "swap", "constant", "status", "member")
 
-# -- C, as far as it is needed --
-
 TOKEN = re.compile(r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*)|(?P<text>L?"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     |(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)|(?P<sign>->|\+\+|--|<<=|>>=|\.\.\.|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||.)
     """, re.X | re.S | re.M)
@@ -137,8 +135,6 @@ class Source:
             k = self.partner[k] + 1 if self.word(k) == "[" else k + 2
         return k if k < last and self.word(k) in ("=", "+=", "-=", "|=", "&=") else None
 
-
-# -- the faults --
 
 @dataclasses.dataclass(frozen=True)
 class Fault:

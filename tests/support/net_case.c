@@ -149,7 +149,6 @@ size_t net_case_scores(const net_case *c, size_t batch) {
     return batch * c->arch.positions * c->arch.classes;
 }
 
-/* Draw samples for the indices [first, end). */
 static void draw_samples(net_case *c, fed_rng *rng, size_t first, size_t end) {
     const fed_arch *arch = &c->arch;
     const size_t values = fedtrain_shape_size(arch->input), scores = net_case_scores(c, 1);

@@ -15,21 +15,21 @@ enum { SEG_CWR = 128 };
 enum { FRAME_NEEDS_CSUM = 1, FRAME_TCPV4 = 1, FRAME_TCPV6 = 4, FRAME_ECN = 0x80 };
 enum { FRAME_ROOM = FEDNIC_FRAME };
 
-/** What a frame should be. All fields 0 except family: no options in Ethernet, IP and TCP. */
+/** The wanted frame. A shape that is 0 except for family has no options in Ethernet, IP and TCP. */
 typedef struct nic_shape {
-    uint8_t family;    /* 4 or 6 */
-    uint8_t vlans;     /* number of VLAN tags, 0 to 2 */
-    uint8_t ip_words;  /* length of IPv4's options in words of 4 bytes */
-    uint8_t tos;       /* type of service or traffic class, with ECN */
-    uint8_t flags;     /* TCP's flags */
-    uint8_t protocol;  /* protocol number in the pseudo-header; 0: that of TCP */
+    uint8_t family;   /* 4 or 6 */
+    uint8_t vlans;    /* number of VLAN tags, 0 to 2 */
+    uint8_t ip_words; /* length of IPv4's options in words of 4 bytes */
+    uint8_t tos;      /* type of service or traffic class, with ECN */
+    uint8_t flags;
+    uint8_t protocol;  /* protocol number in the pseudo-header; 0: TCP's */
     bool may_cut;      /* IPv4 without the flag DF (don't fragment) */
     bool partial;      /* the checksum field holds only the pseudo-header's sum (NEEDS_CSUM) */
     bool backwards;    /* the frame goes from the second host to the first */
     uint16_t gso_size; /* above 0: to be cut into pieces of this payload size */
-    uint16_t id;       /* IPv4's identification */
-    uint16_t port;     /* port of the first host */
-    uint16_t padding;  /* number of bytes after the IP packet */
+    uint16_t id;
+    uint16_t port;    /* port of the first host */
+    uint16_t padding; /* number of bytes after the IP packet */
     uint32_t seq, ack;
     const uint8_t *options; /* TCP's options, 4 * option_words bytes */
     uint8_t option_words;

@@ -14,7 +14,7 @@ typedef struct nic_plan {
     uint32_t bare;       /* the rank without a NIC; 0: each rank has one */
     int e;               /* values with magnitude below 2^-e become 0 */
     atomic_uint rounded; /* result: number of rounded messages */
-    atomic_uint missed;  /* result: float messages of links that were opened without place.mark */
+    atomic_uint missed;  /* result: number of float messages of links opened without place.mark */
 } nic_plan;
 
 /** Return a link with these NICs. It is named "tcp", because an exchange accepts the NIC `packet`

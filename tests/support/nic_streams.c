@@ -26,8 +26,8 @@ typedef struct values {
 typedef struct end {
     int fd;
     size_t sent, received;
-    uint32_t sends_from, expects_from; /* indices into the table */
-    bool closed;                       /* this end has sent and received everything */
+    uint32_t sends_from, expects_from;
+    bool closed;
     uint8_t raw, rounded; /* one bit for each byte of the current float: it equals the raw
                              (or rounded) value's byte */
 } end;
@@ -239,7 +239,7 @@ static void accept_one(stream *s) {
     }
 }
 
-/* Wait until something can go on: for each connection, its listening socket and its two ends. */
+/* Wait until a socket is ready: each connection has a listening socket and two ends. */
 static void turn(streams *all) {
     struct pollfd p[NIC_STREAMS * 3];
     for (size_t k = 0; k < all->count; k++) {

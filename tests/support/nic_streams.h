@@ -30,9 +30,9 @@ typedef struct nic_tally {
 } nic_tally;
 
 /**
- * Open `count` connections, send all bytes and receive them. Each must be the byte that was sent,
- * or on a marked connection that of the rounded value. The test fails with the text `what` at
- * another byte, or if no byte arrives for stall_ms.
+ * Open `count` connections, send all bytes and receive them. Each byte must arrive as it was sent,
+ * or on a marked connection as the rounded value has it. The test fails with the text `what` at a
+ * wrong byte, or if no byte arrives for stall_ms.
  *
  * midway called once, when half of all bytes have arrived; may be NULL
  */

@@ -12,17 +12,17 @@ enum { NIC_HOSTS = 2 };
 
 /** Host 0 is 10.79.0.1 and fd79::1, host 1 is 10.79.0.2 and fd79::2. */
 typedef struct nic_world {
-    char space[NIC_HOSTS + 1][32]; /* names of the namespaces; the last is that of the line */
+    char space[NIC_HOSTS + 1][32]; /* names of the namespaces; the last one is the line's */
     const char *device[NIC_HOSTS]; /* nic0, or eth0 of a host without NIC */
     pid_t nic[NIC_HOSTS];          /* process IDs of fednic; 0: none */
-    char directory[300];           /* holds what the NICs print */
-    int home;                      /* descriptor of the caller's namespace */
+    char directory[300];
+    int home; /* descriptor of the caller's namespace */
     bad_line line;
     bad_rates rates;
     int wires[NIC_HOSTS]; /* packet sockets at the two ends of the line */
     atomic_bool stop;
     pthread_t thread;
-    bool runs; /* the line's thread runs */
+    bool runs;
 } nic_world;
 
 /** Can this user on this machine make namespaces? If not, *why is a sentence that says why. */

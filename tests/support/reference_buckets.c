@@ -11,7 +11,6 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* Sizes and offsets of a message's parts. */
 typedef struct layout {
     size_t n, bucket, head, codes; /* values; values and head bytes of a bucket; codes' offset */
     unsigned bits;
@@ -98,7 +97,6 @@ static int least_of(int top, unsigned bits) {
     return top - s + 1 > 1 ? top - s + 1 : 1;
 }
 
-/* Return the power of two with these exponent bits. */
 static float power_of(int exponent) {
     return ldexpf(1.0f, exponent - 127);
 }

@@ -34,7 +34,7 @@ static void put_byte(bytes *b, unsigned byte) {
 
 static void put_bit(bytes *b, unsigned bit) {
     if (b->bits == 0) {
-        put_byte(b, 0xff); /* begin a byte with all bits 1; those that stay unused must be 1 */
+        put_byte(b, 0xff); /* begin a byte with all bits 1, because unused bits must be 1 */
     }
     if (bit == 0) {
         b->data[b->len - 1] &= (uint8_t) ~(0x80u >> b->bits);
@@ -129,7 +129,7 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Mark the k largest values of that sign. Returns the magnitude of their mean. */
+/* Mark the k largest values of this sign. Returns the magnitude of their mean. */
 static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
                        size_t *count) {
     reference_place *places = fed_reference_make(n, sizeof *places);
@@ -165,7 +165,6 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
     }
 }
 
-/* Encode sbc's positions with a code other than golomb. */
 static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
                              float *residual, size_t n, bytes *out) {
     uint32_t *index = fed_reference_make(count, sizeof *index);

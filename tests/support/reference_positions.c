@@ -10,15 +10,13 @@
 
 #include "reference_values.h"
 
-/* ---- Bytes and bits ---- */
-
 typedef struct stream {
     uint8_t *data;
     size_t len, bits; /* bits: number of bits used of the last byte; 0 or 8: all */
 } stream;
 
 static void put_byte(stream *s, unsigned byte) {
-    if ((s->len & (s->len - 1)) == 0) { /* full: memory doubles at powers of two */
+    if ((s->len & (s->len - 1)) == 0) {
         s->data = realloc(s->data, 2 * s->len + 1);
         if (s->data == NULL) {
             abort();
@@ -77,8 +75,6 @@ static uint64_t gap_at(const uint32_t *index, size_t i) {
     return i == 0 ? index[0] : (uint64_t)index[i] - index[i - 1] - 1;
 }
 
-/* ---- Golomb ---- */
-
 static unsigned papers_b(double p) {
     double phi = (sqrt(5.0) + 1.0) / 2.0;
     return (unsigned)fmin(fmax(1.0 + floor(log2(log(phi - 1.0) / log(1.0 - p))), 0.0), 31.0);
@@ -118,8 +114,6 @@ static void golomb_get(const uint8_t *src, size_t k, unsigned b, uint32_t *index
         next = (uint64_t)index[i] + 1;
     }
 }
-
-/* ---- rANS ---- */
 
 enum { SYMBOLS = 124, SLOTS = 4096 };
 
@@ -288,8 +282,6 @@ static void rans_get(const uint8_t *src, size_t k, unsigned detail, uint32_t *in
     }
 }
 
-/* ---- Range ---- */
-
 typedef struct estimate {
     uint32_t fast, slow, seen;
 } estimate;
@@ -408,8 +400,6 @@ static void range_get(const uint8_t *src, size_t k, size_t n, uint32_t *index) {
     }
 }
 
-/* ---- The choice of a code ---- */
-
 static stream put_code(unsigned pos, double p, const uint32_t *index, size_t k, size_t n,
                        uint8_t *how) {
     stream out = {.data = NULL};
@@ -461,8 +451,6 @@ void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, si
     free(padded);
 }
 
-/* ---- dgc and stc ---- */
-
 static void put_f32(stream *s, float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -511,12 +499,10 @@ static float put_mean_and_signs(const float *x, const uint32_t *index, size_t co
     return mu;
 }
 
-/* Does the codec send the values themselves? That is dgc or threshold. */
 static bool sends_values(const fedcodec_vtable *codec) {
     return strcmp(codec->name, "dgc") == 0 || strcmp(codec->name, "threshold") == 0;
 }
 
-/* Choose the positions to send. Returns their number. */
 static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32_t *index) {
     size_t count = 0;
     if (strcmp(codec->vtable->name, "threshold") != 0) {
@@ -532,7 +518,6 @@ static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32
                : count;
 }
 
-/* Write the values at the positions, and subtract what arrives from the residual. */
 static void put_values(const fedcodec *codec, float *residual, const uint32_t *index, size_t count,
                        stream *out) {
     if (sends_values(codec->vtable)) {

@@ -9,7 +9,6 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* A matrix, stored row by row. */
 typedef struct matrix {
     size_t rows, columns;
     float *v;
@@ -152,7 +151,6 @@ static matrix drawn(size_t rows, size_t rank, float max, float up) {
     return q;
 }
 
-/* Encode P and Q. Returns the length of the message. */
 static size_t encode_product(const double *param, const matrix *m, size_t rank, float max,
                              uint8_t *out) {
     const bool narrow = param[2] > 0.0;

@@ -39,7 +39,6 @@ static unsigned get_bit(const uint8_t *src, uint64_t at) {
     return src[at / 8] >> (7 - at % 8) & 1;
 }
 
-/* Subtract what arrives, y[n], from the residual. */
 static void keep_rest(float *residual, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
         residual[i] -= y[i];
@@ -303,7 +302,6 @@ static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
     return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);
 }
 
-/* Read the count of values into *k. Returns how many bytes the count takes. */
 static size_t randk_count(const uint8_t *src, size_t *k) {
     size_t at = 0;
     *k = 0;

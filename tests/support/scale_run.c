@@ -19,11 +19,10 @@
 
 enum { PARALLEL = 64, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
-/* What the test knows about a device. */
 typedef struct holding {
-    uint64_t lease; /* 0: the device has no lease */
+    uint64_t lease;
     uint32_t round;
-    bool asked; /* the device has sent a request in this step */
+    bool asked;
 } holding;
 
 typedef struct run {
@@ -32,10 +31,10 @@ typedef struct run {
     scale_world world;
     fed_load *load;
     holding *devices;
-    fed_writer envelope; /* the envelope for every device's update */
-    size_t left;         /* number of requests of this measurement that are still to be sent */
-    size_t sent;         /* number of updates that were sent */
-    size_t told;         /* number of waiting devices that have got an answer */
+    fed_writer envelope;
+    size_t left; /* number of requests of this measurement that are still to be sent */
+    size_t sent;
+    size_t told; /* number of waiting devices that have got an answer */
 } run;
 
 static void post(fed_writer *request, const char *path, const fed_writer *body) {
@@ -262,7 +261,6 @@ static void measure_all(run *r) {
     }
 }
 
-/* Let each device without a lease wait for the next round. */
 static void wait_all(run *r) {
     scale_figures *f = r->figures;
     double seconds;
@@ -276,7 +274,6 @@ static void wait_all(run *r) {
     f->pss_waiting = pss(r);
 }
 
-/* Send updates until `stop` updates were sent in all. */
 static void upload_until(run *r, size_t stop, size_t *next) {
     while (r->sent < stop && *next < r->plan->devices) {
         size_t left = r->plan->devices - *next;

@@ -9,12 +9,12 @@
 
 typedef struct scale_plan {
     size_t devices;
-    size_t updates;  /* number of devices that send an update; fewer than all devices */
-    size_t active;   /* connections that send requests at the same time while times are measured */
-    size_t checkins; /* number of check-ins in each measurement */
-    size_t models;   /* number of model downloads in each measurement */
-    size_t rounds;   /* number of measurements of each server, at most SCALE_ROUNDS */
-    int nginx;       /* nonzero: compare with nginx, if it is installed */
+    size_t updates; /* number of devices that send an update; fewer than all devices */
+    size_t active;  /* connections that send requests at the same time while times are measured */
+    size_t checkins;
+    size_t models;
+    size_t rounds; /* number of measurements of each server, at most SCALE_ROUNDS */
+    int nginx;     /* nonzero: compare with nginx, if it is installed */
 } scale_plan;
 
 enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* uploads at the same time */ };
@@ -34,7 +34,7 @@ typedef struct scale_figures {
     /* Memory of the coordinator in bytes: without connections, with all, with waiting devices. */
     size_t pss_idle, pss_connected, pss_waiting;
     size_t updates[SCALE_STAGES], pss_updates[SCALE_STAGES];
-    double updates_s; /* time for all updates */
+    double updates_s;
     scale_times checkin, model;
     int with_nginx;
     size_t nginx_pss;

@@ -16,8 +16,8 @@ typedef struct scale_server {
 } scale_server;
 
 typedef struct scale_world {
-    char directory[256], home[300]; /* home: directory of the coordinator */
-    fed_pem *keys, *certs;          /* one element for each device */
+    char directory[256], home[300];
+    fed_pem *keys, *certs;
     size_t devices;
     scale_server coordinator;
 } scale_world;

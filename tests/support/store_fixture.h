@@ -11,7 +11,6 @@
 #include "fed_postgres.h"
 #include "fedserver/stores/stores.h"
 
-/* the kind of store under test */
 static const fedserver_store *tried;
 
 typedef struct fixture {

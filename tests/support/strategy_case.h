@@ -6,10 +6,10 @@
 
 #include "coordinator_fixture.h"
 
-/* With batch normalization: the last CASE_VALUES - CASE_TRAINED values are running statistics. */
+/* The model has batch normalization: its last CASE_VALUES - CASE_TRAINED values are running
+ * statistics. */
 enum { CASE_DEVICES = 7, CASE_ROUNDS = 4, CASE_VALUES = 55, CASE_TRAINED = 51 };
 
-/** What each device sends in a round. */
 typedef struct strategy_round {
     float x[CASE_DEVICES][CASE_VALUES];
     uint32_t samples[CASE_DEVICES];
@@ -44,8 +44,8 @@ typedef void (*strategy_reference)(const strategy_round *round, double *memory, 
 /** Check that each version is the previous version plus the change that the reference computes. */
 void strategy_case_follows(const char *strategy, strategy_reference reference);
 
-/** The mean of the updates, weighted by samples: for strategies that apply the mean in their own
- * way. */
+/** Compute the mean of the updates, weighted by samples, for strategies that apply the mean in
+ * their own way. */
 void strategy_case_mean(const strategy_round *round, double *change);
 
 /** Write value i of each device's update to `value`, in ascending order. */

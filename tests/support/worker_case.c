@@ -197,7 +197,7 @@ float *worker_case_values(const worker_case *c, fedtrain_score *score, uint64_t 
         }
     }
     const size_t size = members[0].layout.size;
-    for (uint32_t r = 1; r < c->workers; r++) { /* all replicas must have the same bits */
+    for (uint32_t r = 1; r < c->workers; r++) {
         assert_memory_equal(members[r].values, members[0].values, size * sizeof(float));
         assert_int_equal(members[0].tally[r].digest, members[0].tally[0].digest);
     }

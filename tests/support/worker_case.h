@@ -14,7 +14,7 @@ enum { WORKER_CASE_RANKS = 5 };
 
 typedef struct worker_data {
     fedtrain_data train, test;
-    fedtrain_share all; /* all samples of `train` */
+    fedtrain_share all;
 } worker_data;
 
 /** Write made-up digits to the directory, and open them. train, test: how many digits. train = 0:

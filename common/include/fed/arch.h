@@ -64,9 +64,9 @@ FED_API_BEGIN
  * block must be defined before it is used. Blanks, line ends and text from '#' to the end of a line
  * separate words.
  *
- * A later layer must read each layer but the last. The last value has the shape {classes, 1, 1}, or
- * is a sequence of these, {classes, T, 1}. It is scores, trained with softmax cross-entropy; with
- * "| mse" at the end it is numbers, trained with the mean squared error.
+ * Each layer but the last must be read by a later one. The last value has the shape
+ * {classes, 1, 1}, or is a sequence of these, {classes, T, 1}. It is scores, trained with softmax
+ * cross-entropy; with "| mse" at the end it is numbers, trained with the mean squared error.
  *
  * "| scaffold" at the end, before mse, adds as many running statistics as there are parameters: the
  * control variate c of an optimizer "+scaffold" (fed/optimizer_spec.h), 0 at first. They are called

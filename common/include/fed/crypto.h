@@ -41,8 +41,8 @@ fed_status fed_ca_new(const fed_pem *key, const char *common_name, int64_t not_b
 fed_status fed_csr_new(const fed_pem *key, const char *common_name, fed_pem *csr,
                        fed_error *err) FED_CHECKED;
 
-/** May a server's certificate name this host: a DNS name, perhaps with '_' or a leading "*.", or an
- * IP address, an IPv6 address perhaps in brackets? */
+/** May a server's certificate name this host? A host is a DNS name, perhaps with '_' or a leading
+ * "*.", or an IP address. An IPv6 address may have brackets. */
 bool fed_host_is_valid(const char *host);
 
 /** The fields of a certificate that a CA issues. */
@@ -80,7 +80,7 @@ fed_status fed_csr_key_fingerprint(const char *csr_pem, uint8_t digest[FED_SHA25
 fed_status fed_cert_key_fingerprint(const char *cert_pem, uint8_t digest[FED_SHA256_SIZE],
                                     fed_error *err) FED_CHECKED;
 
-/** Return from when until when a certificate is valid, in Unix seconds. */
+/** Return the times between which a certificate is valid, in Unix seconds. */
 fed_status fed_cert_validity(const char *cert_pem, int64_t *not_before, int64_t *not_after,
                              fed_error *err) FED_CHECKED;
 

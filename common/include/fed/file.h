@@ -33,8 +33,8 @@ fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *
 /** Would fed_text_clean leave the text as it is? */
 bool fed_text_is_clean(const char *text, size_t len);
 
-/** As fed_file_read, of a text that a person has written. It is as fed_text_clean leaves it.
- * Errors: as both. */
+/** As fed_file_read followed by fed_text_clean, for a text that a person has written. Errors: as
+ * both. */
 fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_t *len,
                               fed_error *err) FED_CHECKED;
 

@@ -24,7 +24,7 @@ FED_API_BEGIN
  * Anyone who seals the same bytes gets the same key, name and sealed bytes, without a secret. A
  * device that gets the key by a trusted way can fetch the sealed bytes by any way: it opens them
  * and compares their digest with the key. Someone who has only name and sealed bytes learns
- * nothing but their length. Only a guess of all the bytes can be confirmed.
+ * nothing but their length, and can only confirm a guess of all the bytes.
  */
 enum { FED_SEALED_KEY = FED_SHA256_SIZE, FED_SEALED_NAME = FED_SHA256_HEX };
 

@@ -47,7 +47,8 @@ void fed_task_write(fed_writer *w, const fed_task *task);
 fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 
 /** The capabilities that fields of a task need. A device names all of them in its check-in. The
- * coordinator repeats those that the device named, and the assignment then has their fields. */
+ * coordinator repeats the capabilities that the device named, and the assignment then has the
+ * fields that need them. */
 uint32_t fed_task_capabilities(void);
 
 typedef enum fed_role { FED_ROLE_TRAIN = 0, FED_ROLE_EVALUATE = 1 } fed_role;
@@ -98,8 +99,8 @@ typedef struct fed_checkin {
     uint8_t protocol;
     fed_role role;
     uint32_t hold_ms; /* how long the coordinator may hold back its answer if there is no work */
-    /* The tasks of the device, each once, the one that it trained last first. Entries after the
-     * last task have task 0. Without FED_CAN_TASKS only the first entry is sent. */
+    /* The device's tasks, each once, the most recently trained first. Entries after the last task
+     * have task 0. Without FED_CAN_TASKS only the first entry is sent. */
     fed_held held[FED_SLOTS];
     /* Fields since protocol 2: */
     uint32_t capabilities; /* FED_CAN_... */
@@ -174,8 +175,8 @@ typedef enum fed_part_kind {
 typedef struct fed_part {
     fed_part_kind kind;
     /* Versions of the model. A snapshot has from = to. A delta has from < to. A patch has from <
-     * to, or from = to if it starts from values that are all 0. FED_PART_CACHE has those of the
-     * parts that it stands for, from <= to. */
+     * to, or from = to if it starts from values that are all 0. FED_PART_CACHE has the versions of
+     * the parts at its addresses, from <= to. */
     uint32_t from, to;
     const uint8_t *envelope; /* a fedcodec envelope or patch; it points into the reader's bytes */
     uint64_t envelope_len;

@@ -35,7 +35,6 @@ static void open_client(sim_clients *clients, uint32_t k) {
     }
 }
 
-/** Normalise both sets by the training set's mean and standard deviation. */
 static fed_status normalise(sim_clients *clients, fed_error *err) {
     fedtrain_dataset *train = &clients->train.set, *test = &clients->test.set;
     if (clients->train.is_text) {
@@ -60,7 +59,6 @@ static fed_status open_shards(sim_clients *clients, fed_error *err) {
     return status;
 }
 
-/** Return the number after a word in a file of /proc or /sys; SIZE_MAX: there is none. */
 static size_t system_number(const char *path, const char *word) {
     char line[128], *end = NULL;
     size_t number = SIZE_MAX;

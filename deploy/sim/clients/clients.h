@@ -23,13 +23,13 @@ typedef struct sim_worker {
     fedtrain_net *net;
     fed_arch arch; /* the net's; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
-    float *state;  /* of a stateless optimizer, float32[state_floats] */
+    float *state;  /* state of a stateless optimizer: float32[state_floats] */
     size_t state_floats;
     struct sim_worker *next; /* in the list of free workers */
 } sim_worker;
 
-/* Structs called `kept` are what a stopped run saves, as they lie in memory (inproc/saved_run.h).
- * They have numbers of fixed size only: no pointer, no size_t. The compiler refuses padding. */
+/* A stopped run saves the structs whose names end in _kept byte for byte (inproc/saved_run.h).
+ * Their members are numbers of fixed size: no pointer, no size_t. The compiler refuses padding. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
@@ -38,9 +38,9 @@ typedef struct sim_client_kept {
     fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
-    uint64_t steps;        /* local steps of those trainings whose updates were counted */
+    uint64_t steps;        /* local steps of the trainings whose updates were counted */
     uint64_t digest;       /* of the final model */
-    uint32_t round, again; /* newest round trained in; earlier trainings in it */
+    uint32_t round, again; /* newest round trained in; number of earlier trainings in that round */
     uint32_t counted, refused;
     uint32_t last_counted;   /* the newest round that counted its update */
     uint32_t local_steps;    /* local steps of its last training */
@@ -160,7 +160,7 @@ sim_step_end sim_step_end_of(const fedclient_event *event);
 /** Return whether the client has learnt in this step that the task is over. A client that already
  * has the final model is told to wait, with the reason FED_WAIT_FINISHED. */
 bool sim_step_is_last(const sim_step_end *end);
-/** Compute the digest of the client's final model, if it has one: it may never have taken part. */
+/** Compute the digest of the client's final model, if the client has one. */
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 
 #endif

@@ -60,7 +60,6 @@ fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
     return FED_OK;
 }
 
-/** Make enrolment tokens; the last one is the evaluator's. */
 static fed_status make_tokens(fedserver *server, int64_t now_ms, size_t tokens,
                               char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S};
@@ -128,14 +127,12 @@ static void exec_coordinator(const sim_coordinator *c, int output) {
     _exit(127);
 }
 
-/** Return the port of the URL that follows `word` in the line; 0: there is none. */
 static uint16_t port_after(const char *line, const char *word) {
     const char *url = strstr(line, word);
     url = url == NULL ? NULL : strstr(url, "://127.0.0.1:");
     return url == NULL ? 0 : (uint16_t)strtoul(url + strlen("://127.0.0.1:"), NULL, 10);
 }
 
-/** Read the child's first line, which says where it listens. */
 static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     char line[512] = "";
     size_t len = 0;

@@ -39,7 +39,8 @@ fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *option
 #define SIM_EPOCH_MS INT64_C(1767225600000) /* 2026-01-01 */
 
 fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Send a signal and wait. FED_EIO: the end was neither that signal nor exit status 0. */
+/** Send a signal and wait for the end of the process. FED_EIO: the process ended neither by that
+ * signal nor with exit status 0. */
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
 /** Check that the process still runs. If it has ended, *err says how. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;

@@ -17,7 +17,6 @@ static size_t evaluate_batch(const fedclient_round *round) {
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
 }
 
-/** Give the worker a net of the round's model, unless its present net fits. */
 static fed_status fit_worker(const sim_client *client, const fedclient_round *round,
                              fed_error *err) {
     sim_worker *worker = client->worker;

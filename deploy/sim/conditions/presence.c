@@ -206,7 +206,6 @@ static void start_drawing(const sim_attendance *a, size_t i, uint32_t skip, fed_
                  SIM_STREAM_PRESENCE + (uint32_t)i);
 }
 
-/** Draw an exponential time, at least a microsecond. */
 static int64_t draw_us(fed_rng *rng, double mean_s) {
     double s = -mean_s * log(1 - (double)fed_rng_float(rng));
     return 1 + (int64_t)(s * 1e6);

@@ -118,7 +118,7 @@ static fed_status run_step(sim_client *client, fedclient *fed, fedclient_event *
     worker_give_back(client);
     FED_TRY(status);
     FED_REQUIRE(event->outcome != FEDCLIENT_DECLINED,
-                err->status); /* what one client declines, all decline: end the run */
+                err->status); /* every client would decline this, so end the run */
     pthread_mutex_lock(&client->clients->mutex);
     const sim_step_end end = sim_step_end_of(event);
     status = sim_note_event(client, &end, over);

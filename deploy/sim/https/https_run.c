@@ -80,7 +80,6 @@ static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const
     return stopped == FED_OK ? FED_OK : fed_fail(err, stopped, "%s", own.text);
 }
 
-/** Copy the rounds from the database of the ended coordinator into the log. */
 static fed_status read_back(const sim_coordinator *coordinator, sim_clients *clients,
                             fed_error *err) {
     fedserver *server = NULL;

@@ -38,7 +38,6 @@ static fed_status open_actor(sim_world *world, uint32_t k, fed_error *err) {
     return fedclient_open(&options, &actor->fed, err);
 }
 
-/** Allocate what depends on the number of clients. */
 static fed_status make_room(sim_world *world) {
     const uint32_t count = (uint32_t)world->clients->client_count;
     world->actor = calloc(count, sizeof *world->actor);
@@ -82,11 +81,10 @@ static void close_world(sim_world *world) {
 typedef struct enrolling {
     sim_world *world;
     char (*token)[FEDSERVER_TOKEN];
-    uint32_t next; /* client */
+    uint32_t next;
     fed_error error;
 } enrolling;
 
-/** Get the next client to enrol; false: none is left, or one has failed. */
 static bool take_next(enrolling *r, uint32_t *k) {
     pthread_mutex_lock(&r->world->clients->mutex);
     *k = r->next;
@@ -127,7 +125,7 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     while (started < threads && pthread_create(&thread[started], NULL, enrol_some, &r) == 0) {
         started++;
     }
-    (void)enrol_some(&r); /* this thread is the first of `started` */
+    (void)enrol_some(&r);
     for (uint32_t i = 1; i < started; i++) {
         pthread_join(thread[i], NULL);
     }
@@ -170,7 +168,7 @@ static fed_status begin(sim_world *world, fed_error *err) {
     return sim_schedule_begin(world, err);
 }
 
-/** Go on where the run was stopped. Called instead of begin. */
+/** Resume a stopped run. Called instead of begin. */
 static fed_status take_up(sim_world *world, fed_error *err) {
     char backup[600];
     const sim_options *o = world->clients->options;

@@ -24,7 +24,6 @@ enum {
     IDLE_US = 60 * 1000000 /* a connection that has been idle for this time is closed */
 };
 
-/** Split a URL such as "https://127.0.0.1:10443/v1/model?task=1" into listener, path and query. */
 static fed_status split_url(sim_actor *actor, const char *url, fed_error *err) {
     const char *host = strstr(url, "://");
     const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
@@ -63,7 +62,7 @@ static void set_range(sim_actor *actor, const fedclient_range *range) {
     }
 }
 
-/** Return the bytes of a header line; 0 if there is no value, as the line is not sent then. */
+/** Return the bytes of a header line. A line without a value is not sent, so it has 0 bytes. */
 static uint64_t line_bytes(const char *name, const char *value) {
     return value == NULL || value[0] == '\0' ? 0 : strlen(name) + strlen(": \r\n") + strlen(value);
 }
@@ -175,7 +174,6 @@ fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_respon
                           "out of memory for an answer to a client; use a smaller cohort");
 }
 
-/** Return the number after the first `mark` in a header's value; 0 if there is none. */
 static uint64_t number_after(const char *value, char mark, int base) {
     const char *at = strchr(value, mark);
     return at != NULL ? strtoull(at + 1, NULL, base) : 0;
@@ -241,7 +239,6 @@ static bool was_answered(const sim_actor *actor) {
     return actor->heard != NULL && actor->kept.kind == FED_REQUEST_CHECKIN;
 }
 
-/** Return whether this request is the parked check-in, and its answer has come. */
 static bool is_parked(const sim_actor *actor) {
     const sim_parked *parked = &actor->kept.parked;
     return parked->on && parked->answered && actor->kept.kind == FED_REQUEST_CHECKIN &&

@@ -25,7 +25,6 @@ fed_status sim_park(sim_actor *actor, uint32_t ms, fed_error *err) {
     return sim_answer_wait(actor, ms, &actor->answer, err);
 }
 
-/** Plan a parked client's next event: ask the coordinator again, or let the client go away. */
 static void stay_parked(sim_actor *actor) {
     const int64_t now_us = actor->world->now_us;
     const int64_t away_us = sim_attendance_until(&actor->attendance, now_us);
@@ -95,7 +94,8 @@ fed_status sim_parked_settle(sim_actor *actor, fed_error *err) {
 
 fed_status sim_parked_ask_all(sim_world *world, fed_error *err) {
     const uint32_t count = (uint32_t)world->clients->client_count;
-    /* Draw the first client: with fewer slots than clients, the first ones get them. */
+    /* Begin with a random client: where there are fewer slots than clients, the first ones get
+     * them. */
     fed_rng rng;
     fed_rng_init(&rng, world->clients->options->seed, (uint32_t)world->host.epoch, 0);
     const uint32_t first = fed_rng_below(&rng, count);

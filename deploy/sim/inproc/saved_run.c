@@ -16,10 +16,10 @@
 #include "fed/version.h"
 #include "fedserver/remembered.h"
 
-/* The structs called `kept`, a log's rounds and the heap are saved as they lie in memory: numbers
- * of fixed size without padding, which the compiler checks where they are declared. Functions named
- * pass_... both save and load. `head` proves that the same release wrote the file; a changed format
- * gets another magic. */
+/* The structs whose names end in _kept, a log's rounds and the heap are saved byte for byte:
+ * numbers of fixed size without padding, which the compiler checks at their declarations. Functions
+ * named pass_... both save and load. The file's head proves that the same release wrote the file. A
+ * changed format gets another magic. */
 
 typedef struct head {
     char magic[8], release[24];
@@ -196,7 +196,7 @@ static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
         clients->began_wall_ms = fed_clock_monotonic_ms() - clients->kept.wall_ms;
     }
     const int64_t tick_us = host->kept.tick_us;
-    FED_TRY(sim_host_tick(host, world->now_us, err)); /* the coordinator takes the task up */
+    FED_TRY(sim_host_tick(host, world->now_us, err)); /* lets the coordinator start the task */
     FED_TRY(fedserver_remembered_read(host->server, r, err));
     host->epoch = fedserver_epoch(host->server);
     host->kept.tick_us = tick_us;
@@ -235,7 +235,6 @@ fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *
     return status;
 }
 
-/** Check that the file is whole, and of this run. */
 static fed_status check_file(const sim_options *o, const char *path, const uint8_t *data,
                              size_t len, fed_error *err) {
     head wanted, found;

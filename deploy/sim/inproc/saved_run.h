@@ -8,7 +8,7 @@
 /*
  * The directory options->state holds:
  *
- *   run          the structs called `kept`, the heap, and the log
+ *   run          the structs whose names end in _kept, the heap, and the log
  *   clients      the clients' stores (client_stores.h)
  *   coordinator  a backup of the coordinator; missing where options->directory keeps it
  *

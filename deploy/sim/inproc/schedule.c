@@ -13,7 +13,6 @@
 
 enum { SHOW_MS = 200 };
 
-/** Let the client's step go on once the open batch is committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
     actor->kept.stage = SIM_READY;
@@ -254,7 +253,6 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
     return FED_OK;
 }
 
-/** Sleep until sim_clients.changed is signalled, or until the watcher's next call is due. */
 static void wait_for_change(sim_world *world) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -328,7 +326,7 @@ void sim_schedule_resume(sim_world *world) {
         if (actor->kept.stage == SIM_ASKS) {
             actor->resumes = true;
             actor->asked = actor->kept.kind;
-            actor->kept.nth--; /* as the client sends its request once more */
+            actor->kept.nth--; /* so that the repeated request does not count twice */
             go_on(actor);
         }
     }
@@ -338,7 +336,7 @@ fed_status sim_schedule_begin(sim_world *world, fed_error *err) {
     for (size_t k = 0; k < world->clients->client_count; k++) {
         sim_actor_plan(&world->actor[k], 0);
     }
-    FED_TRY(sim_host_tick(&world->host, 0, err)); /* the task starts */
+    FED_TRY(sim_host_tick(&world->host, 0, err));
     return look(world, err);
 }
 
@@ -346,7 +344,6 @@ static bool is_over(const sim_world *world) {
     return world->status != FED_OK || world->clients->kept.running == 0 || *world->watch->stop != 0;
 }
 
-/** Return whether the run's own thread has something to do. */
 static bool is_interrupted(const sim_world *world) {
     return is_over(world) || world->shown_round != world->clients->kept.round;
 }

@@ -110,7 +110,7 @@ static void run_step(sim_actor *actor) {
     actor->status = fedclient_step(actor->fed, &event, &err);
     actor->kept.end = sim_step_end_of(&event);
     if (actor->status == FED_OK && event.outcome == FEDCLIENT_DECLINED) {
-        actor->status = err.status; /* what one client declines, all decline: end the run */
+        actor->status = err.status; /* every client would decline this, so end the run */
     }
     if (actor->status == FED_OK && sim_step_is_last(&actor->kept.end)) {
         actor->status = sim_client_finish(actor->client, actor->fed, &err);
@@ -119,7 +119,6 @@ static void run_step(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
-/** Give a free worker to a client, wake the scheduler if need be, and unlock the mutex. */
 static void leave(sim_world *world) {
     sim_thread *next = assign_worker(world);
     tell(world);
@@ -183,7 +182,6 @@ void sim_steps_settle(sim_world *world) {
     }
 }
 
-/** Let the steps that wait for an answer go on without an answer. */
 static void cancel_all(sim_world *world) {
     world->stopping = true;
     for (size_t k = 0; k < world->clients->client_count; k++) {

@@ -78,8 +78,8 @@ typedef struct sim_actor_kept {
     uint64_t body_digest;  /* of a stopped run: digest of the body of the request that is due */
     sim_parked parked;
     uint32_t stage;            /* sim_stage */
-    uint32_t nth;              /* its events at the time now_us so far */
-    uint32_t chance;           /* drawn for this step: sim_due */
+    uint32_t nth;              /* how many events the client has had at the time now_us */
+    uint32_t chance;           /* random number of this step, for sim_due */
     uint32_t steps;            /* steps begun so far */
     uint32_t failures;         /* failed steps in a row */
     uint32_t library_failures; /* of a stopped run: the client library's count of failures */

@@ -14,7 +14,6 @@ static const unit_word byte_words[] = {{1, "B"},    {1e3, "KB"},  {1e6, "MB"},
                                        {1e9, "GB"}, {1e12, "TB"}, {1e15, "PB"}};
 static const unit_word time_words[] = {{1, "s"}, {60, "min"}, {3600, "h"}, {86400, "days"}};
 
-/** Choose the largest unit of which the axis shows at least two. */
 static void pick_word(sim_axis *axis, const unit_word *words, size_t count) {
     size_t k = 0;
     while (k + 1 < count && axis->high >= 2 * words[k + 1].scale) {
@@ -55,8 +54,8 @@ static void add_linear_ticks(sim_axis *axis) {
     }
 }
 
-/** Add ticks at powers of ten; at 2 and 5 times the powers, too, on an axis of less than two
- * decades; at every n-th power only on one of more than seven. */
+/** Add ticks at powers of ten. On an axis of less than two decades, add ticks at 2 and 5 times the
+ * powers. On an axis of more than seven decades, leave out some powers. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
     const double decades = log10(high / low);

@@ -202,7 +202,6 @@ static int by_y(const void *a, const void *b) {
     return (p->y > q->y) - (p->y < q->y);
 }
 
-/** Return whether the names at two ends overlap. */
 static bool meet(const line_end *a, const line_end *b) {
     return fabs(a->x - b->x) < LABEL_WIDTH && fabs(a->y - b->y) < LABEL_STEP;
 }

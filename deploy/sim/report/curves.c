@@ -10,7 +10,8 @@
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"
 
-/* An axis is logarithmic if its largest value is more than this many times its smallest one. */
+/* Axes of amounts and of losses are logarithmic if the largest value is more than this many times
+ * the smallest. */
 static const double uneven_amounts = 8, steep_loss = 50;
 
 const sim_measure_words sim_measure_word[SIM_MEASURES] = {
@@ -124,7 +125,6 @@ static void draw(const sim_series *series, size_t count, sim_measure x, sim_meas
     sim_chart_draw(&chart, w);
 }
 
-/** Return the title of a plot of one quantity, or the common title of two. */
 static const char *title_of(const sim_measure *y, size_t y_count) {
     if (y_count == 1) {
         return sim_measure_word[y[0]].name;

@@ -11,7 +11,6 @@ static const char *value_of(const sim_result *run, sim_key_id id) {
     return run->scenario.value[id] != NULL ? run->scenario.value[id] : "";
 }
 
-/** List a key's values in the runs, each once. */
 static size_t list_values(const sim_result *runs, size_t count, sim_key_id id,
                           const char **values) {
     size_t found = 0;
@@ -45,7 +44,6 @@ static void sort_values(const char **values, size_t count) {
     }
 }
 
-/** Return the mean accuracy of the runs with these values of the two keys; NAN: there are none. */
 static double mean_of(const sim_result *runs, size_t count, const sim_key_id keys[2], const char *x,
                       const char *y) {
     double sum = 0;

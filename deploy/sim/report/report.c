@@ -191,7 +191,6 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
     return FED_OK;
 }
 
-/** Write the keys that are the same in all runs, with their values. */
 static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id differ[SIM_KEYS];
     const size_t differ_count = sim_runs_differ(runs, count, differ);
@@ -213,7 +212,6 @@ static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) 
     fed_write_printf(w, "</tbody></table>\n");
 }
 
-/** Write the builds and machines that made the runs, each pair once. */
 static void write_builds(const sim_result *runs, size_t count, fed_writer *w) {
     for (size_t k = 0; k < count; k++) {
         bool said = false;

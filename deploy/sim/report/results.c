@@ -21,7 +21,6 @@ const char sim_rounds_header[] =
 const char sim_clients_header[] =
     "client,up_bytes,down_bytes,counted,refused,broken,samples,busy_s,present,identical\n";
 
-/** a / b; NAN where b is 0. */
 static double ratio(double a, double b) {
     return b > 0 ? a / b : (double)NAN;
 }
@@ -73,7 +72,6 @@ void sim_version_text(char *dst, size_t cap) {
     snprintf(dst, cap, "fedsim %s (%s), protocol %d", FED_VERSION, fed_build_id(), FED_PROTOCOL);
 }
 
-/** Read the processor's model name from Linux's /proc/cpuinfo; "": there is none. */
 static void processor_name(char *dst, size_t cap) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");

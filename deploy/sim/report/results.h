@@ -38,8 +38,8 @@ typedef struct sim_totals {
     size_t present, identical;
     double virtual_s;          /* when the last round was committed */
     double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
-    /* Float32 gradients at every step would take this many times the bytes: bytes up, and bytes up
-     * and down. */
+    /* How many times the bytes float32 gradients at every step would take: the bytes up, and the
+     * bytes up and down. */
     double compression, compression_both;
     double compression_round; /* float32 updates would take this many times the bytes up */
 } sim_totals;

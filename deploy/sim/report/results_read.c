@@ -174,7 +174,6 @@ static fed_status read_version(const char *directory, sim_result *result, fed_er
     return FED_OK;
 }
 
-/** Copy the last part of a path, without slashes after it. */
 static void name_of(const char *path, char *dst, size_t cap) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') {

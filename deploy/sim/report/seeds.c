@@ -22,7 +22,6 @@ static bool differ_by_seed(const sim_result *a, const sim_result *b) {
     return true;
 }
 
-/** Return the first run that differs from the k-th one by nothing but its seed. */
 static size_t first_of(const sim_result *runs, size_t k) {
     size_t first = 0;
     while (first < k && !differ_by_seed(&runs[first], &runs[k])) {
@@ -64,7 +63,6 @@ bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *see
     return members > 1 && n > 1;
 }
 
-/** Write the group's name: a run's name without its seed. */
 static void write_name(const char *name, fed_writer *w) {
     const char *seed = strstr(name, "seed=");
     if (seed == NULL) {

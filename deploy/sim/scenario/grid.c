@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** The alternatives of one key. */
 typedef struct axis {
     char **value;
     size_t count;
@@ -102,7 +101,8 @@ static bool add_to_name(char *name, size_t cap, const char *key, const char *val
     return added >= 0 && (size_t)added < cap - len;
 }
 
-/** Make cell number n. Its digits in mixed radix are the indices of its alternatives. */
+/** Make cell number n. The digits of n in mixed radix are the indices of the cell's alternatives.
+ * */
 static fed_status fill_cell(const sim_scenario *s, const axis *axes, size_t n, sim_cell *cell,
                             fed_error *err) {
     size_t digit[SIM_KEYS] = {0};

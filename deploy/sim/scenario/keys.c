@@ -22,7 +22,6 @@ const sim_key sim_keys[SIM_KEYS] = {
 #include "deploy/sim/scenario/keys.def"
 };
 
-/** Return how many of the first letters are equal. */
 static size_t likeness(const char *a, const char *b, size_t len) {
     size_t k = 0;
     while (k < len && a[k] != '\0' && a[k] == b[k]) {

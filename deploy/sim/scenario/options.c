@@ -114,7 +114,6 @@ static fed_status check_numbers(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
-/** Refuse options that need virtual time or saved clients, which a run over HTTPS lacks. */
 static fed_status check_https(const sim_options *o, fed_error *err) {
     if (o->transport != SIM_HTTPS) {
         return FED_OK;

@@ -17,7 +17,7 @@ typedef enum sim_transport {
     SIM_HTTPS = 1   /* a coordinator process, real connections, real time */
 } sim_transport;
 
-/** keys.def says which members a scenario sets by a key of the same name. */
+/** The options of a run. A scenario sets members by keys of the same name (keys.def). */
 typedef struct sim_options {
     sim_transport transport;
     const char *task;       /* JSON file, docs/protocol.md#task */

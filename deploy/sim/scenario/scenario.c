@@ -30,7 +30,6 @@ fed_status sim_scenario_set(sim_scenario *s, sim_key_id id, const char *value, c
     return FED_OK;
 }
 
-/** Remove the blanks at both ends of text[len]. */
 static char *trim(char *text, size_t len) {
     while (len > 0 && strchr(blanks, text[len - 1]) != NULL) {
         len--;
@@ -39,7 +38,6 @@ static char *trim(char *text, size_t len) {
     return text + strspn(text, blanks);
 }
 
-/** Remove a comment, which begins with `#`. */
 static void cut_comment(char *line) {
     for (char *at = strchr(line, '#'); at != NULL; at = strchr(at + 1, '#')) {
         if (at == line || strchr(blanks, at[-1]) != NULL) {

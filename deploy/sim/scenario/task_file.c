@@ -47,7 +47,6 @@ static json_t *value_of(sim_key_id id, const char *text) {
 
 /* --- Phases: "20: codec_up=sbc:p=0.01 local_steps=10; 60: ..." --- */
 
-/** Add one `key=value` to a phase: text[len]. */
 static fed_status add_change(const sim_scenario *s, json_t *phase, const char *text, size_t len,
                              fed_error *err) {
     char word[256], why[400];
@@ -64,7 +63,6 @@ static fed_status add_change(const sim_scenario *s, json_t *phase, const char *t
                : FED_ENOMEM;
 }
 
-/** Add one phase to the list: text[len], without the `;`. */
 static fed_status add_phase(const sim_scenario *s, json_t *list, const char *text, size_t len,
                             fed_error *err) {
     char *after = NULL;
@@ -163,7 +161,6 @@ static fed_status read_transport(const sim_scenario *s, sim_options *o, fed_erro
                : sim_scenario_refuse(s, SIM_TRANSPORT, "must be inproc or https", err);
 }
 
-/** Fail with a parser's sentence, after the place of the key's value. */
 static fed_status refuse_spec(const sim_scenario *s, sim_key_id id, const fed_error *why,
                               fed_error *err) {
     char text[420];
@@ -193,7 +190,6 @@ static fed_status check_spec(sim_key_id id, const sim_options *o, fed_error *why
     return status;
 }
 
-/** Check links, speed and presence, which need virtual time. */
 static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed_error *err) {
     static const sim_key_id ids[] = {SIM_LINE, SIM_SPEED, SIM_PRESENCE};
     for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {

@@ -100,7 +100,6 @@ static bool allocate(sim_blocks *blocks, uint64_t end) {
     return failed == 0;
 }
 
-/** Append a new block. Returns its offset; 0: no room. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
     if (size > blocks->limit - offset || !allocate(blocks, offset + size)) {
@@ -145,7 +144,6 @@ void sim_blocks_give_back(sim_blocks *blocks, sim_block *block) {
     pthread_mutex_unlock(&blocks->mutex);
 }
 
-/** Return the offset where the blocks in plain memory end. */
 static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }

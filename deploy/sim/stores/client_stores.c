@@ -18,12 +18,11 @@
 #include "fed/file.h"
 #include "fed/hash.h"
 
-/*
- * The file has a page with its head, then blocks. The first block has two offsets for each client:
- * that of the client's model, and that of the first block in a list of its other values. Each
- * value's block has its key. Models are blocks that clients share, and have a list of their own.
- * The file's bytes are as in memory, so only a machine of the same kind can read it.
- */
+/* The file has a page with its head, then blocks. The first block has two offsets for each client:
+ * the offset of the client's model, and the offset of the first block in a list of the client's
+ * other values. Each value's block has its key. Models are blocks that clients share, and have a
+ * list of their own. The file's bytes are as in memory, so only a machine of the same kind can read
+ * it. */
 enum { FORMAT = 2 };
 
 static const char magic[8] = "FEDflash";
@@ -69,7 +68,7 @@ static fed_status spoil(sim_stores *stores, fed_error *err) {
     return done ? FED_OK : fed_file_fail(err, "change", "the file of the clients' stores");
 }
 
-/** Prepare for a change in the stores: the file is then no longer in step with them. */
+/** Call this before a change in the stores, after which the file no longer matches them. */
 static fed_status touch(sim_stores *stores, fed_error *err) {
     return stores->kept && atomic_load(&stores->synced) ? spoil(stores, err) : FED_OK;
 }
@@ -152,7 +151,6 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
 /* The head of a model's record has its task, version and digest (docs/durability.md). */
 enum { SHARED_HEAD = 64 };
 
-/** Return whether clients share the values of this key. Only models are shared. */
 static bool key_is_shared(const char *key) {
     return strcmp(key, "model") == 0;
 }
@@ -177,7 +175,6 @@ static void model_add(sim_stores *stores, sim_block *model) {
     stores->models = sim_blocks_offset(&stores->blocks, model);
 }
 
-/** Remove a holder from a model. After the last one the model is freed. */
 static void model_leave(sim_stores *stores, sim_block *model) {
     pthread_mutex_lock(&stores->mutex);
     bool last = --model->holders == 0;
@@ -463,7 +460,6 @@ static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *e
     return FED_OK;
 }
 
-/** Make the first page and the first block of a new file. No client has a value yet. */
 static fed_status begin(sim_stores *stores, fed_error *err) {
     const size_t len = stores->clients * sizeof(client_values);
     sim_block *first = posix_fallocate(stores->blocks.fd, 0, SIM_BLOCKS_PAGE) == 0

@@ -34,7 +34,6 @@ static bool holds_an_optimizer(const clientd_world *w) {
     return access(path, F_OK) == 0;
 }
 
-/** Enrol, and take part in all rounds of a task with this optimizer. */
 static void train_to_the_end(clientd_world *w, const char *optimizer) {
     queue_task(w, optimizer);
     const char *const args[] = {"--token", w->token, "--until-finished", NULL};
@@ -111,7 +110,6 @@ static void plain_close(plain *p) {
     fed_arch_free(&p->arch);
 }
 
-/** Set `sent` to what the codec makes of `owed`. */
 static void plain_send(plain *p, const char *spec) {
     fed_error err = {0};
     fedcodec codec;
@@ -154,7 +152,6 @@ static void plain_round(plain *p, uint32_t round) {
     }
 }
 
-/** Return the digest of a task's newest model. task 0: the first task. */
 static uint64_t coordinators_model(const clientd_world *w, uint64_t task) {
     char path[400];
     fed_error err = {0};
@@ -181,7 +178,6 @@ static uint64_t plain_model(const clientd_world *w) {
     return digest;
 }
 
-/** Train with --slots. A signal stops the program in the middle, and it is started again. */
 static void train_in_two_lives(clientd_world *w, const char *slots) {
     const char *const first[] = {"--slots", slots, "--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, first);
@@ -281,7 +277,6 @@ FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
     clientd_end(pid, SIGTERM);
 }
 
-/** Queue a task that does not fit the digits. The device must decline it for this reason. */
 static void declines(clientd_world *w, const char *json, const char *reason) {
     clientd_queue(w, json);
     const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", NULL};
@@ -433,7 +428,6 @@ FED_TEST_WITH(what_a_person_has_to_do_is_told, clientd_world *w) {
     }
 }
 
-/** A device that can't enrol says why, and when it tries again. It goes on until it is stopped. */
 static void goes_on_saying(clientd_world *w, const char *server, const char *text) {
     const char *const args[] = {"--token", w->token, "--server", server, NULL};
     const pid_t pid = clientd_spawn(w, args);
@@ -462,7 +456,6 @@ FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world
     goes_on_saying(w, url, "this may be the port of enrolled devices");
 }
 
-/** Serve plain HTTP, without TLS, for one request, in a process that ends then. */
 static pid_t serve_plainly(uint16_t *port) {
     static const char answer[] = "HTTP/1.0 400 Bad Request\r\n\r\n";
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -96,7 +96,6 @@ FED_TEST_WITH(weights_from_elsewhere_are_measured_on_normalised_samples, fed_pro
     assert_string_equal(f->out, same);
 }
 
-/* Read the first line of the curve file into head. Returns how many lines follow. */
 static size_t read_curve(const fed_program *f, char *head, size_t cap) {
     char path[512], line[300];
     size_t lines = 0;
@@ -130,7 +129,7 @@ FED_TEST_WITH(training_that_goes_on_is_as_if_it_had_never_stopped, fed_program *
              net);
     assert_runs(f, args, 0, "--resume found no checkpoint");
     snprintf(args, sizeof args, "train %s --steps 22 --checkpoint part --resume", net);
-    assert_runs(f, args, 0, "going on after step 15"); /* step 15 is within an epoch */
+    assert_runs(f, args, 0, "going on after step 15");
     snprintf(args, sizeof args, "train %s --epochs 3 --checkpoint part --resume --csv curve.csv",
              net);
     assert_runs(f, args, 0, "going on after step 22");
@@ -153,7 +152,6 @@ FED_TEST_WITH(another_training_does_not_overwrite_or_go_on_with_a_checkpoint, fe
                 "is no checkpoint of fedtrain");
 }
 
-/* Start a long training, and interrupt it once it has reported its start. */
 static int run_interrupted(fed_program *f) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -198,7 +196,7 @@ FED_TEST_WITH(weights_are_exported_under_their_names_and_begin_a_training, fed_p
     assert_runs(f, "train --model lenet5-caffe --data . --steps 2 --checkpoint c", 0, "");
     assert_runs(f, "export --weights c lenet.safetensors", 0, "");
     fed_model model = load(f, "lenet.safetensors");
-    assert_int_equal(model.layout.count, 8); /* the file has no state of the optimizer */
+    assert_int_equal(model.layout.count, 8);
     assert_int_equal(model.layout.size, 431080);
     assert_string_equal(model.layout.tensors[0].name, "conv1.weight");
     fed_model_free(&model);
@@ -239,7 +237,6 @@ FED_TEST_WITH(a_language_model_is_measured_by_its_perplexity, fed_program *f) {
                 "--normalise is for numbers, which a text");
 }
 
-/* Write a table with y = 3 a - 2 b + 0.5. */
 static void write_line_table(const fed_program *f) {
     char text[200 * 40];
     size_t len = (size_t)snprintf(text, sizeof text, "a,b,y\n");

@@ -163,7 +163,6 @@ FED_TEST(training_goes_on_from_a_checkpoint) {
     worker.name = "fedworker";
 }
 
-/* Wait for the program, which may take a minute. Returns its exit status. */
 static int wait_for(pid_t program) {
     int how = 0;
     assert_int_equal(waitpid(program, &how, 0), program);
@@ -176,8 +175,8 @@ static bool exists(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* Three workers train. The first child process, rank 0, which writes the summary, is killed. The
- * others must finish, and another rank must write it. */
+/* Three workers train. Rank 0, the first child process, is killed. The other ranks must finish, and
+ * one of them must write the summary in place of rank 0. */
 static void lose_a_rank(const char *const *more) {
     enum { FIXED = 20, ARGS = 32 };
     const char *args[ARGS] = {
@@ -201,7 +200,7 @@ static void lose_a_rank(const char *const *more) {
     }
     assert_true(program > 0);
     for (int k = 0; k < 3000 && !exists("gang"); k++) {
-        fed_sleep_ms(10); /* wait until the worker group is training */
+        fed_sleep_ms(10);
     }
     const pid_t first = fed_test_child(program);
     assert_true(first > 0);

@@ -14,8 +14,6 @@
 
 enum { RANKS = 3, VICTIM = 1, STEPS = 150 };
 
-/* --- the job --- */
-
 static void on_over(void *user, const char *why) {
     (void)user;
     (void)why;
@@ -80,8 +78,6 @@ static int job_main(uint32_t ranks, const char *how, const char *last) {
     }
     return worst;
 }
-
-/* --- the tests --- */
 
 static fed_status launch(const char *min, const char *how, int *code, fed_error *err) {
     char *words[16] = {"launch"};

@@ -8,7 +8,6 @@
 
 enum { WORDS = 24 };
 
-/* Run the command on a line of words. out: a growing writer, which ends with a NUL. */
 static fed_status predict(const char *line, fed_writer *out, fed_error *err) {
     char text[400], *argv[WORDS + 1] = {NULL}, *rest = NULL;
     int argc = 0;
@@ -69,8 +68,8 @@ static void assert_answers(const char *line, const char *const *words) {
     fed_writer_free(&out);
 }
 
-/* Check that a number in the output is `least` ms, computed from the given times, or up to a tenth
- * more: the time to add two workers' values is always measured, but is only a thousandth. */
+/* Check that the output has a time from `least` ms to a tenth more. Besides the given times, the
+ * time to add two workers' values is measured. It is only about a thousandth of the whole. */
 static void assert_holds_time(const fed_writer *out, double least) {
     for (const char *at = (const char *)out->data; (at = strchr(at, ' ')) != NULL; at++) {
         const double ms = strtod(at, NULL);

@@ -56,7 +56,6 @@ static guarded encode(side *s, const feddc_shard *shard, size_t *len) {
     return room;
 }
 
-/* Check that decoding, adding and taking back refuse these bytes as a message. */
 static void assert_no_message(side *s, const feddc_shard *shard, bool plain, const uint8_t *src,
                               size_t len) {
     fed_error err = {0};

@@ -126,8 +126,7 @@ FED_TEST(a_nic_codes_while_the_line_carries) {
     const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &gates);
     assert_near(ring.wire, 75.0 / 4 + 75.0 / 2);
     assert_near(ring.codec, 0);
-    /* The NIC's 0.3 limits a push, which would take 1/4 for each byte. A pull takes the line's
-     * 1/2. */
+    /* A push takes the NIC's 0.3 for each byte, not the line's 1/4. A pull takes the line's 1/2. */
     const feddc_cost_codec soft = {.push = 4, .pull = 2, .nic = 0.3};
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &soft).wire,
                 75.0 * 0.3 + 75.0 / 2);
@@ -211,7 +210,7 @@ FED_TEST(the_rules_of_syncs_def_give_the_same_steps) {
     assert_near(mean(&s, "bitsgd", 7), feddc_cost_bitsgd(&s));
     assert_near(mean(&s, "odsgd", 7), feddc_cost_odsgd(&s));
     assert_near(mean(&s, "cdsgd:n=0,k=4", 400), feddc_cost_cdsgd(&s));
-    /* After the last of five steps of warm-up nothing waits for its sum: Algorithm 1, line 6. */
+    /* The last of five warm-up steps does not wait for its sum (CD-SGD, Algorithm 1, line 6). */
     assert_near(mean(&s, "cdsgd:n=5,k=4", 405),
                 (4 * feddc_cost_ssgd(&s) + feddc_cost_odsgd(&s) + 400 * feddc_cost_cdsgd(&s)) /
                     405);
@@ -228,7 +227,8 @@ FED_TEST(what_the_backward_pass_does_not_cover_is_exposed) {
     assert_near(feddc_cost_exposed(ready, wire, 3, 10), 3);
     assert_near(feddc_cost_exposed(ready, wire, 1, 10), 0);
     assert_near(feddc_cost_exposed(NULL, NULL, 0, 10), 0);
-    /* With one bucket this is equation 2. With many it is little more than the longer time. */
+    /* With one bucket the time is the sum. With many it is little more than the forward pass and
+     * the longer of the backward pass and the exchange. */
     assert_near(feddc_cost_layered(9, 4, 1), 13);
     assert_near(feddc_cost_layered(9, 6, 1000), 9.006);
     assert_near(feddc_cost_layered(9, 12, 1000), 3 + 0.006 + 12);
@@ -237,8 +237,6 @@ FED_TEST(what_the_backward_pass_does_not_cover_is_exposed) {
         assert_true(step >= 15 && step <= 21);
     }
 }
-
-/* ---- Tables ---- */
 
 FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
     const feddc_cost_inputs in = {.values = 430500,

@@ -126,7 +126,6 @@ FED_TEST(later_buckets_wait_for_the_first_ones) {
     assert_int_equal(run(2, &looked), BEGUN);
 }
 
-/* A link on which two workers leave the aggregator, one after the other. */
 typedef struct farewell {
     feddc_engine engine;
     uint32_t left;

@@ -18,8 +18,8 @@ enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 40
 typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
-    bool preset;          /* the options give the size of a bucket */
-    uint64_t messages;    /* number of messages that the first worker has sent */
+    bool preset; /* the options give the size of a bucket */
+    uint64_t messages;
     uint32_t plain_every; /* interval of uncompressed steps; 0: none */
     uint32_t late;        /* backup workers; if any, the last rank waits for all others */
     pthread_barrier_t through;
@@ -80,7 +80,6 @@ static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const flo
     return FED_OK;
 }
 
-/** Wait for the last sum, which the others made without this worker. */
 static void await_last_sum(feddc_exchange *x) {
     enum { MOST_MS = 20000 };
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -223,7 +222,7 @@ FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
         messages[k] = g.messages;
         clear(&g);
     }
-    assert_int_equal(messages[2], STEPS); /* one bucket for each step */
+    assert_int_equal(messages[2], STEPS);
     assert_true(messages[0] > STEPS);
     assert_int_equal(messages[1], messages[0]);
 }
@@ -291,7 +290,7 @@ FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
-    assert_int_equal(g.missed, STEPS); /* all sums came without the last worker */
+    assert_int_equal(g.missed, STEPS);
     for (size_t i = 0; i < SIZE; i += 501) {
         assert_true(fabs(lost_at(&g, 3, i)) < 1e-4);
     }

@@ -47,7 +47,6 @@ static void add(feddc_trace *trace, uint32_t row, feddc_what what, uint32_t step
     feddc_trace_add(trace, row, &span);
 }
 
-/* Write the parts of the traces, merge them, and parse the result. */
 static json_t *merged(const world *w, feddc_trace *const *traces, size_t count, uint32_t ranks,
                       const char *name, uint64_t zero) {
     fed_error err = {0};
@@ -73,7 +72,6 @@ static const char *text(const json_t *event, const char *key) {
     return json_string_value(json_object_get(event, key));
 }
 
-/* Return the k-th event with this phase and name in a process, or NULL. */
 static json_t *event_of(const json_t *root, const char *phase, const char *name, json_int_t pid,
                         size_t k) {
     size_t i;
@@ -87,7 +85,6 @@ static json_t *event_of(const json_t *root, const char *phase, const char *name,
     return NULL;
 }
 
-/* Return the name of a process or thread in the trace, or "". */
 static const char *called(const json_t *root, const char *kind, json_int_t pid, json_int_t tid) {
     const json_t *event;
     for (size_t k = 0; (event = event_of(root, "M", kind, pid, k)) != NULL; k++) {
@@ -222,7 +219,7 @@ FED_TEST_WITH(a_name_from_outside_stays_a_string, const world *w) {
 
 FED_TEST_WITH(times_count_from_zero, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 4);
-    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110); /* begins before time zero */
+    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110);
     add(trace, FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 0, 110, 130);
     json_t *root = merged(w, &trace, 1, 1, "worker", 100 * MS);
     const json_t *forward = event_of(root, "X", "forward", 0, 0);
@@ -243,7 +240,7 @@ FED_TEST_WITH(a_rank_without_a_part_is_named, const world *w) {
     assert_non_null(event_of(root, "X", "wait", 2, 0));
     char part[320];
     snprintf(part, sizeof part, "%s.2", w->path);
-    assert_int_not_equal(access(part, F_OK), 0); /* the part was removed after merging */
+    assert_int_not_equal(access(part, F_OK), 0);
     json_decref(root);
     feddc_trace_close(trace);
 }
@@ -323,7 +320,6 @@ FED_TEST(the_least_round_trip_tells_the_offset) {
         {5000, 4090, 5100}, {6000, 5005, 6010}, {7000, 6010, 7500}, {9000, 1, 8000}};
     assert_int_equal(feddc_trace_offset(samples, 4, &error), 1000);
     assert_int_equal(error, 5);
-    /* The other clock is ahead. */
     const feddc_clock_sample ahead = {100, 5000102, 104};
     assert_int_equal(feddc_trace_offset(&ahead, 1, NULL), -5000000);
     assert_int_equal(feddc_trace_offset(samples, 0, &error), 0);
@@ -370,9 +366,9 @@ FED_TEST(the_table_has_a_line_a_rank_a_mean_and_the_prediction) {
     assert_non_null(strstr(table, "\n1 "));
     const char *mean = strstr(table, "\nmean ");
     assert_non_null(mean);
-    assert_non_null(strstr(mean, " 50.000 ")); /* length of the mean step */
-    assert_non_null(strstr(mean, " 50.0 "));   /* half of the exchange was hidden */
-    assert_non_null(strstr(mean, " 2.000 "));  /* megabytes */
+    assert_non_null(strstr(mean, " 50.000 "));
+    assert_non_null(strstr(mean, " 50.0 ")); /* half of the exchange was hidden */
+    assert_non_null(strstr(mean, " 2.000 "));
     assert_non_null(strstr(mean, "45.000 ms for a step of ssgd: 0.90 of what it took"));
     fed_writer_free(&out);
 }

@@ -18,7 +18,7 @@ static int setup(void **state) {
     return open_with(state, TWO);
 }
 
-/* here: the address that the device uses now; there: the other address. */
+/* here() is the address that the device uses now, there() is the other address. */
 static const char *here(const fed_device *device) {
     return strstr(device->client->front, "//a:") != NULL ? "//a:" : "//b:";
 }
@@ -108,7 +108,7 @@ FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(device->fake.message.len > 0);
     device->fake.dies_at = UINT64_MAX;
-    down(device, there(device)); /* the address used before */
+    down(device, there(device));
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     const uint64_t questions = 1; /* the device asks how much of the message has arrived */
     assert_int_equal(device->fake.pieces, calm.fake.pieces + questions);

@@ -37,7 +37,7 @@ typedef struct device {
     uint64_t order[STEPS_MOST]; /* the tasks of the acknowledged updates, in order */
     size_t updates;
     bool declines[TASKS + 1];
-    fed_checkin said; /* the last check-in message */
+    fed_checkin said;
 } device;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -114,7 +114,6 @@ static void open_device(device *d, coordinator *c, store_kind kind, unsigned slo
     d->line.requests = 0;
 }
 
-/** Open a device for which the coordinator has two equal tasks. */
 static void open_with_two_tasks(device *d, coordinator *c, unsigned slots) {
     coordinator_task(c, SPARSE);
     coordinator_task(c, SPARSE);
@@ -129,7 +128,6 @@ static void close_device(device *d) {
     }
 }
 
-/** If the last step has made a training durable, count it. */
 static void note_durable(device *d) {
     for (unsigned slot = 0; slot < FED_SLOTS; slot++) {
         fedclient_residual_head head;
@@ -144,7 +142,6 @@ static void note_durable(device *d) {
     }
 }
 
-/** Make a step. If power fails in it, start the device again. */
 static fedclient_event step(device *d) {
     fedclient_event event = {.outcome = FEDCLIENT_RETRY};
     d->err = (fed_error){0};
@@ -162,14 +159,12 @@ static fedclient_event step(device *d) {
     return event;
 }
 
-/** Make steps until `count` more updates were acknowledged. */
 static void train_rounds(device *d, size_t count) {
     for (size_t k = 0; k < count; k++) {
         assert_int_equal(step(d).outcome, FEDCLIENT_COUNTED);
     }
 }
 
-/** Make steps until all tasks are over, and the device has the last model of each. */
 static void finish(device *d) {
     for (int k = 0; k < STEPS_MOST; k++) {
         const fedclient_event event = step(d);
@@ -221,8 +216,6 @@ static uint64_t task_in(device *d, unsigned slot) {
     return head.task;
 }
 
-/* -- One task after the other, and both at once -- */
-
 FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinator *c) {
     device d;
     for (int k = 0; k < 3; k++) {
@@ -236,7 +229,7 @@ FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinat
         for (unsigned place = 0; place < fed_checkin_count(&d.said); place++) {
             assert_int_equal(d.said.held[place].task, d.order[k - 1 - place]);
         }
-        restart(&d, 4); /* the order of the tasks is in the store */
+        restart(&d, 4);
     }
     assert_int_equal(d.said.held[0].version, 1);
     close_device(&d);
@@ -247,7 +240,7 @@ FED_TEST_WITH(two_tasks_take_turns_on_one_device_and_keep_what_it_owes, coordina
     open_with_two_tasks(&d, c, 2);
     finish(&d);
     assert_int_equal(d.updates, 6);
-    for (size_t k = 2; k < d.updates; k++) { /* each task continues two updates later */
+    for (size_t k = 2; k < d.updates; k++) {
         assert_int_equal(d.order[k], d.order[k - 2]);
         assert_int_not_equal(d.order[k], d.order[k - 1]);
     }
@@ -269,7 +262,6 @@ FED_TEST_WITH(with_one_slot_they_follow_one_another, coordinator *c) {
     close_device(&d);
 }
 
-/* The values are stored under the keys of releases that had only one slot. */
 FED_TEST_WITH(a_device_that_gets_slots_keeps_its_task, coordinator *c) {
     device d;
     coordinator_task(c, SPARSE);
@@ -294,7 +286,7 @@ FED_TEST_WITH(a_device_that_loses_slots_goes_on_with_the_first, coordinator *c) 
     restart(&d, 1);
     train_rounds(&d, 1);
     assert_int_equal(d.order[2], first);
-    restart(&d, 2); /* the second slot was not changed */
+    restart(&d, 2);
     finish(&d);
     check_task(&d, 1, 0);
     check_task(&d, 2, 0);
@@ -329,9 +321,9 @@ static void show_slot(device *d, hidden kept[3]) {
     restart(d, 2);
 }
 
-/* D2 in docs/durability.md: an older release forgets the lease of the message, so its fate is
- * unknown. second: trainings of the second task, up to the message; older: trainings of the older
- * release, which it numbers after those of the first slot. */
+/* An update was counted but got no answer, and then an older release runs, which does not read the
+ * second slot (D2 in docs/durability.md). second: trainings of the second task, up to that update.
+ * older: trainings by the older release. */
 static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, size_t older) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
@@ -370,19 +362,16 @@ FED_TEST_WITH(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again,
     leave_an_upload_to_an_older_release(c, 1, 3);
 }
 
-/* Here the older release trains too few times to reach the number of the hidden message. */
 FED_TEST_WITH(nor_is_one_whose_number_an_older_release_did_not_reach, coordinator *c) {
     leave_an_upload_to_an_older_release(c, 4, 1);
 }
-
-/* -- Whose slot a new task gets -- */
 
 FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 6"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2"));
     open_device(&d, c, CHIP, 2);
-    while (d.acknowledged[2].count < 2) { /* until the third task, trained last, is over */
+    while (d.acknowledged[2].count < 2) {
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
     }
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 3, \"priority\": 9"));
@@ -467,8 +456,6 @@ FED_TEST_WITH(a_number_of_slots_that_makes_no_sense_is_refused, coordinator *c) 
     assert_fed_status(fedclient_open(&d.options, &client, &d.err), FED_EINVAL);
     close_device(&d);
 }
-
-/* -- Whatever dies -- */
 
 /** Run two tasks to their end. Power fails in put number `put`, and the link in request number
  * `request`; UINT64_MAX: never. late: after the put or the request was done. */

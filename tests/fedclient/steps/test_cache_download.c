@@ -7,7 +7,6 @@
 
 enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
 
-/** What the cache does with its next answers. */
 typedef enum cache_trouble {
     NONE,
     GONE,      /* status 404 */
@@ -20,7 +19,7 @@ typedef enum cache_trouble {
     LONG,      /* more bytes come than the coordinator has named */
     ELSEWHERE, /* another range comes than was asked for */
     EMPTY,     /* status 200 without a byte */
-    DRIPPING,  /* the connection breaks after each byte */
+    DRIPPING,
     /* These are no failures of the cache: */
     MIDWAY, /* the connection breaks after half of the bytes */
     WHOLE,  /* ranges are ignored: the answer is 200 with all bytes */
@@ -85,7 +84,6 @@ static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
     }
 }
 
-/** Put the answer's bytes into the cache, and name the pieces in the answer. */
 static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
     fed_writer_growing(&addresses);
@@ -176,7 +174,6 @@ static void spoil(cache_trouble trouble, fedclient_range *range, int *status, fe
     }
 }
 
-/** Answer with the requested range of the piece that the URL names. */
 static void give(const world *w, const fedclient_request *request, cache_trouble trouble,
                  int *status, fed_writer *answer) {
     const fed_writer *bytes = &find(w, request->url)->bytes;
@@ -344,7 +341,6 @@ FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     fed_device_check(&w->device, 0);
 }
 
-/** End the program after two more answers of the cache, then restart it. */
 static void reboot_midway(world *w) {
     w->stops_at = w->asked + 3;
     fed_device_fail(&w->device, FED_ECANCELED);

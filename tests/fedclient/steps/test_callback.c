@@ -7,10 +7,10 @@
 typedef struct giver {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
-    uint8_t *block; /* the last block */
+    uint8_t *block;
     size_t len;
     unsigned given;
-    bool empty; /* no memory is given */
+    bool empty;
 } giver;
 
 static void *give(void *user, size_t len) {

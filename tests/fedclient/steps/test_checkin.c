@@ -37,7 +37,7 @@ FED_TEST(a_coordinator_that_knows_no_slots_gets_the_whole_task_done) {
     fed_device_finish(&device, 20);
     assert_int_equal(device.fake.updates, 5);
     assert_int_equal(device.fake.checkins, 6);
-    assert_int_equal(device.fake.refused, 1); /* the device remembers a refusal */
+    assert_int_equal(device.fake.refused, 1);
     fed_device_check(&device, 1e-6f);
     device.fake.no_tasks = false; /* now the coordinator is of a newer release */
     fed_device_restart(&device);

@@ -13,7 +13,6 @@ static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
         .path = "/v1/model", .fault = fault, .status = 404, .error = "model_gone", .times = times};
 }
 
-/** Check that the stored model has this version, and these values bit by bit. */
 static void assert_model_is(fed_device *device, const float *wanted, uint32_t wanted_version) {
     uint64_t task = 0;
     uint32_t version = 0;
@@ -182,7 +181,7 @@ FED_TEST_WITH(a_request_that_brings_nothing_leaves_what_had_come_before, fed_dev
     fed_device_open(&other, "3lc:s=1", 20);
     assert_int_equal(fed_device_event(&other).outcome, FEDCLIENT_COUNTED);
     assert_true(half > 0);
-    assert_int_equal(whole, other.fake.sent_bytes); /* no byte was sent twice */
+    assert_int_equal(whole, other.fake.sent_bytes);
     fed_device_close(&other);
 }
 

@@ -74,7 +74,6 @@ FED_TEST_WITH(a_wrong_token_is_told_in_the_coordinators_words, world *w) {
     assert_false(fedclient_enrolled(w->client));
 }
 
-/** Let the coordinator enrol the device, but lose the answer. */
 static void lose_answer(world *w) {
     fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_LOST_ANSWER, 1);
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_ENET);

@@ -16,8 +16,8 @@ typedef struct curious {
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     unsigned told; /* how often fedclient_round_sent has called note_sent in the last training */
     float sent[N];
-    uint64_t number; /* number of the last training */
-    bool owes;       /* whether the device owed something in the last training */
+    uint64_t number;
+    bool owes;
 } curious;
 
 static void note_sent(void *user, const float *sent, size_t count) {
@@ -66,7 +66,7 @@ static void count_round(curious *c, float *sent) {
 FED_TEST_WITH(what_was_counted_is_told_before_the_next_training, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
-    assert_int_equal(c->told, 0); /* before the first round nothing was sent */
+    assert_int_equal(c->told, 0);
     for (int k = 0; k < 3; k++) {
         count_round(c, next);
         assert_int_equal(c->told, 1);
@@ -81,7 +81,7 @@ FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
-    assert_int_equal(c->told, 1); /* before the refusal, about the previous round */
+    assert_int_equal(c->told, 1); /* told of the previous round, before the refusal */
     count_round(c, sent);
     assert_int_equal(c->told, 0);
     count_round(c, sent);
@@ -260,7 +260,6 @@ static void gradient(uint32_t round, float *g) {
 #define RATE 0.25f
 enum { SENT = 3, /* values of 27 that dgc:p=0.1 sends */ STEPS = 7 };
 
-/** One training step for each round, with a momentum that the device keeps. */
 typedef struct pupil {
     fed_device device; /* first, because the callback gets a pointer to it */
     fed_optimizer optimizer;

@@ -58,7 +58,8 @@ FED_TEST(a_cloned_device_says_so_keeps_all_and_stands_back) {
     fed_device_close(&device);
 }
 
-/* Status 202 asks for the rest of a message. */
+/* Status 202 asks for the rest of a message, but the fake says that the whole message has arrived.
+ * */
 FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device device;
     fed_device_open(&device, "float32", 3);

@@ -4,7 +4,7 @@
 #include "fed_cases.h"
 #include "fed_device.h"
 
-static int64_t now_ms; /* the device's clock */
+static int64_t now_ms;
 
 static int64_t read_clock(void *user) {
     (void)user;
@@ -19,9 +19,9 @@ typedef struct program {
     int64_t charges_until_ms, runs_until_ms;
     uint32_t steps, left_ms; /* steps of the last training, and the time left at its end */
     bool gives_up;           /* told to stop, the callback fails instead of keeping its training */
-    bool loses_lease;        /* the coordinator gives the slot away during the training */
-    bool breaks;             /* the callback fails at the end */
-    uint32_t done, total;    /* progress reported last */
+    bool loses_lease;
+    bool breaks;
+    uint32_t done, total;
 } program;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
@@ -157,7 +157,7 @@ FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_the_line_was_down, pr
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_EINVAL);
     assert_fed_says(p->device.err, "the program's data are gone");
-    assert_int_equal(p->device.fake.plan.times, 7); /* the coordinator was asked */
+    assert_int_equal(p->device.fake.plan.times, 7);
     assert_int_equal(event.outcome, (fedclient_event){0}.outcome);
     assert_int_equal(fedclient_failures(p->device.client), 0);
 }

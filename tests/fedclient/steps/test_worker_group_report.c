@@ -3,7 +3,6 @@
 #include "fed_cases.h"
 #include "fed_device.h"
 
-/** What the callback reports, and what the calls return. */
 typedef struct cluster {
     fed_device device; /* first, because teardown closes it */
     fed_worker_group group;

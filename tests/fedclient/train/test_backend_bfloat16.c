@@ -156,7 +156,7 @@ static void assert_equal(const net_case *net, const char *isa, const float *got,
     }
 }
 
-/* Whole numbers up to 256, and so these sums, are exact in bfloat16. */
+/* Whole numbers up to 256 are exact in bfloat16, and so are the sums in these nets. */
 FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     const char *text;
     size_t nets = 0;

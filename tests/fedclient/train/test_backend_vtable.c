@@ -25,7 +25,7 @@ typedef struct around {
     float *host_params, *host_state; /* the caller's arrays */
 } around;
 
-static const fedtrain_backend_vtable *inner; /* the first backend of the table */
+static const fedtrain_backend_vtable *inner;
 
 static fed_status count(around *a, call which) {
     return ++a->count[which] == a->fails[which] ? FED_ENOMEM : FED_OK;
@@ -92,7 +92,6 @@ static fed_status around_loss(void *self, const float *score, const fedtrain_lab
     return inner->loss(a->work, score, labels, n, score_grad, sum);
 }
 
-/* Return the place in the copy that corresponds to a place in the caller's state. */
 static float *moved(const around *a, const float *at) {
     return at != NULL ? a->state + (at - a->host_state) : NULL;
 }
@@ -263,7 +262,6 @@ FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
     close_world(&w);
 }
 
-/* Take the first step alone, on a net that does not fail. */
 static void take_one_step(world *w) {
     fedtrain_batches *batches;
     fedtrain_batch batch;

@@ -20,9 +20,9 @@ typedef struct trace {
     const net_case *net;
     const char *engine;
     size_t batch;
-    double rounding; /* factor for the tolerance, usually 1 */
+    double rounding;
     float *score[SCORES], *grad[GRADIENTS];
-    float *params; /* the parameters, with running statistics after two batches */
+    float *params;
 } trace;
 
 static void forward(const net_engine *e, trace *t, bool training, size_t k) {
@@ -40,8 +40,8 @@ static void backward(const net_engine *e, trace *t, size_t k) {
     net_engine_backward(e, &pass, t->net->score_grad, t->grad[k]);
 }
 
-/* Run two training passes, as the first may influence the second, each followed by a pass without
- * training. */
+/* Run two training passes, because the first may influence the second. After each comes a pass
+ * without training. */
 static void trace_make(trace *t, const net_case *net, const net_engine *e, size_t batch) {
     size_t n = net->arch.layout.size;
     *t = (trace){.net = net, .engine = e->name, .batch = batch, .params = net_case_floats(n)};
@@ -114,7 +114,6 @@ static void assert_same(const trace *t, const trace *wanted) {
     assert_near_tensors(t, t->params, wanted->params, arch->trained, arch->layout.size);
 }
 
-/* The engines of a net; the first is the reference. */
 typedef struct engines {
     net_engine engine[8];
     size_t count;
@@ -147,7 +146,6 @@ static void check_engines(const engines *all, const net_case *net, size_t batch,
     trace_free(&reference);
 }
 
-/* Return whether the reference is quick, so that all batch sizes can be tried. */
 static bool is_small(const fed_arch *arch) {
     enum { FEW = 200 };
     size_t most = 0;
@@ -235,7 +233,6 @@ FED_TEST(test_devices_run_known_models_alike_each_time) {
         5);
 }
 
-/* The text of a random net as it grows, and the shape of its last layer's output. */
 typedef struct sketch {
     fed_rng rng;
     char text[800];
@@ -252,7 +249,6 @@ __attribute__((format(printf, 2, 3))) static void add_text(sketch *s, const char
     s->len += (size_t)len;
 }
 
-/* Return a random number from 1 to `most`. */
 static uint32_t up_to(sketch *s, uint32_t most) {
     return 1 + fed_rng_below(&s->rng, most);
 }

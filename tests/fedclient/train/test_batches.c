@@ -74,7 +74,6 @@ static fedtrain_batches *open_batches(const world *w) {
     return batches;
 }
 
-/* Take the steps from job.done on without fedtrain_run. */
 static void run_by_hand(world *w) {
     fedtrain_batches *batches = open_batches(w);
     for (size_t step = w->job.done; step < w->job.steps; step++) {
@@ -110,7 +109,6 @@ FED_TEST(test_steps_by_hand_are_a_run_to_the_bit) {
     }
 }
 
-/* The batch of a step: samples, labels and dropout's seed. */
 typedef struct seen {
     float x[BATCH * VALUES];
     uint32_t label[BATCH];

@@ -25,7 +25,7 @@ static fedtrain_share take_share(const fedtrain_data *data, uint32_t clients, ui
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_data_split(data, FEDTRAIN_SPLIT_IID, clients, 1, &all, &err));
     assert_fed_ok_err(fedtrain_share_take(data, &all, k, &share, &err));
-    fedtrain_partition_free(&all); /* the share has its own copies */
+    fedtrain_partition_free(&all);
     return share;
 }
 

@@ -71,7 +71,7 @@ FED_TEST(test_a_normalised_set_has_mean_0_and_deviation_1) {
         assert_true(fabs(sum / (COUNT * PLANE)) < 1e-5);
         assert_true(fabs(squares / (COUNT * PLANE) - 1) < 1e-5);
     }
-    /* The measured values are those of the files, without normalisation. */
+    /* The measured mean and deviation are of the files' values, without normalisation. */
     float again[C], deviation_again[C];
     fedtrain_dataset_measure(&set, again, deviation_again);
     assert_memory_equal(again, mean, sizeof mean);
@@ -97,7 +97,6 @@ FED_TEST(test_impossible_normalisations_are_refused) {
     assert_null(set.scale);
 }
 
-/* Return a value of a picture that is cut at (dy, dx) and perhaps flipped. */
 static float expected(const uint8_t *sample, size_t i, int dy, int dx, bool flip) {
     int c = (int)(i / PLANE), y = (int)(i % PLANE / W) + dy, x = (int)(i % W);
     x = (flip ? W - 1 - x : x) + dx;

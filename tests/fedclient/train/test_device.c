@@ -16,7 +16,6 @@ enum { SAMPLES = 40, SIDE = 8, VALUES = SIDE * SIDE, CLASSES = 3, BATCH = 4, STE
 static const char *const model = "input 1x8x8 | conv 5 3x3 stride 2 pad 1 nobias | bn | relu "
                                  "| dropout 0.1 | dense 7 | relu | dense 3";
 
-/* A training job on the device or on the processor. */
 typedef struct world {
     fed_arch arch;
     uint8_t pixel[SAMPLES * VALUES], label[SAMPLES];
@@ -97,7 +96,7 @@ static void assert_near(const char *what, const float *got, const float *wanted,
 static bool go_on(void *user, size_t step, float loss) {
     float *sum = user;
     *sum += loss;
-    return step < 2 * STEPS; /* true for every step */
+    return step < 2 * STEPS;
 }
 
 /* Train two rounds on the processor and on the device, and compare. Adam divides by the root of a

@@ -22,8 +22,8 @@ typedef struct check {
     const net_case *net;
     const net_engine *engine;
     float *score;
-    float *params; /* the net's parameters, moved by a small step */
-    float *grad;   /* float32[trained], as the engine computes it */
+    float *params;
+    float *grad;
 } check;
 
 /* Return the sum of score_grad * score, whose gradient by the scores is score_grad. An LSTM first
@@ -101,7 +101,6 @@ static void check_direction(check *c, size_t first, size_t n) {
              c->engine->name, first, first + n - 1, differences, along);
 }
 
-/* Check each tensor as a whole, and in small tensors also each value. */
 static void check_net(const net_case *net, const net_engine *e) {
     enum { FEW = 100 };
     const fed_arch *arch = &net->arch;

@@ -59,7 +59,6 @@ static void check(const example *e) {
 }
 
 static const example examples[] = {
-    /* ---- Dense layers and words ---- */
     {.name = "dense multiplies and adds",
      .text = "input 2 | dense 2",
      .batch = 2,
@@ -86,7 +85,6 @@ static const example examples[] = {
      .params = {1, 2, 3, 4, 5, 6, 0.5F, 0, -0.5F},
      .x = {2, 0},
      .wanted = {17.5F, 39, 60.5F, 5.5F, 11, 16.5F}},
-    /* ---- Windows ---- */
     {.name = "conv slides its kernel",
      .text = "input 1x3x3 | conv 1 2 | read: dense 4 nobias",
      .params = {1, 2, 3, 4, 10},
@@ -145,7 +143,6 @@ static const example examples[] = {
      .text = "input 2x2x2 | avgpool | read: dense 2 nobias",
      .x = {1, 2, 3, 4, 10, 20, 30, 40},
      .wanted = {2.5F, 25}},
-    /* ---- Each value by itself ---- */
     {.name = "relu tanh and sigmoid follow their formulas",
      .text = "input 3 | relu | read: dense 3 nobias",
      .x = {-1, 0, 2},
@@ -162,7 +159,6 @@ static const example examples[] = {
      .text = "input 3 | dropout 0.9 | read: dense 3 nobias",
      .x = {1, 2, 3},
      .wanted = {1, 2, 3}},
-    /* ---- Normalizations ---- */
     /* The second channel has mean 3 and variance 3.5. Parameters: weights, biases, means,
      * variances. */
     {.name = "bn goes by the batch in training",
@@ -186,7 +182,6 @@ static const example examples[] = {
      .text = "input 3x1x2 | lrn 3 alpha 3 beta 1 k 1 | read: dense 6 nobias",
      .x = {1, 0, 2, 1, 3, 0},
      .wanted = {1.0F / 6, 0, 2.0F / 15, 0.5F, 3.0F / 14, 0}},
-    /* ---- Graphs ---- */
     {.name = "widen puts half of the new channels in front",
      .text = "input 2x1x2 | widen 5 | read: dense 10 nobias",
      .batch = 2,
@@ -228,13 +223,11 @@ FED_TEST(test_dropout_drops_what_was_drawn_and_scales_the_rest) {
     check(&e);
 }
 
-/* ---- LSTM ---- */
-
 /* The outputs of PyTorch's torch.nn.LSTM(1, 2) for the inputs 1, -2, 0.5, 3. */
 static const float lstm_params[] = {
-    0.5F, -0.5F, 1,     0.25F, -1,    0.75F, 0.3F,  -0.2F,  /* weight_ih */
-    0.1F, 0.2F,  -0.3F, 0.4F,  0.5F,  -0.6F, 0.7F,  -0.8F,  /* weight_hh, */
-    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,  /* with two values in each row */
+    0.5F, -0.5F, 1,     0.25F, -1,    0.75F, 0.3F,  -0.2F, /* weight_ih */
+    0.1F, 0.2F,  -0.3F, 0.4F,  0.5F,  -0.6F, 0.7F,  -0.8F, /* weight_hh: two values a row */
+    0.9F, -1,    -0.1F, -0.2F, 0.15F, 0.25F, 0.35F, 0.45F,
     0.1F, 0,     -0.1F, 0.2F,  0,     0.3F,  -0.2F, 0.1F,   /* bias_ih */
     0,    0.1F,  0.2F,  -0.3F, 0.1F,  0,     0.1F,  0.05F}; /* bias_hh */
 static const float lstm_inputs[] = {1, -2, 0.5F, 3};
@@ -298,8 +291,6 @@ FED_TEST(test_a_forgetful_lstm_begins_anew) {
     }
     net_case_free(&c);
 }
-
-/* ---- Running statistics ---- */
 
 /* The values {1, 2, 3, 6} have the mean 3, and the variance 14 / 3, with n - 1 as divisor. */
 FED_TEST(test_running_statistics_follow_a_batch_by_a_tenth) {

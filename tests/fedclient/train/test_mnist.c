@@ -9,7 +9,6 @@ enum { SKIPPED = 77 };
 
 static fedtrain_dataset train, test;
 
-/* Train for a while. Returns the share of test pictures that are classified correctly. */
 static double accuracy(const char *model, const char *rule, float rate, size_t steps,
                        size_t batch) {
     fed_arch arch;

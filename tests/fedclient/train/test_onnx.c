@@ -30,7 +30,6 @@ static float *draw_params(const fed_arch *arch) {
     return params;
 }
 
-/* Write NAME.onnx, and a batch of inputs and the net's scores as NAME.in and NAME.out. */
 static void write_case(const char *name, const char *model) {
     enum { BATCH = 2 };
     fed_arch arch = {0};

@@ -26,7 +26,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-/* Return a gradient; their magnitudes are very different, and some are 0. */
+/* Return gradients of very different magnitudes. Some are 0. */
 static float gradient(size_t step, size_t i) {
     fed_rng rng;
     fed_rng_init(&rng, 3, (uint32_t)step, (uint32_t)i);
@@ -185,7 +185,7 @@ FED_TEST(test_vectors_and_slices_change_no_bit) {
     }
 }
 
-enum { MANY = 5003 }; /* MANY is more than is scaled at once, and no multiple of a vector width */
+enum { MANY = 5003 }; /* more than is scaled at once, and no multiple of a vector width */
 
 static bool same_bits(const float *a, const float *b, size_t bytes) {
     return memcmp(a, b, bytes) == 0;
@@ -244,7 +244,7 @@ FED_TEST(test_a_step_that_clips_by_norm_is_not_taken_in_parts) {
     fed_error err = {0};
     assert_fed_status(fedtrain_optimizer_begin_step(&o, state, params, N, &step, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "norm"));
-    assert_true(state[2 * N] == 0); /* the step was not counted */
+    assert_true(state[2 * N] == 0);
 }
 
 FED_TEST(test_nothing_behind_the_state_is_touched) {
@@ -290,7 +290,7 @@ FED_TEST(test_adams_first_step_has_the_learning_rates_size) {
     assert_true(fabs(params[1] - 0.5) < 1e-4);
 }
 
-/* For moments of any magnitude that is no denormal, each quotient must have float's precision. */
+/* For moments of any normal magnitude, each quotient must have float's precision. */
 FED_TEST(test_adam_divides_well_at_every_size) {
     for (int exponent = -17; exponent <= 18; exponent++) {
         fed_optimizer adam = parse("adam:lr=1");
@@ -313,7 +313,7 @@ FED_TEST(test_adam_divides_well_at_every_size) {
 /* The counter must neither overflow nor begin again. Adam's bias corrections are 1 here. */
 FED_TEST(test_adam_grows_old_gracefully) {
     fed_optimizer adam = parse("adam:lr=1e-3");
-    state[2 * N] = 16777216.0F; /* 2^24 */
+    state[2 * N] = 16777216.0F;
     for (size_t i = 0; i < N; i++) {
         params[i] = 0;
         grad[i] = 1;
@@ -423,7 +423,6 @@ FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
             fedtrain_optimizer_step(&o, state, params, grad, N);
         }
         if (restart == 0) {
-            /* Each of the schedules has had an effect. */
             assert_true(rate(&o) < 0.01 * pow(0.1, 6));
             memcpy(wanted, params, sizeof wanted);
         }

@@ -51,7 +51,6 @@ static void train(const fed_optimizer *o, float *state, size_t k, const float *x
     fedtrain_optimizer_end_round(o, state, y, N);
 }
 
-/* A coordinator that takes the mean over every `every`-th client from a first one on. */
 typedef struct federation {
     fed_optimizer optimizer;
     float x[ALL], state[CLIENTS][STATE]; /* x: the weights, followed by c */

@@ -8,7 +8,6 @@
 
 #include "fedtrain/backend.h"
 
-/* What a gradient sink has received. */
 typedef struct heard {
     const fed_arch *arch;
     const float *at;      /* float32[trained], to which the pass writes the gradient */
@@ -243,7 +242,6 @@ FED_TEST(test_without_a_loss_a_sink_hears_nothing) {
 typedef void check_asking(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                           asked *a, const float *wanted);
 
-/* Call check for each named model on each backend, with the gradient that it must give. */
 static void each_model(check_asking *check) {
     static const char *const models[] = {
         "lenet5-caffe", "resnet20",
@@ -290,7 +288,6 @@ FED_TEST(test_a_net_waits_for_each_layers_parameters) {
     each_model(check_arrivals);
 }
 
-/* Let the first, the second and the last call fail. Then the net must work as before. */
 static void check_failures(const net_case *net, fedtrain_net *made, const fedtrain_batch *batch,
                            asked *a, const float *wanted) {
     const size_t last = layers_to_name(&net->arch), fails[] = {1, 2, last};

@@ -35,7 +35,6 @@ static fedtrain_partition divide(fedtrain_split split, uint32_t clients, uint64_
     return all;
 }
 
-/* Check that each sample has one owner, and that clients differ by at most `spread` samples. */
 static void check_partition(fedtrain_split split, uint32_t clients, size_t spread) {
     uint8_t owned[SAMPLES] = {0};
     size_t least = SAMPLES, most = 0;

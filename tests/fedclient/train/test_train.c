@@ -143,7 +143,6 @@ FED_TEST_WITH(test_a_round_goes_on_where_the_one_before_ended, world *w) {
     free(in_rounds);
 }
 
-/* What a run's callback gets, and when it stops the run. */
 typedef struct listener {
     size_t first, calls, most;
     double sum;

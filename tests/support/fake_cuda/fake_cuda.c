@@ -89,7 +89,7 @@ static struct {
           .once = PTHREAD_ONCE_INIT};
 
 static _Thread_local cuda_context current[CONTEXTS];
-static _Thread_local int contexts; /* number of contexts in `current` */
+static _Thread_local int contexts;
 
 static cuda_context the_context(void) {
     return (cuda_context)(void *)&fake;
@@ -105,8 +105,6 @@ static cuda_context the_context(void) {
 static cuda_result result_of(cl_int code) {
     return code == CL_SUCCESS ? CUDA_OK : LAUNCH_FAILED;
 }
-
-/* ---- Devices ---- */
 
 static void start(void) {
     cl_platform_id platform[8];
@@ -217,8 +215,6 @@ cuda_result cuCtxPopCurrent_v2(cuda_context *context) {
     return CUDA_OK;
 }
 
-/* ---- Memory ---- */
-
 /* Return the block that holds at[size], or NULL. The caller has the lock. */
 static const block *find_block(const void *at, size_t size) {
     const char *p = at;
@@ -298,8 +294,6 @@ cuda_result cuMemFreeHost(void *at) {
     NEEDS_CONTEXT();
     return remove_block(at, true);
 }
-
-/* -- Work: it runs at once, or a capture records it -- */
 
 static cuda_stream stream_of(cuda_stream stream) {
     return (uintptr_t)stream <= 2 ? &fake.legacy : stream; /* CU_STREAM_LEGACY, _PER_THREAD */
@@ -402,8 +396,6 @@ cuda_result cuLaunchKernel(cuda_function function, unsigned grid_x, unsigned gri
     return submit(stream, &o);
 }
 
-/* ---- Modules ---- */
-
 cuda_result cuModuleLoadData(cuda_module *module, const void *image) {
     FAKE_CALL(cuModuleLoadData);
     NEEDS_CONTEXT();
@@ -441,7 +433,6 @@ cuda_result cuModuleUnload(cuda_module module) {
     return CUDA_OK;
 }
 
-/* Return the bytes of a number type; 0: the name is no number type. */
 static size_t size_of_number(const char *type, size_t len) {
     static const struct {
         const char *name;
@@ -488,7 +479,6 @@ static size_t size_of_struct(const char *text, const char *type) {
     return size <= ARG_BYTES ? size : 0;
 }
 
-/* Learn the kinds of the kernel's arguments. Returns false if OpenCL does not tell. */
 static bool learn_args(cuda_function f, const char *text) {
     cl_uint count = 0;
     if (clGetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL) != CL_SUCCESS ||
@@ -536,8 +526,6 @@ cuda_result cuModuleGetFunction(cuda_function *function, cuda_module module, con
     *function = f;
     return CUDA_OK;
 }
-
-/* ---- Streams and events ---- */
 
 cuda_result cuStreamCreate(cuda_stream *stream, unsigned flags) {
     FAKE_CALL(cuStreamCreate);
@@ -685,8 +673,6 @@ cuda_result cuEventDestroy_v2(cuda_event event) {
     free(event);
     return CUDA_OK;
 }
-
-/* ---- Graphs ---- */
 
 cuda_result cuStreamBeginCapture_v2(cuda_stream stream, unsigned mode) {
     FAKE_CALL(cuStreamBeginCapture_v2);

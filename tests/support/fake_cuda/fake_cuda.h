@@ -9,8 +9,8 @@
 #include "common/gpu/devices/cuda/driver.h"
 
 /*
- * Both run on the first OpenCL device that has shared virtual memory. Their prototypes come from
- * the tables of driver.h. FED_FAKE_CUDA="KEY=NUMBER,..." configures them:
+ * The fakes run on the first OpenCL device that has shared virtual memory. Their prototypes come
+ * from the tables of driver.h. FED_FAKE_CUDA="KEY=NUMBER,..." configures them:
  *
  * devices  number of devices (1)                 version  of CUDA (12040)
  * arch     newest architecture of NVRTC (90)     NAME     the call NAME fails with this result

@@ -33,11 +33,10 @@ typedef struct team {
     nccl_type type;
 } team;
 
-/* One reduction of one rank. */
 typedef struct work {
     struct work *earlier; /* earlier works of the rank; they have ended when this one runs */
     struct ncclComm *comm;
-    void *bytes;       /* the values as they are copied from and to the device */
+    void *bytes;
     float *part, *sum; /* [count] each, in one allocation */
     size_t count;
     nccl_type type;
@@ -46,7 +45,7 @@ typedef struct work {
 struct ncclComm {
     team *team;
     int rank;
-    nccl_stream stream; /* the stream of the latest reduction */
+    nccl_stream stream;
     work *latest;
     nccl_result error; /* protected by the lock */
 };
@@ -186,7 +185,6 @@ static void add(float *y, const float *x, size_t count, nccl_type type) {
     }
 }
 
-/* Convert values of the type to float32; from_floats converts them back. */
 static void to_floats(float *y, const void *bytes, size_t count, nccl_type type) {
     const uint16_t *half = bytes;
     for (size_t i = 0; i < count && type == NCCL_BFLOAT16; i++) {
@@ -233,7 +231,6 @@ static void free_works(work *w) {
     }
 }
 
-/* The host function between the two copies of a reduction. */
 static void run_work(void *user) {
     work *w = user;
     to_floats(w->part, w->bytes, w->count, w->type);

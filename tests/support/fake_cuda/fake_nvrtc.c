@@ -56,7 +56,6 @@ cuda_result nvrtcDestroyProgram(nvrtc_program *program) {
     return CUDA_OK;
 }
 
-/* Write the text to a file whose name depends on the text alone. */
 static cuda_result write_text(const char *folder, const char *text) {
     char path[4096];
     unsigned long long hash = 14695981039346656037ULL; /* FNV-1a */

@@ -244,7 +244,6 @@ int fault_fdatasync(int fd) {
     return sync_fd("fdatasync", fd, SYS_fdatasync);
 }
 
-/** Note a file that was opened, and may be new. */
 static int opened(turn t, int fd) {
     if (fd >= 0 && t != TURN_FREE && loses_pages()) {
         fault_image_meet(fd);
@@ -266,7 +265,6 @@ int fault_open(const char *path, int flags, ...) {
     return changes ? opened(t, fd) : (int)done(t, fd);
 }
 
-/** Replace the X's at the end of the path so that the name is free, and create the file. */
 static int open_new(char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
     char *end = path + strlen(path) - 6;

@@ -21,8 +21,8 @@
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,
-    FAULT_KILL,       /* SIGKILL instead of the call; bytes already written stay */
-    FAULT_KILL_AFTER, /* SIGKILL after the call */
+    FAULT_KILL, /* SIGKILL instead of the call; bytes already written stay */
+    FAULT_KILL_AFTER,
     FAULT_TORN,       /* SIGKILL after half of a write; other calls: as FAULT_KILL */
     FAULT_POWER,      /* the machine stops: only synced bytes and synced names are left */
     FAULT_POWER_TORN, /* as FAULT_POWER, but each sector that was not synced may be old or new */

@@ -17,7 +17,7 @@
 
 enum { FILES = 512, NAMES = 512 };
 
-/** A file, whatever its names are. */
+/** A file, which may have several names, or none. */
 typedef struct image_file {
     ino_t number;
     int fd; /* kept open: the system can't reuse its number, and SQLite's locks on the file stay */
@@ -208,7 +208,6 @@ static void write_back(const image_name *name) {
     }
 }
 
-/** Let the new names of some directories, chosen by chance, reach the disk. */
 static void toss_names(void) {
     image_name directories[NAMES];
     int count = 0;

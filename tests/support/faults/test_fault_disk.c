@@ -28,7 +28,6 @@ static void *cut_soon(void *user) {
     return NULL;
 }
 
-/** Store one number after the other. Write each to the pipe once it is synced. */
 static void count_for_ever(const world *w) {
     pthread_t other;
     const int fd = open(w->counter, O_WRONLY);
@@ -44,7 +43,6 @@ static void count_for_ever(const world *w) {
     }
 }
 
-/** Run a process that counts until the cut. Returns the last number that it wrote to the pipe. */
 static uint32_t count_until_cut(world *w, fault_kind kind, uint64_t seed) {
     uint32_t k = 0, last = 0;
     int how = 0;

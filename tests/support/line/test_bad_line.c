@@ -6,13 +6,12 @@
 
 enum { MOST = 8192, HEAD4 = 14 + 20 + 32, HEAD6 = 14 + 40 + 20 };
 
-/* What came out of the line: frame counts, and payloads placed by sequence number. */
 typedef struct outcome {
     bad_frame frame[MOST];
     size_t count;
     uint8_t stream[1 << 17];
-    size_t bytes;     /* number of payload bytes */
-    size_t not_whole; /* number of frames with a wrong checksum */
+    size_t bytes;
+    size_t not_whole;
     size_t marked, ce;
 } outcome;
 

@@ -85,7 +85,6 @@ static size_t put_message(uint8_t *dst, char type, uint8_t len) {
     return HEAD + (size_t)len;
 }
 
-/* Receive what reaches the server within a moment, or until the line's end. */
 static size_t received(const world *w, uint8_t *dst, bool *ended) {
     size_t len = 0;
     *ended = false;
@@ -116,7 +115,7 @@ static void send_in(const world *w, const uint8_t *text, size_t len, size_t piec
     for (size_t at = 0; at < len; at += piece) {
         const size_t step = len - at < piece ? len - at : piece;
         if (send(w->client, text + at, step, MSG_NOSIGNAL) < 0) {
-            return; /* the line was cut already */
+            return;
         }
     }
 }

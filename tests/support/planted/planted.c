@@ -81,7 +81,6 @@ extern fedserver_engine __wrap_fedserver_pg_engine;
 
 fedserver_engine __wrap_fedserver_pg_engine;
 
-/* Was there a leader, and has its lead run out? */
 static fed_status is_overdue(void *db, bool *overdue, fed_error *err) {
     fedserver_sql_row row;
     bool found;

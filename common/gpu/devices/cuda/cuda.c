@@ -31,17 +31,14 @@ static cuda_address address(const void *at) {
     return (cuda_address)(uintptr_t)at;
 }
 
-/* ---- Contexts and errors ---- */
-
-/* Call the driver in the GPU's context. result gets the status; the GPU keeps the sentence. */
+/* Call the driver in the GPU's context. result gets the status; the fed_gpu keeps the error's
+ * sentence. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
         const bool entered_ = fed_cuda_enter(g);                                                   \
         (result) = fed_cuda_checked((g), (g)->cuda.call, name);                                    \
         fed_cuda_leave((g), entered_);                                                             \
     } while (0)
-
-/* ---- Devices ---- */
 
 static void describe(const cuda_calls *cuda, cuda_device device, uint32_t ordinal,
                      fed_gpu_info *info) {
@@ -197,8 +194,6 @@ static fed_status cuda_open_native(void *queue, fed_gpu **gpu, fed_error *err) {
     return finish(g, take_context(g, queue, err), gpu);
 }
 
-/* ---- Memory ---- */
-
 static fed_status cuda_alloc(fed_gpu *gpu, size_t size, void **at) {
     cuda_gpu *g = (cuda_gpu *)gpu;
     cuda_address got = 0;
@@ -230,8 +225,6 @@ static void cuda_free_host(fed_gpu *gpu, void *at) {
     (void)g->cuda.free_host(at);
     fed_cuda_leave(g, entered);
 }
-
-/* ---- Streams ---- */
 
 static fed_status cuda_stream_new(fed_gpu *gpu, void *given, fed_gpu_stream **stream) {
     cuda_gpu *g = (cuda_gpu *)gpu;
@@ -360,12 +353,10 @@ static fed_status cuda_call(fed_gpu_stream *stream, fed_status (*call)(void *use
     return status;
 }
 
-/* ---- Graphs ---- */
-
 static fed_status cuda_keep(fed_gpu_stream *stream) {
     cuda_gpu *g = of(stream);
     fed_status status;
-    /* Relaxed: this thread and others may allocate memory meanwhile. */
+    /* In the relaxed mode, this and other threads may allocate memory during the capture. */
     CALL(g, status, "cuStreamBeginCapture", capture_begin(native(stream), CUDA_CAPTURE_RELAXED));
     return status;
 }

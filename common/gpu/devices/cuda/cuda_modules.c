@@ -19,7 +19,7 @@ struct fed_gpu_module {
     } kernel[KERNELS];
 };
 
-/* What NVRTC is asked for. The result is a cubin, or PTX for a card that is newer than NVRTC. */
+/* A request to NVRTC. Its result is a cubin, or PTX for a card that is newer than NVRTC. */
 typedef struct order {
     bool ptx;
     char arch[40];

@@ -98,7 +98,6 @@ void fed_cuda_unload(cuda_calls *cuda) {
     }
 }
 
-/* Open libnvrtc by its name, then in the folder of NVIDIA's installer. */
 static void *open_nvrtc(const char *version) {
     static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
     for (size_t k = 0; k < sizeof folders / sizeof folders[0]; k++) {

@@ -10,8 +10,8 @@
 
 #include "common/gpu/device_vtable.h"
 
-/* The functions that are used, by their names in the library. All libraries have those of OpenCL
- * 1.2; those of OpenCL 2.0 may be missing. */
+/* The OpenCL functions that are used, by their names in the library. A library may lack the
+ * functions of OpenCL 2.0, but no function of OpenCL 1.2. */
 #define FED_OPENCL_CALLS(X)                                                                        \
     X(clGetPlatformIDs)                                                                            \
     X(clGetDeviceIDs)                                                                              \

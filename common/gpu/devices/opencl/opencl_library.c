@@ -48,7 +48,6 @@ static fed_status load(opencl_calls *cl, fed_error *err) {
     return FED_OK;
 }
 
-/* List all devices of all platforms, in the library's order. */
 static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
     cl_platform_id platform[DEVICES];
     cl_uint platforms = 0;
@@ -196,7 +195,6 @@ static fed_status open_device(opencl_gpu *g, const void *ordinal, fed_error *err
     return FED_OK;
 }
 
-/* Take over the device and context of the program's queue. */
 static fed_status join_queue(opencl_gpu *g, const void *by, fed_error *err) {
     cl_command_queue queue = (cl_command_queue)by;
     cl_context context = NULL;

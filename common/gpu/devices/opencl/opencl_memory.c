@@ -75,7 +75,6 @@ void fed_opencl_free_blocks(opencl_gpu *g) {
     }
 }
 
-/* Free the block at an address. Returns false if there is none. */
 static bool free_block(opencl_gpu *g, const void *at) {
     opencl_block *found = NULL;
     (void)pthread_mutex_lock(&g->lock);

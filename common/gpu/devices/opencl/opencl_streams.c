@@ -109,7 +109,6 @@ static size_t round_up(size_t size) {
     return (size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Copy the arguments, with their values behind them. */
 static fed_status copy_args(fed_gpu *gpu, const fed_gpu_arg *args, size_t count,
                             fed_gpu_arg **copy) {
     size_t size = round_up(count * sizeof *args);

@@ -33,9 +33,9 @@ FED_API_BEGIN
  * A device address is a plain pointer that the host must not follow; arithmetic on it is allowed.
  *
  * Threads  A stream belongs to one thread at a time; other calls may come from any thread.
- * Errors   A call that fails keeps its sentence in the GPU: which card, which call, what to do.
- *          fed_gpu_explain hands it out. Kernels run later than their launch, so a failure may
- *          show in a later call. After FED_EIO the GPU is lost: close it.
+ * Errors   A call that fails stores a sentence in the fed_gpu: which card, which call, what to do.
+ *          fed_gpu_explain returns the sentence. Kernels run later than their launch, so a
+ *          failure may show in a later call. After FED_EIO the GPU is lost: close it.
  */
 typedef struct fed_gpu fed_gpu;
 typedef struct fed_gpu_module fed_gpu_module;

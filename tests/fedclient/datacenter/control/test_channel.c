@@ -14,7 +14,7 @@ static const uint8_t right[FEDDC_SECRET] = {1, 2, 3}, wrong[FEDDC_SECRET] = {1, 
 /* Two channels, and the test in between, which may change the bytes. */
 typedef struct line {
     feddc_channel detector, member;
-    int to_detector, to_member; /* the test's sockets to the two channels */
+    int to_detector, to_member;
 } line;
 
 static void open_line(line *l, const uint8_t *member_secret) {
@@ -35,7 +35,6 @@ static void close_line(line *l) {
     close(l->to_member);
 }
 
-/* Carry the bytes that one side has sent to the other side. Returns how many. */
 static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     ssize_t n = recv(from, copy, cap, MSG_DONTWAIT);
     size_t len = n > 0 ? (size_t)n : 0;
@@ -59,7 +58,6 @@ static void open_proven(line *l) {
     assert_true(l->member.proven);
 }
 
-/* Check that the channel's next record is this text; "": there is none. */
 static void assert_takes(feddc_channel *c, const char *text) {
     fed_error err = {0};
     const uint8_t *body = NULL;

@@ -16,7 +16,6 @@
 
 enum { WORKERS = 4, PATIENCE_S = 60 };
 
-/* Return how often to run a test: `usual`, or more by FED_WORKER_GROUP_RUNS, for docs/results. */
 static uint32_t runs(uint32_t usual) {
     const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
@@ -99,7 +98,7 @@ FED_TEST(one_is_stopped_and_learns_when_it_wakes) {
         longest = g.verdict_ms[0] - stopped > longest ? g.verdict_ms[0] - stopped : longest;
         group_case_await_steps(&g, 2, 1, victim);
         assert_int_equal(kill(g.pid[victim], SIGCONT), 0);
-        group_case_await_steps(&g, 2, 5, victim); /* the continued process disturbs no other */
+        group_case_await_steps(&g, 2, 5, victim);
         assert_int_equal(group_case_finish(&g), FEDDC_DONE);
         char said[400];
         fed_sleep_ms(50);
@@ -242,7 +241,8 @@ static size_t read_to_the_end(int fd) {
     return got;
 }
 
-/* There is room for more connections, so this client is closed only because it proves nothing. */
+/* There is room for more connections. So this client is closed only because it does not prove that
+ * it knows the secret. */
 FED_TEST(one_stranger_that_proves_nothing_is_sent_away) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
@@ -270,7 +270,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
     int fd[CALLERS];
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
-    for (int k = 0; k < CALLERS; k++) { /* some clients are silent, others send random bytes */
+    for (int k = 0; k < CALLERS; k++) {
         uint8_t garbage[3000];
         fd[k] = connect_to(g.board->address);
         for (size_t i = 0; i < sizeof garbage; i++) {
@@ -278,7 +278,7 @@ FED_TEST(strangers_learn_and_change_nothing) {
         }
         (void)!send(fd[k], garbage, (size_t)(k % 3) * 1000, MSG_NOSIGNAL);
     }
-    for (int k = 0; k < CALLERS; k++) { /* each is greeted at most, then cut off */
+    for (int k = 0; k < CALLERS; k++) {
         assert_true(read_to_the_end(fd[k]) <= 8 + 32);
         close(fd[k]);
     }
@@ -331,7 +331,7 @@ FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     }
     int64_t round = feddc_watch_clock(first, &offset);
     assert_true(round >= 0);
-    assert_true(llabs(offset) <= round); /* both use the same clock */
+    assert_true(llabs(offset) <= round);
     feddc_watch_close(first, NULL);
     assert_int_equal(feddc_detector_wait(detector, 10000), FEDDC_DONE);
     feddc_detector_close(detector);

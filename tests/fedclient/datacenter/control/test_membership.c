@@ -15,7 +15,7 @@ static int free_group(void **state) {
 
 FED_TEST(wishes_come_first_then_arrival) {
     static const uint32_t requested[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
-    static const uint32_t rank[] = {2, 1, 3, 0}; /* the rank of each slot */
+    static const uint32_t rank[] = {2, 1, 3, 0};
     fed_error err = {0};
     assert_fed_ok_err(feddc_membership_init(&group, 4, 0, 0, 0, &err));
     for (uint32_t i = 0; i < 4; i++) {
@@ -149,7 +149,7 @@ FED_TEST(meetings_without_a_step_do_not_go_on_for_ever) {
         feddc_membership_settle(&group, 10);
     }
     assert_int_equal(group.state, FEDDC_ENDED);
-    assert_int_equal(k, 1 + FEDDC_FRUITLESS + 1); /* the first meeting counted as progress */
+    assert_int_equal(k, 1 + FEDDC_FRUITLESS + 1);
     assert_non_null(strstr(group.why, "nobody is to blame"));
     assert_non_null(strstr(group.why, "no way to rank"));
 }
@@ -205,7 +205,7 @@ FED_TEST(it_is_done_when_all_who_are_left_have_finished) {
     feddc_membership_bye(&group, 1, "", 10);
     feddc_membership_settle(&group, 10);
     assert_int_equal(group.state, FEDDC_TRAINING);
-    feddc_membership_gone(&group, 1, 11); /* it has left, so this is no death */
+    feddc_membership_gone(&group, 1, 11); /* member 1 has left, so this is no death */
     feddc_membership_bye(&group, 0, "", 12);
     feddc_membership_bye(&group, 2, "", 13);
     feddc_membership_settle(&group, 500);

@@ -93,7 +93,7 @@ FED_TEST(impossible_values_are_refused) {
     record.heartbeat.step_s = -1;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record = each[8];
-    record.rank = 3; /* the group has only ranks 0 to 2 */
+    record.rank = 3;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record.size = FEDDC_RANKS + 1;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);

@@ -26,7 +26,6 @@ static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phas
     }
 }
 
-/* Check that the only verdict is about this worker. */
 static void assert_verdict(const feddc_membership *membership, uint32_t worker, feddc_fate fate,
                            const char *text) {
     assert_int_equal(membership->verdicts, 1);
@@ -115,8 +114,7 @@ FED_TEST(a_detector_that_was_away_condemns_nobody) {
     feddc_membership_settle(&group, 61000); /* the failure detector was stopped for a minute */
     assert_int_equal(group.verdicts, 0);
     now = 61000;
-    membership_case_pass(&group, 1, &now,
-                         61000 + FEDDC_SILENT_MS + 100); /* now a worker is really silent */
+    membership_case_pass(&group, 1, &now, 61000 + FEDDC_SILENT_MS + 100);
     assert_int_equal(group.verdicts, 1);
     assert_int_equal(group.verdict[0].worker, 1);
 }
@@ -237,8 +235,7 @@ FED_TEST(the_slowest_is_named_by_compute_time) {
     feddc_membership_look(&group, &look);
     assert_int_equal(look.slowest, FEDDC_NOBODY);
     for (uint32_t i = 0; i < 4; i++) {
-        feddc_heartbeat heartbeat = {.compute_s = compute[i],
-                                     .step_s = 2}; /* all wait for the slowest */
+        feddc_heartbeat heartbeat = {.compute_s = compute[i], .step_s = 2};
         feddc_membership_heartbeat(&group, i, &heartbeat, 0);
     }
     assert_true(feddc_verdict_median(&group, compute_of) == 0.25);

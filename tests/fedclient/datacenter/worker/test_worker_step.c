@@ -35,7 +35,6 @@ static double furthest(const float *a, const float *b, size_t n) {
     return most;
 }
 
-/* Return what fedtrain's own training gives in one process with the same global batch. */
 static float *values_of_one(const char *model, const char *optimizer, size_t batch, size_t steps) {
     fed_arch arch;
     fed_error err = {0};
@@ -100,8 +99,6 @@ FED_TEST(a_worker_group_of_one_is_one_process) {
     free(one);
 }
 
-/* ---- Each synchronization rule ---- */
-
 static const char *const rules[][3] = {{"ssgd", NULL, NULL},
                                        {"odsgd", NULL, NULL},
                                        {"bitsgd", "3lc:s=1.75", "3lc"},
@@ -139,7 +136,6 @@ FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     }
 }
 
-/* Chance decides which worker is late, but not the final values. */
 FED_TEST(backup_workers_are_not_waited_for) {
     static const size_t with[] = {2, 7}; /* the rules bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
@@ -336,7 +332,7 @@ FED_TEST(statistics_become_the_mean_of_all_ranks) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    /* All replicas are equal, also in their running statistics: worker_case_values checks it. */
+    /* worker_case_values checks that all replicas are equal, also in their running statistics. */
     float *group = worker_case_values(&c, &score, NULL);
     double sum = 0;
     for (size_t i = trained; i < size; i++) {

@@ -21,7 +21,7 @@ typedef struct world {
     nor_flash nor;
     fedclient_platform p;
     shadow holds;
-    uint32_t steps; /* number of changes that were begun */
+    uint32_t steps;
     fed_error err;
 } world;
 
@@ -72,8 +72,6 @@ static void assert_holds(world *w, const shadow *wanted) {
         assert_true(holds(w, key, wanted->value[key]));
     }
 }
-
-/* -- A series of changes, the same in each run -- */
 
 /* Make the next change. If the flash fails, returns false: the store has the old or new value. */
 static bool change(world *w, shadow *after) {
@@ -166,7 +164,7 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
         w.nor.fail_at = w.nor.calls + 1 + w.steps % 9;
         w.err.text[0] = '\0';
         if (!change(&w, &after)) {
-            assert_holds(&w, &w.holds); /* the failed change had no effect */
+            assert_holds(&w, &w.holds);
             assert_true(w.err.text[0] != '\0');
             failed++;
         }
@@ -176,12 +174,10 @@ FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
     end(&w);
 }
 
-/* -- Wear, and the end of the flash's life -- */
-
 FED_TEST(all_blocks_wear_alike) {
     world w;
     begin(&w, 40, 512, 8);
-    assert_fed_ok(put(&w, 0, 2)); /* a value that never changes */
+    assert_fed_ok(put(&w, 0, 2));
     for (uint32_t k = 0; k < 3000; k++) {
         assert_fed_ok(put(&w, 2, 1000 + k));
     }

@@ -24,7 +24,6 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Check that loading fails with this status, and an error with this file and these words. */
 static void assert_refused(fed_status wanted, const char *file, const char *words) {
     fedtrain_dataset set = {0};
     fed_error err = {0};

@@ -21,7 +21,6 @@ static const char *directory_of(const char *variable, const char *otherwise) {
     return directory != NULL ? directory : otherwise;
 }
 
-/* Open a data set. Returns false if its files are not there. Any other error fails the test. */
 static bool open_set(const char *name, const char *directory, const char *part,
                      fedtrain_dataset *set) {
     fed_error err = {0};

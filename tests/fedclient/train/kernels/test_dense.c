@@ -94,8 +94,8 @@ FED_TEST(test_gradients_of_any_size_are_right) {
     of_any_size(check_gradients);
 }
 
-/* Update the weights in place, with and without the inputs' gradient. Memory after them must stay
- * the same. */
+/* Update the weights in place, with and without the inputs' gradient. Memory after the weights must
+ * stay unchanged. */
 static void check_step(const fedtrain_kernels *kernels, layer *l, const fedtrain_dense *d) {
     const fedtrain_step step = {.share = 1, .rate = 0.037F};
     float wanted[OUT * IN];

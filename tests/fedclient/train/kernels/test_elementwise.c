@@ -8,7 +8,6 @@
 
 enum { HALF = 20000, VALUES = 2 * HALF + 1, ROOM = VALUES + FEDTRAIN_SLACK };
 
-/* Fill x with -20 to 20 in steps of a thousandth, then values near 0 and very large ones. */
 static void make_values(float *x) {
     for (int i = 0; i < VALUES; i++) {
         x[i] = (float)(i - HALF) * 0.001F;
@@ -17,7 +16,6 @@ static void make_values(float *x) {
     memcpy(x, special, sizeof special);
 }
 
-/* Return the error in units of the last place. */
 static double error_of(float got, double right) {
     return fabs((double)got - right) / (ldexp(1, ilogb(right) - 23) + 1e-44);
 }

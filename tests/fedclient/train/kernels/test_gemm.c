@@ -47,7 +47,6 @@ static matrices *make(void) {
     return x;
 }
 
-/* Check products with a and b as they are or transposed. */
 static void check(const fedtrain_kernels *kernels, matrices *x, fedtrain_gemm g, int transposed) {
     size_t row = transposed ? 1 : g.n, column = transposed ? g.k : 1;
     g.a_row = transposed ? 1 : g.k + 2;

@@ -27,7 +27,6 @@ static double logistic(double x) {
     return 1 / (1 + exp(-x));
 }
 
-/* Compute the cell state and the output of unit j by the formula. */
 static void formula(const cell *x, size_t j, double *c, double *h) {
     *c = logistic(x->gates[SIZE + j]) * x->before[j] +
          logistic(x->gates[j]) * tanh(x->gates[2 * SIZE + j]);

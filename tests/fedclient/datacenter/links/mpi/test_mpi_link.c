@@ -12,7 +12,7 @@
 
 enum { SKIPPED = 77 };
 
-/* -- What a rank does. If it returns false, mpirun ends all ranks. -- */
+/* The functions that a rank runs. If one of them returns false, mpirun ends all ranks. */
 
 static const feddc_link_vtable *mpi;
 
@@ -179,7 +179,6 @@ static int run(const char *role, unsigned ranks) {
     return mpi_job_run(self, role, ranks, said, sizeof said);
 }
 
-/* Run the job: all ranks must exit with 0, and each must print this word. */
 static void check(const char *role, unsigned ranks, const char *word) {
     unsigned count = 0;
     int status = run(role, ranks);

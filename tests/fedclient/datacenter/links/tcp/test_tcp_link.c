@@ -22,8 +22,6 @@ enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000, MOST_MS = 30000 };
 extern const feddc_link_vtable feddc_link_tcp;
 static const feddc_link_vtable *const tcp = &feddc_link_tcp;
 
-/* -- One rank in a thread, the other played by the test -- */
-
 typedef struct opener {
     feddc_place place;
     void *self;
@@ -54,7 +52,6 @@ static void assert_opened(opener *o) {
     }
 }
 
-/* Start rank 1, and wait until both ranks have opened. The caller has started rank 0. */
 static void meet(const link_group *group, opener *zero, opener *one) {
     start(one, &group->place[1]);
     assert_opened(zero);
@@ -171,8 +168,6 @@ static void assert_talk(opener *a, opener *b) {
     tcp->release(b->self, &event);
 }
 
-/* -- Impostors -- */
-
 /* Open both ranks, which must refuse each other. On a busy machine they may miss each other, so try
  * again with twice the time. */
 static void open_refused(link_group *group, opener *zero, opener *one) {
@@ -192,7 +187,6 @@ static void open_refused(link_group *group, opener *zero, opener *one) {
     close(one_listener);
 }
 
-/* Check that neither rank opens because one setting of rank 1 differs, and that both say which. */
 static void assert_refused(link_group *group, const char *words) {
     opener zero, one;
     open_refused(group, &zero, &one);
@@ -283,11 +277,8 @@ FED_TEST(a_stranger_at_a_ranks_address_is_not_taken_for_it) {
     link_group_close(&group);
 }
 
-/* -- Clients that are not ranks of the group -- */
-
 enum { STRANGERS = 240 };
 
-/* Connect as the k-th foreign client, and send what it sends. Returns the socket. */
 static int stranger(const char *address, size_t k) {
     uint8_t bytes[TCP_TICKET];
     float value = 16;
@@ -306,7 +297,7 @@ static int stranger(const char *address, size_t k) {
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO);
         break;
-    case 4: /* half a hello */
+    case 4:
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         say(fd, bytes, TCP_HELLO / 2);
         break;
@@ -319,7 +310,6 @@ static int stranger(const char *address, size_t k) {
     return fd;
 }
 
-/* Check that the link has sent nothing but its challenge. */
 static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
     uint8_t got[1000];
     const ssize_t n = recv(fd, got, sizeof got, 0);
@@ -365,7 +355,6 @@ FED_TEST(two_challenges_differ) {
     close_both(&group, &zero, &one);
 }
 
-/* The process of a rank dies while the other ranks wait for each other, and is started again. */
 FED_TEST(a_rank_may_come_again_while_others_wait) {
     half_worker_group g;
     opener one;
@@ -376,8 +365,6 @@ FED_TEST(a_rank_may_come_again_while_others_wait) {
     assert_talk(&g.zero, &one);
     close_both(&g.group, &g.zero, &one);
 }
-
-/* -- Peers that break off, or send wrong bytes -- */
 
 FED_TEST(only_who_says_goodbye_leaves_orderly) {
     for (int goodbye = 0; goodbye < 2; goodbye++) {
@@ -446,8 +433,6 @@ FED_TEST(a_message_may_come_byte_by_byte) {
     close_half(&g);
 }
 
-/* -- The two connections -- */
-
 FED_TEST(floats_have_a_connection_of_their_own) {
     enum { N = 3000 };
     half_worker_group g;
@@ -465,7 +450,7 @@ FED_TEST(floats_have_a_connection_of_their_own) {
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_FLOATS);
-    hear(g.floats, got, sizeof got); /* floats use records from the first byte on */
+    hear(g.floats, got, sizeof got);
     assert_memory_equal(values, got, sizeof got);
     hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
@@ -569,7 +554,6 @@ FED_TEST(floods_pass_through_tiny_buffers) {
     assert_floods_pass(2048);
 }
 
-/* The messages of the second round are in the memory of the first round's. */
 FED_TEST(rooms_for_messages_are_used_again) {
     half_worker_group g;
     static uint8_t data[20000];
@@ -587,9 +571,6 @@ FED_TEST(rooms_for_messages_are_used_again) {
     close_half(&g);
 }
 
-/* -- Marks for NICs -- */
-
-/* Return the type of service of a rank's stream to its peer. */
 static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
     const tcp_link *link = o->self;
     int service = -1;

@@ -75,7 +75,7 @@ FED_TEST(the_peer_opens) {
     assert_false(agreed());
     assert_true(host_sends(syn_ack, 0));
     assert_true(agreed());
-    assert_true(host_sends(syn_ack, 0)); /* the same frame once more */
+    assert_true(host_sends(syn_ack, 0));
 }
 
 FED_TEST(both_open) {

@@ -14,13 +14,13 @@ enum { PEER_ISN = 77, ROUNDS = 100000, HELD = 16 };
 typedef struct stream {
     fed_rng rng;
     fednic_nic *near, *far;
-    nic_shape shape; /* the headers of the stream's frames */
+    nic_shape shape;
     uint32_t isn;
     uint8_t plain[BYTES], rounded[BYTES], got[BYTES];
     bool cut[N], has[BYTES]; /* floats that a segment's border cuts; bytes that arrived */
     size_t acked;            /* number of bytes that have arrived without a gap */
-    nic_heap *wire;          /* frames that the near NIC sends */
-    size_t held;             /* number of frames that the line delays */
+    nic_heap *wire;
+    size_t held;
     fednic_frame late[HELD];
     uint8_t late_memory[HELD][FRAME_ROOM];
     uint8_t memory[FRAME_ROOM], damaged[FRAME_ROOM];
@@ -31,7 +31,6 @@ static bool one_in(stream *s, uint32_t n) {
     return fed_rng_below(&s->rng, n) == 0;
 }
 
-/* Make gradients, with parts that can't be compressed and parts of zeros. */
 static void make_values(stream *s) {
     static float x[N], y[N];
     float scale = 0.01f;
@@ -114,7 +113,7 @@ static void passes(stream *s, const fednic_frame *sent) {
     if (one_in(s, 4)) {
         change_tos(s->damaged + p.ip, p.family, (uint8_t)fed_rng_below(&s->rng, 256));
     }
-    if (frame.offload.flags == 0 && one_in(s, 20)) { /* damage bytes that TCP's checksum covers */
+    if (frame.offload.flags == 0 && one_in(s, 20)) {
         s->damaged[p.tcp + fed_rng_below(&s->rng, (uint32_t)(frame.len - p.tcp))] ^= 4;
     }
     if (s->held < HELD && one_in(s, 5)) {
@@ -164,7 +163,7 @@ static void sends_all(stream *s) {
         const uint16_t units[] = {1448, 1447, 536, 8948};
         const uint32_t mosts[] = {1448, 12000, 4000, 40};
         size_t len = 1 + fed_rng_below(&s->rng, mosts[fed_rng_below(&s->rng, 4)]);
-        if (!one_in(s, 4) && len > 4) { /* usually whole floats, as in practice */
+        if (!one_in(s, 4) && len > 4) {
             len -= (at + len) % 4;
         }
         len = len < BYTES - at ? len : BYTES - at;
@@ -192,7 +191,6 @@ static void agrees(stream *s) {
     }
 }
 
-/* Add the number of compressed frames to *coded, and of damaged ones to *bad. */
 static void run(const nic_shape *shape, uint32_t isn, uint32_t seed, size_t *coded, size_t *bad) {
     stream *s = calloc(1, sizeof *s);
     assert_non_null(s);

@@ -10,7 +10,7 @@ enum { ISN = 1000, PEER_ISN = 77 };
 
 typedef struct world {
     fednic_nic *near, *far;
-    nic_heap *wire, *host; /* frames from the near and the far NIC */
+    nic_heap *wire, *host;
     uint8_t memory[FRAME_ROOM];
     float x[N], rounded[N];
 } world;
@@ -257,7 +257,7 @@ FED_TEST_WITH(if_segments_come_again_and_again_they_keep_their_length, world *w)
     shape.seq = ISN + 1;
     shape.flags = SEG_ACK;
     nic_parts parts;
-    for (int k = 0; k < 5; k++) { /* the segment is sent once and repeated four times */
+    for (int k = 0; k < 5; k++) {
         pass(w, &shape, w->x, 1448);
         assert_true(nic_frame_read(&w->wire->frame[0], k < 4 ? TWIST : 6, &parts));
     }

@@ -107,15 +107,15 @@ FED_TEST(silent_clients) {
         fds[k] = call(&d);
         serve_once(&d, 1000);
     }
-    assert_int_equal(read(fds[FEDNIC_CLIENTS], &byte, 1), 0); /* one client too many */
-    assert_int_equal(read(fds[0], &byte, 1), -1);             /* this client is still connected */
+    assert_int_equal(read(fds[FEDNIC_CLIENTS], &byte, 1), 0);
+    assert_int_equal(read(fds[0], &byte, 1), -1);
     assert_int_equal(write(fds[0], "table\n", 6), 6);
     serve_once(&d, 1500);
     assert_int_equal(d.asked, 1);
     serve_once(&d, 2900); /* the client's buffer is full */
     serve_once(&d, 3100);
     struct pollfd polls[FEDNIC_REPORT_POLLS];
-    assert_int_equal(fednic_reports_poll(d.reports, polls), -1); /* no client is left */
+    assert_int_equal(fednic_reports_poll(d.reports, polls), -1);
     for (int k = 0; k <= FEDNIC_CLIENTS; k++) {
         close(fds[k]);
     }

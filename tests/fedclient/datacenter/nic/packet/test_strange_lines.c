@@ -104,7 +104,6 @@ static fednic_frame *compressed(world *w, nic_shape *shape) {
     return &w->wire->frame[0];
 }
 
-/* Set the DSCP to 0 as a router may, and update IPv4's checksum. */
 static void bleach(fednic_frame *frame, const nic_parts *parts) {
     uint8_t *ip = (uint8_t *)frame->data + parts->ip;
     uint32_t sum = (uint32_t)(ip[10] << 8 | ip[11]) + ip[1]; /* incremental update of RFC 1624 */

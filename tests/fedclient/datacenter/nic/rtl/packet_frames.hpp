@@ -29,7 +29,7 @@ enum { TCP = 6, TWISTED = 253 };
 struct Flow {
     bool v6;
     int vlans;
-    Bytes host, peer;  // addresses
+    Bytes host, peer;
     uint16_t host_port, peer_port;
     uint32_t isn, next;
 };

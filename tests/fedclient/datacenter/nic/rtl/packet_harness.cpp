@@ -164,7 +164,6 @@ Bytes World::data(Flow &flow, Shape &shape) {
     return floats(random, len, static_cast<unsigned>(random.below(5)));
 }
 
-// Return a frame that must not be coded, or one with unusual headers.
 Bytes World::odd_frame(const char **what) {
     Flow &flow = flows[random.below(flows.size())];
     Shape shape;
@@ -233,7 +232,6 @@ unsigned service_of(const Bytes &frame) {
     return (frame[ip] >> 4 == 6 ? get16(&frame[ip]) >> 4 : frame[ip + 1]) & 0xfcU;
 }
 
-// Return whether nic_tx or nic_rx may code the frame at all.
 bool within_limits(const Bytes &frame) {
     if (frame.size() > BYTES || frame.size() < 54) {
         return false;
@@ -274,7 +272,6 @@ Case World::to_wire() {
     return {frame, coded ? out : frame, what};
 }
 
-// Change a compressed segment, and perhaps correct its checksum.
 void World::damage(Bytes &frame) {
     const size_t tcp = tcp_of(frame), payload = tcp + (frame[tcp + 12] >> 4) * 4U;
     switch (random.below(6)) {

@@ -24,7 +24,7 @@
 namespace {
 
 constexpr size_t BEAT = WIDTH / 8;  // bytes of a beat of the decompressor
-constexpr size_t BURST = 8;         // values in a burst
+constexpr size_t BURST = 8;
 constexpr int PATIENCE = 2000;      // cycles without a transfer until the test fails
 
 using Bytes = std::vector<uint8_t>;
@@ -41,10 +41,9 @@ struct Random {
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
-// A packet for the input, and the expected output.
 struct Packet {
     Bytes in, out;
-    uint32_t count = 0;  // number of values
+    uint32_t count = 0;
     bool bad = false;    // the codec refuses the packet: only m_error must be right
 };
 
@@ -269,7 +268,7 @@ void fill(std::vector<float> &values, Kind kind, Random &random) {
         case GAUSS: values[i] = static_cast<float>(gauss(random) * scale); break;
         case LARGE: values[i] = static_cast<float>(gauss(random) * 100 * scale); break;
         case BORDERS: values[i] = border(random); break;
-        case MOST_32: values[i] = of_class(i % 8 == 5 ? 2 : 3, random); break;  // 32 bytes a burst
+        case MOST_32: values[i] = of_class(i % 8 == 5 ? 2 : 3, random); break;
         case SPARSE: values[i] = of_class(random.below(16) == 0 ? 3 : 0, random); break;
         case LONG: values[i] = of_class(3, random); break;
         default: values[i] = of_class(random.below(64) != 0 ? 0 : 1, random); break;
@@ -292,7 +291,6 @@ Packet to_compress(const std::vector<float> &values) {
     return packet;
 }
 
-// Return the packet and what the codec decodes it to.
 Packet to_decompress(const Bytes &bytes, uint32_t count) {
     Packet packet;
     packet.count = count;
