@@ -54,7 +54,6 @@ static uint32_t version_of(const run *r) {
     return fedserver_rounds_front(&r->c.server->rounds)->versions.version;
 }
 
-/* A batch with a check-in. Returns its seconds. */
 static double batch(run *r) {
     const double start_s = bench_now_s();
     (void)device_ask_work(&r->c, &r->d[2]);

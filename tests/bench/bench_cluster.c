@@ -1,5 +1,5 @@
-/* Measure what a check-in costs the leader: one that it serves itself over TLS, and one that a
- * follower passes on to it. Their ratio says how many followers one leader can serve. */
+/* Measure what a check-in costs the leader: a check-in that the leader serves itself over TLS, and
+ * one that a follower passes on. The ratio says how many followers one leader can serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static void open_world(world *w) {
     fed_cluster_open(&w->cluster, w->directory, store, MEMBERS);
     w->cluster.requests = 1000000;
     enrol(w);
-    /* it is started alone, so it becomes the leader */
+    /* This coordinator is started alone, so it becomes the leader. */
     fed_cluster_start_ready(&w->cluster, LEADER);
     while (fed_cluster_leader(&w->cluster, NULL) != LEADER) {
         fed_sleep_ms(10);

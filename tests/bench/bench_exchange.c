@@ -168,7 +168,7 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    /* all ranks send the same; early bytes count for the next half */
+    /* All ranks send the same number of bytes. Bytes that arrive early count for the next half. */
     while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);
@@ -222,7 +222,7 @@ static void *run(void *arg) {
 }
 
 static void print(const setting *s, result *r) {
-    /* bench_median_s sorts the times, for the fastest and slowest below */
+    /* bench_median_s sorts the times, so times.s[0] is the fastest. */
     const double median = bench_median_s(&r->times);
     printf("{\"link\": \"%s\", \"collective\": \"%s\", \"codec\": \"%s\", \"pull\": \"%s\", "
            "\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "

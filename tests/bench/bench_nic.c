@@ -66,8 +66,8 @@ static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     return sum;
 }
 
-/* Headers of a segment of `payload` bytes. tcp: bytes of its TCP header. back: from peer to
- * host. */
+/* Write the headers of a segment of `payload` bytes. `tcp` is the length of its TCP header. If
+ * `back` is true, the segment goes from the peer to the host. */
 static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, uint8_t flags,
                         bool back) {
     static const uint8_t address[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
@@ -136,7 +136,6 @@ typedef struct pair {
     fednic_nic *near, *far;
 } pair;
 
-/* Pass the frames of `from` through a NIC, and append what it sends to `to`. */
 static void pass(fednic_nic *nic, fednic_side side, const tape *from, fednic_emit *emit, void *to) {
     for (size_t k = 0; k < from->count; k++) {
         const fednic_frame frame = {from->data + from->frame[k].at, from->frame[k].len,
@@ -185,7 +184,7 @@ static void copy(const tape *t, uint8_t *to) {
     }
 }
 
-/* Check that the payload that came back is the values as the codec rounds them. */
+/* Check that the payload that came back has the values as the codec rounds them. */
 static void verify(const bench *b) {
     size_t at = 0;
     for (size_t k = 0; k < b->back.count; k++) {

@@ -46,7 +46,6 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     return FED_OK;
 }
 
-/** A fake training: it adds a small random number to each value. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;

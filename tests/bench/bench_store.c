@@ -98,7 +98,6 @@ static void end_round(bench *b) {
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Store `count` updates in each way, in batches. */
 static void measure(bench *b, int batch, int count) {
     bench_times store = {.count = 0}, rows = {.count = 0}, raw = {.count = 0};
     bench_times end = {.count = 0}, rows_end = {.count = 0};
@@ -174,7 +173,7 @@ static void measure_both(bench b[2], int batch, int count) {
 }
 
 /* Write a few hundred MB first. A new PostgreSQL server makes new files for its log and writes each
- * twice; one that has run for a while uses its old files again. */
+ * file twice. A server that has run for a while uses its old files again. */
 static void warm_up(bench *b, const char *where) {
     enum { BATCHES = 12, LARGE = 400000 };
     fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);

@@ -193,9 +193,9 @@ static size_t find_positions(bench *b) {
     return count;
 }
 
-/* The bounds of decoding, besides reading the message: to set all values, alternately with memset
- * and with stores; to add to all values, or to those that are not zero. The caches hold as much of
- * these values as of y in decode and axpy. */
+/* Measure bounds of decoding, besides reading the message. One bound is to set all values,
+ * alternately with memset and with stores. The others are to add to all values, and to add only
+ * where values are not zero. The caches hold as much of these values as of y in decode and axpy. */
 static void measure_bounds(const bench *b, const message *m, size_t nonzero, all_times *t) {
     if (t->clear.count == t->write.count) {
         BENCH_TIME(&t->clear, set_values(b, m, true));

@@ -289,7 +289,6 @@ static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3_close(db);
 }
 
-/* The envelope that all updates carry. */
 static void make_update(fed_writer *update) {
     fed_arch arch;
     fed_rng rng;

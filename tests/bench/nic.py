@@ -40,8 +40,6 @@ BOUND = "10"
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# ---- Hosts with NICs ----
-
 class NICs(datacenter.Lines):
     """Lines whose hosts have a NIC: nic0 has the host's address, and fednic forwards between nic0 and eth0."""
 
@@ -108,8 +106,6 @@ class Spent:
         return {"workers": workers, "nics": nics, "rest": max(0.0, busy - workers - nics)}
 
 
-# ---- LeNet's gradients ----
-
 def read_weights(path):
     with open(path, "rb") as file:
         data = file.read()
@@ -136,8 +132,6 @@ def gradients(options, folder, count):
     return path, len(weights)
 
 
-# ---- The pure NIC ----
-
 def part_pure(options):
     with tempfile.TemporaryDirectory() as folder:
         path, _ = gradients(options, folder, 4)
@@ -145,8 +139,6 @@ def part_pure(options):
         os.rename(path, one)
         subprocess.run([os.path.join(options.build, "bin", "bench_nic"), one], check=True, timeout=120)
 
-
-# ---- One stream ----
 
 def send(address, path, seconds, mark):
     with open(path, "rb") as file:
@@ -375,8 +367,6 @@ def exchange_row(options, workers, rate, path, floats, nics, measured):
         row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {nic_ms:.1f} | {model[1] / nic_ms:.2f} |"
     return f"{row} {ratios[0]:.1f}, {ratios[1]:.1f} |"
 
-
-# ---- CPU of the hosts ----
 
 CODERS = [("none", False, PLAIN),
           ("software: codec inceptionn", False, datacenter_papers.coded(f"inceptionn:e={BOUND}")),

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Set the libraries' kernels, whatever the environment says. oneDNN and OpenBLAS treat processors
- * that they do not know as older ones; OpenBLAS as one that is twenty years old. */
+ * that they do not know as older processors. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);

@@ -12,7 +12,6 @@
 
 enum { N = 100, CAP = 5 * N };
 
-/* Make a message with values of all classes; returns its length. */
 static size_t make_message(size_t n, uint32_t stream, uint8_t *dst) {
     float residual[N];
     fedcodec codec;
@@ -159,8 +158,8 @@ static float from_bits(uint32_t bits) {
     return v;
 }
 
-/* Fill in bits of NaN, infinity and 0, and those around each power of two that may separate
- * classes, of both signs. */
+/* Fill in bits of NaN, infinity and 0, and bits around each power of two that may separate classes,
+ * all with both signs. */
 static size_t special_bits(uint32_t *bits) {
     static const uint32_t others[] = {0,          1,          0x7fffff,   0x800000,   0x7f7fffff,
                                       0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 0x55555555};
@@ -282,8 +281,7 @@ FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     }
 }
 
-/* With too little room, the coder takes as many whole bursts as fit, and writes nothing past cap.
- */
+/* If room is short, the coder takes as many whole bursts as fit and writes nothing past cap. */
 FED_TEST(too_little_room_takes_whole_bursts) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
@@ -305,7 +303,7 @@ FED_TEST(too_little_room_takes_whole_bursts) {
                 for (size_t k = cap; k < sizeof dst; k++) {
                     assert_int_equal(dst[k], GUARD);
                 }
-                /* one burst more would be too much */
+                /* one more burst would exceed cap */
                 size_t more = taken + 8 < n ? taken + 8 : n;
                 assert_true(taken == n || slow_encode(9, bits, more, all, decoded) > cap);
             }

@@ -1,4 +1,5 @@
-/* Whole messages: checked once; which are refused, with which errors; second stages. */
+/* Whole messages: they are checked once, some are refused with the right errors, and second stages
+ * change bytes but no values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>

@@ -114,7 +114,7 @@ FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 80 / 100, N * 4 * 86 / 100);
-    memset(to, 0, BLOCK * sizeof *to); /* blocks of zeros take next to no bytes */
+    memset(to, 0, BLOCK * sizeof *to);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 26 / 100, N * 4 * 29 / 100);
     free(to);
 }
@@ -123,7 +123,7 @@ FED_TEST(small_changes_take_few_bits) {
     enum { N = BLOCK };
     float *from = values_of(weight, N, 4), *to = values_of(weight, N, 4);
     size_t whole = patch_len(from, to, N);
-    assert_true(whole < 20); /* nothing has changed */
+    assert_true(whole < 20);
     for (size_t i = 0; i < N; i++) {
         uint32_t bits;
         memcpy(&bits, &to[i], sizeof bits);
@@ -166,7 +166,8 @@ FED_TEST(the_worst_takes_a_few_bytes_more_than_its_values) {
     free(to);
 }
 
-/* Bytes of a patch of n values: the way of coding, the length, the body. */
+/* Check that a patch of n values is refused. Its bytes are the way of coding, the length and the
+ * body. */
 static void assert_refused(const char *bytes, size_t len, size_t n) {
     float values[300] = {0};
     uint8_t *exact = malloc(len + 1);

@@ -35,7 +35,8 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* A link with a process for each rank, such as mpi, is tested by the test that starts them. */
+/* A link with a process for each rank, such as mpi, is tested by another test, which starts the
+ * processes. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;

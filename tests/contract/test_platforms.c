@@ -301,7 +301,7 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, 1, deed_drop, expect_dropped);
 }
 
-/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next
+/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next write
  * fails. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;

@@ -175,8 +175,8 @@ static void a_leader_that_is_killed_is_followed(void **state) {
     }
 }
 
-/* Stop the leader, let another one lead, and let the first go on. open: it is stopped within a
- * transaction that has locked rows. */
+/* Stop the leader, let another coordinator lead, and then let the first go on. If `open` is true,
+ * the first is stopped within a transaction that has locked rows. */
 static void stop_and_wake(const fixture *f, bool open) {
     const process p = start(f);
     assert_int_equal(order(&p, 'l'), FED_OK);
@@ -264,7 +264,7 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* other stores allow only one coordinator */
+    /* Only stores with `lead` allow several coordinators. */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

@@ -160,8 +160,7 @@ static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
                                      .heaviest = {.device = device.id, .amount = 0.3},
                                      .furthest = {.device = 0, .amount = 1e300}};
     must(f->store->round_put(f->db, id, &(fedserver_round_row){.number = 1}, &f->err));
-    must(f->store->round_put(f->db, id, &row, &f->err)); /* the second put replaces the
-                                                                      first */
+    must(f->store->round_put(f->db, id, &row, &f->err)); /* replaces the first row */
     keep(f);
     must(f->store->round_each(f->db, id, 9, one_round, rows, &f->err));
     const fedserver_round_row *read = &rows[1];
@@ -479,7 +478,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* Check that all of the task's rows exist, or only the committed round. */
+/* Check that all of the task's rows exist or, if `all` is false, only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fedserver_model_row model = {.values = NULL};
     fedserver_keyframe keyframe;

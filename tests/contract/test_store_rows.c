@@ -394,7 +394,7 @@ static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
-/* `fedserver check` goes through the numbers up to the first that is missing. */
+/* `fedserver check` goes through the tasks' numbers up to the first number that is missing. */
 static void tasks_numbers_have_no_gap(void **state) {
     fixture *f = *state;
     fedserver_task task = {.name = "n"};
@@ -463,7 +463,7 @@ static void declines_are_counted_by_their_reasons(void **state) {
         const fedserver_device device = add_device(f, (uint8_t)(k + 1));
         last = device;
         must(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &f->err));
-        if (k == 2) { /* write the row with another value */
+        if (k == 2) {
             must(f->store->decline_put(f->db, id, device.id, "b2", 200, &f->err));
         }
     }

@@ -35,7 +35,7 @@ static const form forms[] = {
 
 enum { FORMS = sizeof forms / sizeof forms[0], FORM_BYTES = 1000 };
 
-/* Each reads a file of the folder, and writes what it understood. */
+/* Each of these functions reads a file of the folder, and writes what it understood. */
 
 static fed_status read_set(const char *folder, fed_writer *w, fed_error *err) {
     fedtrain_dataset set;

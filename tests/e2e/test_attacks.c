@@ -21,7 +21,7 @@
 
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
-/* With a sanitizer more growth is allowed, since it keeps freed memory. */
+/* A sanitizer keeps freed memory, so more growth is allowed with a sanitizer. */
 enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
@@ -35,8 +35,8 @@ typedef struct world {
     long memory_kb;  /* of both processes at the start */
     pid_t front;
     unsigned scale;
-    uint64_t tried;     /* number of bad inputs sent */
-    int64_t slowest_ms; /* slowest answer to the honest device */
+    uint64_t tried; /* number of bad inputs sent */
+    int64_t slowest_ms;
     fed_rng rng;
 } world;
 
@@ -106,7 +106,6 @@ static fed_assignment ask_work(const fed_identity *who) {
     return work;
 }
 
-/* Read /v1/status, the status for people, as text. */
 static void read_status(char dst[HEARD]) {
     CURL *curl = fed_curl_new(&w.ca, NULL, w.coordinator.front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
@@ -263,7 +262,8 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     assert_int_equal(post(curl, "/v1/checkin", port, body, len, NULL), 200);
     revoke(&lost);
-    for (int k = 0; k < 6; k++) { /* one kept connection, then new ones by ticket */
+    for (int k = 0; k < 6;
+         k++) { /* first on a kept connection, then on new ones with a session ticket */
         assert_int_equal(post(curl, "/v1/checkin", port, body, len, word), 403);
         assert_string_equal(word, "device_revoked");
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
@@ -279,8 +279,6 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
 }
-
-/* -- damaged updates -- */
 
 static size_t received(void) {
     char status[HEARD];
@@ -355,8 +353,6 @@ static void what_is_no_update_is_refused_whole(void **state) {
     fed_writer_free(&body);
     curl_easy_cleanup(curl);
 }
-
-/* -- malformed requests -- */
 
 /* Send these bytes on a new connection to both ports, the front's and the devices'. The answer may
  * be nothing or a refusal, but never a success, and it must not contain a secret. */
@@ -536,10 +532,9 @@ static void no_tls_is_no_harm(void **state) {
     }
 }
 
-/* -- slow connections -- */
-
 /* The handshake, head or body of many connections stops in the middle. An honest device must be
- * served meanwhile. With SCALE above 1 the test waits until the coordinator closes them. */
+ * served meanwhile. With SCALE above 1 the test waits until the coordinator closes the slow
+ * connections. */
 static void the_slow_hold_up_nobody(void **state) {
     (void)state;
     enum { SLOW = 12, HELLO = 60 };
@@ -578,7 +573,7 @@ static void the_slow_hold_up_nobody(void **state) {
     }
 }
 
-/* -- floods, which come last, since enrolment is refused for a while after them -- */
+/* The floods come last, because enrolment is refused for a while after them. */
 
 static void a_flood_is_told_to_wait(void **state) {
     (void)state;

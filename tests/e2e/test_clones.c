@@ -24,7 +24,7 @@ typedef struct copy {
     fedclient_platform platform;
     fedclient_transport line;
     fedclient *client;
-    float step;        /* each of this copy's trainings adds it to every value */
+    float step;        /* each training of this copy adds step to every value */
     struct copy *then; /* runs a whole round while this copy trains its first one */
 } copy;
 

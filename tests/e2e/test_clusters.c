@@ -270,7 +270,7 @@ static void kill_worker(const json_t *root, size_t rank, char words[32]) {
 static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) {
     world *w = *state;
     char words[32];
-    /* A task for clusters only, by its tag, which takes them longer than the test. */
+    /* A task only for clusters, by its tag. Its training takes longer than the test. */
     long_task = queue(w, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"tag\": \"cluster\","
                          " \"local_steps\": 1000000, \"batch\": 8, \"codec_up\": \"int8\","
                          " \"deadline_s\": 1000}");

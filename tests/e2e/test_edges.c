@@ -42,7 +42,7 @@ typedef struct server {
     unsigned front, devices; /* ports, the same after each restart */
     bool listened;
     unsigned kills;
-    int64_t strike_ms; /* the time of its next kill */
+    int64_t strike_ms; /* time of the next kill */
 } server;
 
 typedef struct world {

@@ -52,7 +52,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** more: further keys and options. Clients use real connections, unless these say otherwise. */
+/** `more` has further keys and options. Without other options clients use real connections. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -89,7 +89,6 @@ static void model_digest(const char *path, char hex[17]) {
     fed_model_free(&model);
 }
 
-/** The digest of the model that `fedserver export` writes. */
 static void export_digest(const world *w, char hex[17]) {
     char command[1200], path[400];
     snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
@@ -334,7 +333,6 @@ static int run_through_path(const world *w, const char *words, char out[4096]) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-/** Run fedsim. It must succeed or fail, as "succeeds" demands, and print "says". */
 static void expect(const world *w, const char *words, bool succeeds, const char *says) {
     char out[4096];
     if ((run_through_path(w, words, out) == 0) != succeeds || strstr(out, says) == NULL) {
@@ -369,7 +367,6 @@ static void a_device_that_is_not_there_is_refused_before_anything_runs(void **st
     expect(*state, "model=lr clients=2 rounds=1 device=toaster", false, "device=toaster: ");
 }
 
-/* Clients train on a GPU, where each thread of fedsim has a net. */
 static void clients_learn_on_a_device(void **state) {
     char out[4096], words[400], name[FED_GPU_NAME];
     snprintf(words, sizeof words,
@@ -440,7 +437,6 @@ static void nap(long ms) {
     nanosleep(&time, NULL);
 }
 
-/* Start a run, and interrupt it "ms" after its coordinator's directory exists. */
 static void interrupt_after(const world *w, const char *const *more, long ms) {
     pid_t pid = start_fedsim(w, restart, more);
     while (access(w->coordinator, F_OK) != 0) {
@@ -470,7 +466,7 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
                      2); /* a run can't continue with another scenario */
 }
 
-/** hex = the digest in the run's summary, which must be that of its model file. */
+/** Copy the digest in the run's summary to hex. It must be the digest of the run's model file. */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
     char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
@@ -484,7 +480,8 @@ static void digest_of_run(const world *w, const char *out, char hex[17]) {
     assert_string_equal(left, hex);
 }
 
-/* The run may have ended before the signal came. Then it can't be continued, which is fine. */
+/* The run may have ended before the signal came. Then it can't be continued, and the test accepts
+ * that. */
 static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
     const world *w = *state;
     char whole[300], parts[300], one[17], other[17];

@@ -116,7 +116,8 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
-/* One packet of a Unix socket can't carry such a status: Linux's usual buffer has 212,992 bytes. */
+/* Such a status does not fit into one packet of a Unix socket: Linux's usual buffer has 212,992
+ * bytes. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};
@@ -178,7 +179,7 @@ FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
     assert_int_equal(rename(away, key), 0);
-    assert_int_equal(enrol(w), 200); /* the front was started again */
+    assert_int_equal(enrol(w), 200);
 }
 
 static void copy(const world *w, const char *from, const char *more, const char *to) {
@@ -196,7 +197,7 @@ static void copy(const world *w, const char *from, const char *more, const char 
     fed_test_put(w->coordinator.directory, to, text, strlen(text));
 }
 
-/* Start the coordinator. The front can't serve, so it must end with the reason. */
+/* Start the coordinator. Its front can't serve, so the coordinator must end with the reason. */
 static void expect_no_start(const world *w, const char *why) {
     char command[1200], said[4000] = "";
     snprintf(command, sizeof command,

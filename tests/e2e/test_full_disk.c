@@ -168,7 +168,7 @@ static void become_coordinator(const world *w) {
 }
 
 static void start_coordinator(world *w) {
-    (void)unlink(w->out); /* of an earlier start */
+    (void)unlink(w->out);
     if (chaos_child_is(&w->coordinator)) {
         become_coordinator(w);
     }
@@ -184,7 +184,7 @@ static void print_log(const world *w) {
     free(text);
 }
 
-/* The coordinator has ended. It may do that only if its store has no room, with exit status 1. */
+/* The coordinator has ended. It may end only while its disk is full, and with exit status 1. */
 static void note_coordinator(world *w, int how) {
     w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
@@ -220,8 +220,8 @@ static void signal_devices(const world *w, int number) {
 }
 
 /* Start the coordinator again. The first time the disk is still full, and the devices are stopped
- * until the coordinator is ready. They then come all at once, so that one batch has several
- * updates, and reads of devices that are not in memory between them. */
+ * until the coordinator is ready. Then all devices come at once. So one batch has several updates
+ * and, between them, reads of devices that are not in memory. */
 static void raise_coordinator(world *w) {
     w->held = w->ends++ == 0;
     if (w->held) {
@@ -232,8 +232,8 @@ static void raise_coordinator(world *w) {
     start_coordinator(w);
 }
 
-/* Continue the stopped devices once the coordinator has printed a line, because its ports are
- * open, or has ended. */
+/* Continue the stopped devices if the coordinator has ended, or has printed a line, which it does
+ * when its ports are open. */
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;

@@ -214,8 +214,8 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Send a ClientHello, and wait until the server answers or ends the connection: then it has done
- * its computation. */
+/* Send a ClientHello, and wait until the server answers or ends the connection. By then the server
+ * has done its computation. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;
@@ -302,7 +302,6 @@ static fed_reply post(CURL *curl, const char *path, const void *body, size_t len
     return fed_curl_ask(curl);
 }
 
-/* Take part in the open round as one device: check in, and send an update. */
 static fed_assignment train(CURL *curl) {
     static const float x[FLOATS] = {0.5f, -0.5f, 0.25f, 1, 2, 3};
     uint8_t bytes[64];

@@ -189,7 +189,6 @@ static void end_connection(connection *c) {
 
 static float values[FLOATS], rounded[FLOATS];
 
-/* Make values like gradients: small ones, and a few of any size. */
 static void make_values(void) {
     fed_rng rng;
     fed_rng_init(&rng, 22, 0, 0);

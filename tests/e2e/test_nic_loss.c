@@ -232,7 +232,6 @@ static void kernels_may_be_set_otherwise(void **state) {
     }
 }
 
-/* Segments end in the middle of floats, which must arrive all the same. */
 static void segments_may_have_any_size(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -275,7 +274,6 @@ static void tiny_segments_overrun_no_queue(void **state) {
     }
 }
 
-/* A marked, an unmarked and again a marked connection use the same addresses and ports. */
 static void ports_may_be_used_again(void **state) {
     nic_world *w = *state;
     for (unsigned k = 0; k < 6; k++) {
@@ -298,7 +296,6 @@ static void send_datagrams(const nic_world *w) {
     close(fd);
 }
 
-/* A frame that is too long for the line must not block the frames behind it. */
 static void a_frame_that_is_too_long_stops_no_other(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -317,7 +314,7 @@ static void restart(nic_world *w) {
     nic_world_restart_nic(w, 1);
 }
 
-/* The line clears the DSCP, so that the new NIC can't tell compressed segments by it. */
+/* The line clears the DSCP, so the new NIC can't recognize compressed segments by their DSCP. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
     nic_world_kill_nic(w, 0);

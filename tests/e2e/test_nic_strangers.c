@@ -45,7 +45,8 @@ static void put16(uint8_t *p, uint32_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Give the segment a right checksum, or (twisted) the checksum of a compressed segment. */
+/* Give the segment a right checksum or, if `twisted` is true, the checksum of a compressed
+ * segment. */
 static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_set_tos(f, p, 3, twisted ? 0x2c : 0x28);
     put16(f->data + p->transport + 16, bad_frame_pseudo(f, p) + (twisted ? TWIST : 0u));

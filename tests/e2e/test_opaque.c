@@ -12,7 +12,8 @@
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
-/* The share of the way to the target that one training goes. The mean is 0.5, the median 0.375. */
+/* Each training moves the values by this share of their way to the target. The mean of the shares
+ * is 0.5, the median 0.375. */
 static const float shares[DEVICES] = {0.25F, 0.875F, 0.375F};
 
 static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
@@ -22,8 +23,8 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport transport;
     fedclient *client;
-    float share;     /* of the way to the target that one training goes */
-    uint32_t rounds; /* rounds that this device has trained */
+    float share; /* of the way to the target, per training */
+    uint32_t rounds;
 } device;
 
 typedef struct world {
@@ -128,8 +129,8 @@ static fed_status add_task(const world *w, const char *model, const char *settin
     return status;
 }
 
-/* The devices take turns until all of them have learned that the task has ended. restarts: restart
- * the coordinator after the first update of each round. */
+/* The devices take turns until all of them have learned that the task has ended. If `restarts` is
+ * true, the coordinator restarts after the first update of each round. */
 static void run_to_the_end(world *w, bool restarts) {
     int finished = 0;
     fed_error err = {0};
@@ -215,7 +216,7 @@ static double by_adam(double value, double u, double state[2]) {
 
 static const struct strategy {
     const char *spec;
-    double taken; /* the share of the way to the target that u goes */
+    double taken; /* u as a share of the way to the target */
     server_step step;
 } strategies[] = {{"fedavg", 0.5, by_mean},
                   {"fedavgm:m=0.5", 0.5, by_momentum},

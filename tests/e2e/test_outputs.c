@@ -1,6 +1,6 @@
-/* Each program that writes an output, with an output that is a link, a pipe or a full device: a
- * link's target is written, and what is not a plain file is not replaced by one. And programs with
- * messages that nobody reads. */
+/* Each program that writes an output is run with an output that is a link, a pipe or a full device.
+ * A link's target is written, and a special file is not replaced by a plain file. Other tests run
+ * programs whose messages nobody reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mknod */
 #include "fed_cases.h"
@@ -22,7 +22,7 @@ static char out[8192]; /* what the last program printed */
 /* A program with its words; "@" stands for the output's name. */
 typedef struct writer {
     const char *program, *words;
-    bool once; /* it refuses an output that exists */
+    bool once; /* the program refuses an output that exists */
 } writer;
 
 #define TRAIN "train --model lr --data . --steps 2 --batch 4 "
@@ -61,7 +61,6 @@ static void must(const char *program, const char *words) {
     }
 }
 
-/* The start of what went wrong. */
 static void blame(const writer *w, const char *kind, const char *what) {
     fail_msg("%s %s with %s: %s; it printed: %s", w->program, w->words, kind, what, out);
 }
@@ -93,7 +92,6 @@ static void serve_a_task(void) {
     fedserver_close(server);
 }
 
-/* Make what the programs read. */
 static int make_inputs(void **state) {
     assert_int_equal(fed_test_dir_make(state), 0);
     fed_digits_write(fed_test_dir, 40, 10);

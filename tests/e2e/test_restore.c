@@ -1,5 +1,5 @@
-/* A coordinator is restored from an older backup. Devices that have newer versions than it must go
- * on by themselves (D5 and D6 in docs/durability.md). */
+/* A coordinator is restored from an older backup. Devices that have newer versions than the backup
+ * must go on by themselves (D5 and D6 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
@@ -120,7 +120,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Open the coordinator's directory read-only, as another process would. */
 static fedserver *look(const world *w) {
     fed_error err = {0};
     fedserver *other;

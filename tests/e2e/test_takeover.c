@@ -1,6 +1,6 @@
-/* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and
- * the database fails over to its standby. The model must have the same bits as without that,
- * nothing acknowledged may be lost, and a former leader must not write any more. */
+/* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and the
+ * database fails over to its standby. The model must have the same bits as in a calm run. Nothing
+ * acknowledged may be lost, and a former leader must not write any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -43,7 +43,7 @@ static fedserver *open_second(const coordinator *c, const char *address) {
     return second;
 }
 
-/* Run empty batches until this coordinator leads. cut: let the present lead expire. */
+/* Run empty batches until this coordinator leads. If `cut` is true, let the present lead expire. */
 static void let_lead(fedserver *server, bool cut) {
     static const char overdue[] = "UPDATE fedserver.leader SET until = '-infinity'";
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -221,7 +221,6 @@ static void judge(const run *r) {
     }
 }
 
-/* Run the task with this change of the lead. Returns the digest of the last model. */
 static uint64_t play(change how) {
     run r = {.history = fed_history_new()};
     coordinator_setup(&r.c);

@@ -160,8 +160,8 @@ static void read_traffic(const world *w, uint64_t *sent, uint64_t *received) {
     free(told);
 }
 
-/* Run the task. The first address fails after "up" bytes sent or "down" bytes received. *sent and
- * *received: all bytes of the device. */
+/* Run the task. The first address fails after `up` bytes sent or `down` bytes received. *sent and
+ * *received get the numbers of all bytes of the device. */
 static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) {
     static world w;
     bool there = true, done = false;

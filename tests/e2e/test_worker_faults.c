@@ -1,5 +1,5 @@
-/* Workers are killed, stopped and cut off while they train. The verdict must name the right one,
- * and the others must train to the end with equal replicas. */
+/* Workers are killed, stopped and cut off while they train. The verdict must name the lost worker.
+ * The others must train to the end with equal replicas. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <fcntl.h>
@@ -29,11 +29,10 @@ static fed_rng rng;
                 "--steps " FED_TEST_SIZE("8000", "2000") " "
 #define TRAIN "exec " FEDWORKER
 
-/* Start a command with its output in a file of the directory. */
 static pid_t start(const char *command, const char *output) {
     char path[300];
     (void)snprintf(path, sizeof path, "%s/%s", directory, output);
-    (void)unlink(path); /* left by the test before */
+    (void)unlink(path);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -73,14 +72,13 @@ static int64_t await_words(pid_t pid, const char *output, const char *words) {
             fail_msg("\"%s\" is not in the output: %s", words, text);
         }
         fed_sleep_ms(5);
-        ended = has_ended(pid); /* asked before the output is read for the last time */
+        ended = has_ended(pid); /* asked before the last read, so that no output is missed */
         read_output(output, text, sizeof text);
         now = fed_clock_monotonic_ms();
     }
     return now - began;
 }
 
-/* The number of epochs that have ended, by the output. */
 static uint32_t epochs(const char *output) {
     char text[8192];
     uint32_t count = 0;
@@ -119,7 +117,6 @@ static int await_end(pid_t pid, const char *output) {
     return -1;
 }
 
-/* The k-th child of a process. */
 static pid_t child_of(pid_t parent, uint32_t k) {
     char path[64], text[400] = "", *at = text;
     (void)snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)parent, (long)parent);

@@ -3,7 +3,7 @@
 #include "coordinator_fixture.h"
 #include "fedserver/identity/passes.h"
 
-/* events: the event of each line, followed by a blank; detail: that of the last line. */
+/* `events` has the event of each line, followed by a blank. `detail` is that of the last line. */
 typedef struct lines {
     char events[400], detail[480];
     size_t count;

@@ -14,7 +14,7 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* The real store with a counter: the call number `fail_at` of those that write fails. */
+/* The real store, except that call number `fail_at` of its writing functions fails. */
 static fedserver_store faulty;
 static const fedserver_store *real;
 static long calls, fail_at;
@@ -84,7 +84,7 @@ static void make_faulty(const coordinator *c) {
     faulty.commit = faulty_commit;
 }
 
-/* The requests of one device from enrolment to the task's end, with one batch for each. It
+/* The requests of one device from enrolment to the task's end, with one batch for each. The journey
  * stops at the first failure. */
 typedef struct journey {
     fedserver *server;
@@ -118,7 +118,6 @@ static fed_status post(journey *j, const char *path, const fed_writer *body, fed
     return fedserver_commit(j->server, err);
 }
 
-/* Send the device's message in two pieces; the second one completes it. */
 static fed_status upload(journey *j, const fed_assignment *work, fed_error *err) {
     fed_writer message, out, in;
     int http = 0;
@@ -178,8 +177,8 @@ static fed_status travel(journey *j, fed_error *err) {
     return FED_OK;
 }
 
-/* Number of rounds that the log has reported. A line may come only when the round is on the
- * disk. */
+/* Number of rounds that the log has reported. The log may report a round only when the round is on
+ * the disk. */
 static long claimed;
 
 static void count_claims(void *user, fed_log_level level, const char *line) {
@@ -289,7 +288,6 @@ static fedserver *lose_store(coordinator *c) {
     return server;
 }
 
-/* Run batches until the thread has opened the store or a batch fails. */
 static fed_status await_store(fedserver *server, fed_error *err) {
     fed_status status = FED_OK;
     for (int k = 0; k < 20000 && status == FED_OK && server->db == NULL; k++) {

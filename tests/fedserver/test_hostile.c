@@ -211,7 +211,6 @@ FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, wo
     assert_true(quarter < 0.7);
 }
 
-/* If no device exceeds the limit, the rounds must give the same model as without a limit. */
 FED_TEST_WITH(an_honest_run_is_the_same_with_and_without_the_limit, world *w) {
     (void)play(&w->c, w->d, task_json, NONE);
     const uint64_t limited = fedserver_rounds_front(&w->c.server->rounds)->versions.digest;

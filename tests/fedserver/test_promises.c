@@ -221,8 +221,8 @@ static void look_carelessly(const scene *s, bool careless) {
     }
 }
 
-/* Run a batch: handle the request, check the head of another request, tick and commit. *status:
- * the answer that waits for the commit. It may leave only if FED_OK is returned. */
+/* Run a batch: handle the request, check the head of another request, tick and commit. *status gets
+ * the HTTP status of the answer, which may leave only if FED_OK is returned. */
 static fed_status run_batch(scene *s, const fedserver_request *request, bool careless,
                             int *status) {
     fed_error err = {0};

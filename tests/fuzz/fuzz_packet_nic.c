@@ -178,7 +178,7 @@ static void any(fednic_nic *nic, input *in) {
     frame.offload.csum_offset = 16;
     size_t len = take(in, 1);
     frame.len = len < in->left ? len : in->left;
-    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows its end */
+    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows the frame's end */
     MUST(copy != NULL);
     memcpy(copy, in->at, frame.len);
     frame.data = copy;

@@ -7,7 +7,6 @@
 
 static const uint8_t secret[FEDDC_SECRET] = {1}, challenge[TCP_NONCE] = {2};
 
-/* A hello without the secret must be refused. */
 static void read_hello(const uint8_t *bytes) {
     const tcp_hello me = {.from = 1, .size = 4, .order = feddc_tcp_order()};
     tcp_hello hello;

@@ -1,6 +1,6 @@
 /*
- * Does the codec library do the same on this machine as on every other? A plain program without a
- * test framework, so that deploy/cross.sh can run it on big-endian and on 32-bit ones:
+ * Does the codec library do the same on this machine as on every other machine? A plain program
+ * without a test framework, so that deploy/cross.sh can run it on big-endian and 32-bit machines:
  *
  *     portable tests/vectors
  *
@@ -146,8 +146,6 @@ static float *to_floats(const list *l) {
     return x;
 }
 
-/* --- Encoding and decoding envelopes of tensors of these sizes --- */
-
 static encoded encode_envelope(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                const float *x) {
     size_t cap = fedcodec_envelope_bound(codec, layout, small);
@@ -253,8 +251,6 @@ static void check_vectors(const char *root, const char *name,
     printf("%zu vectors of %s\n", count, name);
 }
 
-/* --- Every codec against its reference implementation --- */
-
 typedef enum fill { LAPLACE, ZERO, TIED, DENORMAL, HUGE_VALUES, SPARSE, FILL_COUNT } fill;
 
 /* A random value, made without functions of libm, whose last bits differ between machines. */
@@ -329,7 +325,7 @@ static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const 
     free(acc);
 }
 
-/* Cut messages must be refused; changed ones too, unless they decode to finite values. */
+/* Cut messages must be refused. Changed messages must be refused or decode to finite values. */
 static void check_garbage(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y);
     for (size_t len = 0; len < e->len; len++) {

@@ -99,7 +99,8 @@ static void compare_refusal(replay *r, int status, const char *word) {
     }
 }
 
-/* Send a request, or compare an answer, which is whole as the next message begins. */
+/* Send a request, or compare an answer. The next message begins, so the present message is
+ * complete. */
 static void end_message(replay *r) {
     if (r->request[0] == '<') {
         int status = 0;

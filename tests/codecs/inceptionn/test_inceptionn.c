@@ -35,7 +35,7 @@ static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
     return len;
 }
 
-/* The value that arrives for x. */
+/* The value that the decoder returns for x. */
 static float through(unsigned e, float x) {
     uint8_t dst[5];
     float y = 42.0f;
@@ -263,8 +263,7 @@ FED_TEST(tags_that_call_for_more_than_there_is_are_refused) {
     }
 }
 
-/* All values are of one class, or one class follows another, so the payload ends long before the
- * tags. */
+/* All values are of one class, or one class follows another. */
 FED_TEST(blocks_of_nothing_come_back) {
     enum { MANY = 3000 };
     static const float kinds[] = {0.0f, 0x1p-6f, -0.5f, 3.0f};

@@ -65,7 +65,8 @@ static int by_index(const void *a, const void *b) {
 
 enum { LARGE = 50021 }; /* number of values; they are selected in three parts */
 
-/* Compare with a sort's choice, among values of one sign or, with sign 0, by magnitude. */
+/* Compare the choice with that of a sort among the values of one sign or, if `sign` is 0, by
+ * magnitude. */
 static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec_chosen chosen) {
     place *places = malloc((n + 1) * sizeof *places);
     assert_non_null(places);

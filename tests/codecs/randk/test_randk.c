@@ -9,7 +9,6 @@
 
 enum { N = 103, CAP = 1024 };
 
-/* Encode the residual with this spec, and set y to the values that arrive. */
 static void send(const char *spec, float *residual, size_t n, float *y) {
     uint8_t message[CAP];
     fedcodec codec;

@@ -316,7 +316,7 @@ static void failures_say_which_nic_and_what(void) {
     assert_fed_ok(fed_gpu_explain(gpu, FED_OK, &err));
 }
 
-/* The number of files in fed_test_dir; path: the name of one of them. */
+/* Return the number of files in fed_test_dir. `path` gets the name of one of them. */
 static size_t count_cached(char path[600]) {
     size_t count = 0;
     DIR *d = opendir(fed_test_dir);

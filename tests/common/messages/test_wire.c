@@ -484,7 +484,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
             fed_reader_init(&r, bytes, messages[i].len);
             any_message m;
             fed_status status = messages[i].read(&r, &m);
-            assert_fed_status(r.status, status); /* the reader has the same status */
+            assert_fed_status(r.status, status);
             return status;
         }
     }

@@ -331,7 +331,8 @@ FED_TEST(test_a_full_device_stays_and_says_that_it_is_full) {
     assert_int_equal(count_entries(), 1);
 }
 
-/* Make a shared file in both ways, whatever the umask is. */
+/* Make two shared files, one with fed_file_replace and one with fed_file_open_shared, under a
+ * strict umask. */
 static void make_shared(const char *folder, const char *whole, const char *opened) {
     fed_error err = {0};
     char path[300];

@@ -33,7 +33,7 @@ FED_TEST(a_file_gets_nothing) {
     fclose(file);
 }
 
-/* Returns a pseudo-terminal, *end its controlling side; -1: the system has none. */
+/* Returns a pseudo-terminal, or -1 if the system has none. *end gets its controlling side. */
 static int open_terminal(int *end) {
     *end = posix_openpt(O_RDWR | O_NOCTTY);
     if (*end < 0 || grantpt(*end) != 0 || unlockpt(*end) != 0) {

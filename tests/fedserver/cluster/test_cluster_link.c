@@ -152,7 +152,6 @@ static void assert_refused(world *w, size_t credentials) {
         int fds[2];
         memset(w->ends, 0, sizeof w->ends);
         sockets(fds);
-        /* This end itself accepts any peer. */
         open_end(w, stranger, fds[stranger], credentials, &w->server);
         open_end(w, 1 - stranger, fds[1 - stranger], 0, &w->server);
         turn_both(w);

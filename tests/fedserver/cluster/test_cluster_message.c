@@ -61,7 +61,7 @@ static void pass_through(const fedserver_request *request, const char *known) {
     assert_fed_ok(cluster_request_read(w.data, w.len, text, w.len, &read, back));
     assert_same_request(request, &read);
     assert_string_equal(back, known);
-    for (size_t len = 0; len < w.len; len++) { /* a truncated request is refused */
+    for (size_t len = 0; len < w.len; len++) {
         assert_fed_status(cluster_request_read(w.data, len, text, w.len, &read, back), FED_EFORMAT);
     }
     free(text);
@@ -124,7 +124,7 @@ FED_TEST(an_answer_arrives_as_it_was) {
     fed_writer_free(&w);
 }
 
-/* Parse two frames whose bytes arrive in steps of that size. */
+/* Parse two frames whose bytes arrive in steps of `step` bytes. */
 static void take_in_steps(const fed_writer *w, size_t step) {
     cluster_frame frame;
     fed_error err = {0};

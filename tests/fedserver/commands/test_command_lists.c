@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* A coordinator that is not being served. It has a device with a counted update, an unused
- * token, a running task and two queued ones. */
+/* A coordinator that is not being served. It has a device with a counted update, an unused token, a
+ * running task and two queued tasks. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];

@@ -71,8 +71,8 @@ static void await_delivery(CURL *curl) {
     assert_int_equal(left, 0);
 }
 
-/* Send three requests on three connections. While the first one's batch ends, the other two
- * arrive, so both are in the next batch. */
+/* Send three requests on three connections. While the batch of the first request ends, the other
+ * two requests arrive, so they are together in the next batch. */
 static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const char *third) {
     for (int k = 0; k < 3; k++) {
         curls[k] = connected(w);

@@ -6,11 +6,10 @@
 
 typedef struct pair {
     world *leader, *follower;
-    char address[32]; /* the leader's address for its followers */
+    char address[32];
     bool leader_runs, follower_runs;
 } pair;
 
-/* Open a socket that listens for links. *port: its port. */
 static int link_socket(uint16_t *port) {
     int fd = -1;
     fed_error err = {0};
@@ -84,7 +83,7 @@ static CURL *device(const pair *p, const char *path) {
     return client(p->follower, &p->follower->device, p->follower->devices_port, path);
 }
 
-/* Send a device's request to the follower. body: of a POST; NULL: a GET. */
+/* Send a device's request to the follower: a POST of `body`, or a GET if body is NULL. */
 static fed_reply ask_device(const pair *p, const char *path, const char *body) {
     CURL *curl = device(p, path);
     if (body != NULL) {
@@ -174,7 +173,7 @@ static void large_bodies_pass_in_both_directions(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* The limit keeps a device from using all memory for bodies by announcing a huge one. */
+/* The limit keeps a device from using all memory for bodies by announcing a huge body. */
 static void a_follower_knows_how_large_an_update_may_be(void **state) {
     pair *p = *state;
     char answer[2000];
@@ -237,7 +236,6 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
     /* The follower asks the leader each time. */
     assert_int_equal(atomic_load(&p->leader->server.handled), 2);
-    /* Another query is not in the cache. */
     assert_int_equal(first_byte(p, "/model?have=2"), 'n');
     set_model(p, 'o', "\"two\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'o');

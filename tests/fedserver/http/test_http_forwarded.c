@@ -31,7 +31,7 @@ static int close_hall(void **state) {
     return 0;
 }
 
-/* Let a frame with this request arrive. Returns NULL if it ends the link. */
+/* Let a frame with this request arrive. Returns NULL if the frame ends the link. */
 static http_exchange *ask(hall *l, fedserver_listener listener, const char *path, size_t body) {
     const fedserver_request request = {
         .listener = listener, .method = "GET", .path = path, .query = "", .waited_ms = 5000};

@@ -166,7 +166,6 @@ static void a_peer_is_forgotten_once_it_owes_nothing(void **state) {
     assert_true(limits->count <= 1024);
 }
 
-/* A peer is told to wait an hour at most. */
 static void a_wait_is_told_in_whole_seconds_and_an_hour_at_most(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);

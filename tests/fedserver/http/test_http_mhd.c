@@ -6,8 +6,6 @@
 
 #include <zlib.h>
 
-/* ---- requests and answers -------------------------------------------------------------------- */
-
 static void test_a_request_and_its_answer_pass_through_unchanged(void **state) {
     world *w = *state;
     CURL *curl = client(w, NULL, w->front_port, "/v1/echo?a=1&b=%20");
@@ -161,7 +159,6 @@ static void test_an_absolute_target_names_its_path(void **state) {
     }
 }
 
-/* Make a request whose head has a line of `len` bytes. */
 static void ask_at_length(const world *w, const fed_identity *who, uint16_t port, size_t len,
                           long status) {
     char line[10000] = "X-Long: ";
@@ -183,7 +180,7 @@ static void ask_with_arguments(world *w, const fed_identity *who, uint16_t port,
     fed_curl_close(curl);
 }
 
-/* So many do not fit into libmicrohttpd's memory, which can't answer then. */
+/* So many arguments do not fit into libmicrohttpd's memory for a connection. */
 static void test_a_query_with_too_many_arguments_gets_its_431(void **state) {
     world *w = *state;
     static const unsigned counts[] = {65, 71, 120, 300, 1000};
@@ -203,8 +200,6 @@ static void test_a_long_head_is_read_and_a_longer_one_gets_its_431(void **state)
     ask_at_length(w, &w->device, w->devices_port, 6000, 431);
     assert_works(w);
 }
-
-/* ---- refused bodies -------------------------------------------------------------------------- */
 
 static void test_a_body_that_is_too_large_gets_its_413(void **state) {
     world *w = *state;
@@ -391,8 +386,6 @@ static void test_slow_bodies_block_nobody(void **state) {
     }
 }
 
-/* ---- held requests ---- */
-
 static void test_a_held_request_is_asked_again_when_its_time_is_over(void **state) {
     world *w = *state;
     fed_reply r = ask_once(w, &w->device, w->devices_port, "/hold?300", NULL);
@@ -441,7 +434,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
-    assert_works(w); /* by now the client's end of the connection has arrived at the server */
+    assert_works(w); /* by now the server has seen the end of the client's connection */
     const int handled = atomic_load(&w->server.handled);
     atomic_store(&w->server.released, true);
     atomic_fetch_add(&w->server.epoch, 1);
@@ -472,8 +465,6 @@ static void test_time_passes_without_requests(void **state) {
     world *w = *state;
     wait_for(&w->server.ticks, atomic_load(&w->server.ticks) + 2);
 }
-
-/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
     world *w = *state;
@@ -545,8 +536,6 @@ static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* ---- answers that wait for a commit ---- */
-
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
     start(w);
@@ -570,8 +559,6 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     assert_true(atomic_load(&w->server.let_go) > 0);
     atomic_store(&w->server.commit_fails, false);
 }
-
-/* ---- start ---- */
 
 static void test_a_port_in_use_is_named(void **state) {
     world *w = *state;
@@ -611,7 +598,7 @@ static void test_all_addresses_are_those_of_ipv4_too(void **state) {
     w->options.bind = NULL;
     if (!atomic_load(&w->ready)) {
         join(w);
-        skip(); /* this machine has no IPv6 */
+        skip();
     }
     assert_works(w);
     finish(w);

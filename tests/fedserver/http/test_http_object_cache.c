@@ -28,7 +28,8 @@ static void put(http_object_cache *object_cache, const fedserver_request *reques
     fedserver_blob_free(response.body);
 }
 
-/* Check that the cache has a body for the request, with this tag. NULL: it has none. */
+/* Check that the cache has a body with the tag `wanted` for the request. NULL: the cache must have
+ * none. */
 static void assert_kept(http_object_cache *object_cache, const fedserver_request *request,
                         const char *wanted) {
     char etag[HTTP_OBJECT_CACHE_TAG];

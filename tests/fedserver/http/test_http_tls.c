@@ -7,8 +7,6 @@
 
 #include "fed_tls.h"
 
-/* ---- who may come in ------------------------------------------------------------------------- */
-
 static void test_the_front_wants_no_certificate(void **state) {
     world *w = *state;
     fed_reply r = ask_once(w, NULL, w->front_port, "/who", NULL);
@@ -124,17 +122,13 @@ static void test_a_certificate_expires_under_a_living_connection(void **state) {
     fed_reply r = fed_curl_ask(curl); /* on the same connection as before */
     assert_header(&r, "Connection: close");
     fed_reply_assert(&r, 403, "certificate has expired");
-    r = fed_curl_ask(
-        curl); /* a new connection with the session's ticket, whose handshake verifies no
-                  certificate */
+    r = fed_curl_ask(curl); /* new connection, resumed session: verifies no certificate */
     fed_reply_assert(&r, 403, "certificate has expired");
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
     finish(w);
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
-
-/* ---- peers that stall ------------------------------------------------------------------------ */
 
 static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *words, size_t len) {
     int fds[64];
@@ -209,9 +203,8 @@ static void test_a_request_works_while_others_stall(void **state) {
     finish(w);
 }
 
-/* ---- certificates that change ---------------------------------------------------------------- */
-
-/* Write a certificate for this host by another CA, and its key, to files of that name. */
+/* Write a certificate for this host by another CA, and its key. The names of both files begin with
+ * `name`. */
 static void write_pair(const world *w, const char *name, fed_pem *ca) {
     char file[32];
     fed_pem ca_key;
@@ -286,8 +279,6 @@ static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
     finish(w);
 }
 
-/* ---- sessions of several processes ----------------------------------------------------------- */
-
 /* Is a session of one server resumed at a second server that was started with the same files? */
 static bool resumes_elsewhere(world *w, gnutls_datum_t *session) {
     start(w);
@@ -302,7 +293,7 @@ static void test_servers_that_share_tickets_resume_each_others_sessions(void **s
     w->options.shared_tickets = true;
     assert_false(resumes_elsewhere(w, &session));
     assert_true(resumes_elsewhere(w, &session));
-    assert_true(resumes_elsewhere(w, &session)); /* a resumed session can be resumed again */
+    assert_true(resumes_elsewhere(w, &session));
 
     fed_identity other;
     make_usual(w, FED_CERT_SERVER, &other);
@@ -332,8 +323,6 @@ static void test_a_server_alone_keeps_its_tickets_to_itself(void **state) {
     assert_false(resumes_elsewhere(w, &session));
     gnutls_free(session.data);
 }
-
-/* ---- too many handshakes --------------------------------------------------------------------- */
 
 /* Send a TLS client's hello. Does the server answer it, rather than close the connection? */
 static bool hello_is_answered(const world *w, const uint8_t *hello, size_t len) {
@@ -374,8 +363,6 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     w->options.requests_per_s = 0;
     finish(w);
 }
-
-/* ---- behind a proxy -------------------------------------------------------------------------- */
 
 /* Send these bytes and then a TLS client's hello. Does the server answer, rather than close the
  * connection? */
@@ -481,15 +468,12 @@ static void test_a_proxy_that_is_no_address_is_named(void **state) {
     assert_fed_says(w->err, "\"proxy.example\" is not an IP address");
 }
 
-/* ---- records and segments ------------------------------------------------------------------- */
-
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static void open_sealer(const world *w, fed_sealer *s) {
     fed_sealer_open(s, w->devices_port, &w->device);
 }
 
-/* Check that the next answers are those to /one and /two, in this order. */
 static void assert_hears_both(fed_sealer *s) {
     char heard[2048];
     fed_sealer_receive(s, "/two?", heard, sizeof heard, 10000);
@@ -615,7 +599,7 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     }
 }
 
-/* The connection is reset while a record that was read waits behind a request. */
+/* The connection is reset while its second request waits for the answer to the first. */
 static void test_a_reset_harms_nobody(void **state) {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     world *w = *state;

@@ -143,7 +143,6 @@ static void note_warning(void *user, fed_log_level level, const char *text) {
     }
 }
 
-/* Check what the front reports about ca.key when it starts. */
 static void assert_start_says(const world *w, const char *words) {
     char said[1000] = "";
     const fed_log log = {.write = note_warning, .user = said, .level = FED_LOG_INFO};
@@ -179,7 +178,7 @@ FED_TEST_WITH(a_file_that_is_no_certificate_is_refused, const world *w) {
                      "server.pem is not a certificate");
 }
 
-/* Put in place a certificate with that many names, as another tool could make it with the
+/* Put in place a certificate with `count` names, as another tool could make it with the
  * coordinator's CA. */
 static void put_certificate_with_names(const world *w, size_t count) {
     static char names[FEDSERVER_CERTIFICATE_HOSTS + 1][8];

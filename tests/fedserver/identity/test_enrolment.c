@@ -53,7 +53,7 @@ static const char *renew(coordinator *c, const fed_pem *key) {
     return certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text));
 }
 
-/* A byte of the signature is changed, so the signature is wrong, or can't even be parsed. */
+/* The signature has a changed byte, so it is wrong or can't even be parsed. */
 static void assert_spoilt(const char *said) {
     assert_true(strncmp(said, "403", 3) == 0 || strncmp(said, "400", 3) == 0);
 }
@@ -144,7 +144,7 @@ static void a_wrong_request_does_not_use_up_the_token(void **state) {
     assert_string_equal(certify(c, "/v1/enrol", token, "", 0), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, "no PEM", 6), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, csr.text, strlen(csr.text) + 1),
-                        "400 bad_request");         /* the token contains a NUL */
+                        "400 bad_request");         /* the request contains a NUL */
     char *digit = strstr(csr.text, "-----END") - 9; /* a character within the signature */
     *digit = *digit == 'A' ? 'B' : 'A';
     assert_spoilt(enrol(c, token, &csr));
@@ -161,7 +161,7 @@ static void an_expired_certificate_is_refused(void **state) {
     answer_expect(&a, 403, "device_unknown");
 }
 
-/* Revoke a device as the command line does: in another process, on the same directory. */
+/* Revoke a device through a second handle, as the command line does in another process. */
 static void revoke(coordinator *c, const test_device *d, fedserver_entry *entry) {
     fedserver *other;
     fed_error err = {0};
@@ -321,7 +321,6 @@ static void only_a_device_in_good_standing_renews(void **state) {
     assert_string_equal(certify(c, "/v1/renew", NULL, "no PEM", 6), "400 bad_request");
 }
 
-/* A copy of a device's request with the signature of another key must be refused. */
 static void a_renewal_is_signed_with_the_devices_key(void **state) {
     coordinator *c = *state;
     fed_error err = {0};

@@ -12,7 +12,7 @@
 #include "fed_first_release.h"
 #include "large_world.h"
 
-/* Make a backup as `fedserver backup` does, in a separate process. */
+/* Make a backup through a second handle, as `fedserver backup` does in another process. */
 static fed_status back_up(const char *from, const char *to, fed_error *err) {
     fedserver *other;
     FED_TRY(fedserver_open(from, NULL, &other, err));
@@ -208,8 +208,8 @@ static void put_with_mode(const world *w, const char *name, unsigned mode) {
     assert_fed_ok_err(fed_file_replace(path, name, strlen(name), mode, &err));
 }
 
-/* The files of init and of the store, and those that people may add, are in the backup. Then
- * they are in the restored folder. */
+/* The backup has the files of init and of the store, and those that people may add. The restored
+ * folder has them, too. */
 static void a_backup_has_every_file_of_the_coordinators_folder(void **state) {
     world *w = *state;
     fed_error err = {0};

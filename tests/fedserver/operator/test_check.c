@@ -78,7 +78,7 @@ static void meddle(const world *w, const char *sql) {
 
 typedef struct damage {
     const char *sql;
-    const char *words; /* the findings must contain these words */
+    const char *words;
 } damage;
 
 static const damage damages[] = {

@@ -202,7 +202,8 @@ static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
         fed_test_put(w->c.directory, names[k], "garbage\n", 8);
         assert_non_null(strstr(check(w).text, names[k]));
         unlink(sound.path);
-        if (strcmp(names[k], "front.pem") == 0) { /* falls back to the server's certificate */
+        if (strcmp(names[k], "front.pem") ==
+            0) { /* without front.pem the server's certificate is used */
             assert_string_equal(check(w).text, "");
         } else {
             assert_non_null(strstr(check(w).text, names[k]));

@@ -65,7 +65,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Kill all processes of the edge aggregator and start them again. */
 static void crash(world *w) {
     coordinator_crash(&w->home);
     open_edge(w);
@@ -237,7 +236,8 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        /* At last the upstream coordinator has version 1, made without this edge aggregator. */
+        /* In the last turn the upstream coordinator has version 1, made without this edge
+         * aggregator. */
         assign(w, k > 1 ? 1 : 0, 50);
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
@@ -290,7 +290,7 @@ static void an_asynchronous_upstream_gets_another_change_of_the_same_version(voi
     world *w = *state;
     first_round(w);
     assert_true(turn(w));
-    w->offer.number++; /* the change was counted, so nothing is owed */
+    w->offer.number++; /* the upstream coordinator has counted the change */
     assign(w, 0, 100);
     assert_false(turn(w));
     train(w, 0, 4, 10);
@@ -482,7 +482,6 @@ static fed_status commit_nothing(void *db, fed_error *err) {
     return fed_fail(err, FED_ENOSPC, "the disk is full (test)");
 }
 
-/* The round is closed in memory, but not in the store. */
 static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -496,7 +495,7 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
                      FED_ENOSPC, "the disk is full (test)");
     assert_fed_status(fedserver_begin(w->home.server, &err), FED_ESTATE);
     crash(w);
-    assert_true(turn(w)); /* as if the failed turn had not happened */
+    assert_true(turn(w));
     assert_values(w->values, 2.5f, 0);
 }
 

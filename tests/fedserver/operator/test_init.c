@@ -97,7 +97,7 @@ FED_TEST(an_interrupted_init_can_be_run_again) {
     fed_test_rmdir(directory);
 }
 
-/* Delete what keeps the rows, and nothing else. */
+/* Delete the database, and nothing else. */
 static void lose_store(const char *directory, const char *store) {
     char path[300];
     if (store != NULL) {

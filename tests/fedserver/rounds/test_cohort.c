@@ -174,8 +174,8 @@ FED_TEST(round_robin_prefers_who_has_waited_longest) {
 
 FED_TEST(who_took_part_after_the_drawing_comes_last) {
     crowd c = crowd_of();
-    /* At first SLOTS devices have never taken part, and the others in round 1. Then all devices
-     * have taken part in round 2. */
+    /* In the first pass SLOTS devices have never taken part, and the others took part in round 1.
+     * In the second pass all devices have taken part in round 2. */
     for (uint32_t round = 1; round < 3; round++) {
         for (uint32_t k = 0; k < DEVICES; k++) {
             c.devices[k].last_round = round == 1 && k < SLOTS ? 0 : round;

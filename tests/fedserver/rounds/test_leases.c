@@ -29,7 +29,6 @@ static void crowd_of(coordinator *c, test_device *d, size_t count) {
     }
 }
 
-/* Make a crowd of devices that have checked in before there was a task. */
 static void crowd_seen(coordinator *c, test_device d[CROWD]) {
     crowd_of(c, d, CROWD);
     for (int k = 0; k < CROWD; k++) {
@@ -240,7 +239,7 @@ static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
         assert_int_equal(t->round.attempt, attempt);
         assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
         assert_true(t->leases.cap <= 16);
-        coordinator_wait(c, 100000); /* the attempt's deadline passes */
+        coordinator_wait(c, 100000);
     }
 }
 
@@ -249,7 +248,7 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     test_device d[1];
     crowd_of(c, d, 1);
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
-    for (uint64_t k = 0; k < 4000; k++) { /* devices that have checked in just now */
+    for (uint64_t k = 0; k < 4000; k++) {
         fedserver_device other = *row_of(c, d);
         memcpy(other.fingerprint + 8, &k, sizeof k);
         memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
@@ -306,7 +305,7 @@ static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
     }
 }
 
-/* Check, after every request, that each taken slot belongs to a device. */
+/* Check that each taken slot belongs to a device. */
 static void check_slots(const coordinator *c) {
     const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;

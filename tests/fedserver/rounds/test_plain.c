@@ -39,7 +39,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Write an update of that round, with all values x, to f->body. */
 static void encode(fixture *f, uint32_t round, const char *spec, float x, float loss) {
     fedcodec codec;
     float residual[VALUES];

@@ -98,7 +98,7 @@ static void it_waits_for_that_task_where_another_has_places(void **state) {
     assert_int_equal(waits.reason, FED_WAIT_REPORTED);
 }
 
-/* A device that left for the other task could return and report here a second time. */
+/* A device that left for the other task could return and report in this round a second time. */
 static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"minimum\": 2"));
@@ -109,7 +109,7 @@ static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_REPORTED);
     assert_int_equal(task_of(c, 2)->round.leased, 0);
     assert_int_equal(train(c, &b, 1), 1);
-    coordinator_wait(c, 1); /* the round is over */
+    coordinator_wait(c, 1);
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).task.id, 2);
 }
 
@@ -277,8 +277,8 @@ static void a_task_that_does_not_run_makes_room(void **state) {
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
     coordinator_wait(c, 1);
-    /* Both models may be replaced. That of the finished task goes first, whichever was trained
-     * last. */
+    /* Both models may be replaced. The model of the finished task goes first, whichever task was
+     * trained last. */
     assert_int_equal(say(c, &a, 2, 3, 2).replaces, 3);
     assert_int_equal(say(c, &a, 2, 2, 3).replaces, 3);
     assert_int_equal(say(c, &a, 1, 2, 0).replaces, 2);
@@ -377,7 +377,6 @@ static void a_task_that_does_not_fit_waits_and_says_why(void **state) {
     assert_true(runs(c, 2));
 }
 
-/* Copy what task `id` waits for. */
 static void read_why(coordinator *c, uint64_t id, char why[FEDSERVER_TASK_WAITS]) {
     size_t k = 0;
     json_t *status = coordinator_json(c, "/v1/status", ""), *one = NULL;
@@ -413,7 +412,7 @@ static void each_queued_task_says_why_it_does_not_run(void **state) {
     assert_non_null(strstr(why, "it fits"));
 }
 
-/* Another process queues it. No device makes a request. */
+/* Another process queues the task. No device makes a request. */
 static void a_queued_task_is_seen_within_a_second(void **state) {
     coordinator *c = *state;
     fed_error err = {0};

@@ -84,7 +84,7 @@ static void a_edges_round_never_commits_by_itself(void) {
     EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
     EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1400),
-                     FEDSERVER_DO_NOTHING); /* the goal is reached */
+                     FEDSERVER_DO_NOTHING);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
     EXPECT(&round, GIVEN, 9999, CLOSE);
@@ -322,7 +322,7 @@ static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     EXPECT(&round, UPDATE_COUNTED, 5000, COUNTED_BEFORE);
     EXPECT(&round, UPDATE_CLONED, 5000, REFUSE_CLONED);
     assert_memory_equal(&round, &settled, sizeof round);
-    EXPECT(&round, LEASE_ENDED, 5000, FREE); /* a device is revoked */
+    EXPECT(&round, LEASE_ENDED, 5000, FREE);
     assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
     EXPECT(&round, COMMITTED, 5000, OPEN);
     assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
@@ -339,7 +339,7 @@ static void only_a_round_that_closes_can_be_committed(void) {
     }
     EXPECT(&round, COMMITTED, 100, NOTHING);
     assert_int_equal(round.number, 1);
-    EXPECT(&round, GIVEN, 200, CLOSE); /* the version that another coordinator has made */
+    EXPECT(&round, GIVEN, 200, CLOSE); /* another coordinator has made the version */
     EXPECT(&round, GIVEN, 300, NOTHING);
     EXPECT(&round, COMMITTED, 300, OPEN);
     assert_int_equal(round.number, 2);

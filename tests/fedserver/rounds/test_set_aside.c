@@ -100,7 +100,6 @@ static void expect_paused(const coordinator *c, const char *path) {
     expect_said("fedserver resume");
 }
 
-/* The task goes on once the file can be read. */
 static void expect_goes_on(coordinator *c, const char *path) {
     fed_error err = {0};
     unhide(path);
@@ -111,7 +110,6 @@ static void expect_goes_on(coordinator *c, const char *path) {
     assert_int_equal(state_of(c, 1), FEDSERVER_TASK_RUNNING);
 }
 
-/* A device of the small task trains. */
 static void train(coordinator *c, uint64_t task) {
     const float x[6] = {1, 0, 0, 0, 0, 1};
     const test_device d = coordinator_enrol(c);

@@ -90,8 +90,6 @@ static void assert_list(coordinator *c, const char *wanted) {
     assert_string_equal(list(c, 0).text, wanted);
 }
 
-/* Close the coordinator, check its directory by `fedserver check`, and open the coordinator
- * again. */
 static void check(coordinator *c) {
     coordinator_commit(c);
     fedserver_close(c->server);
@@ -194,7 +192,6 @@ static void a_queued_or_paused_task_can_be_cancelled_a_finished_one_not(void **s
     check(c);
 }
 
-/* Return the size of the database and of the model files in bytes. */
 static off_t database_size(const coordinator *c) {
     off_t size = 0;
     DIR *folder = opendir(c->directory);
@@ -219,7 +216,7 @@ static void the_space_of_a_cancelled_task_is_given_back(void **state) {
     coordinator_task(c, "{\"model\": \"input 500 | dense 500\", \"rounds\": 2, \"cohort\": 1}");
     coordinator_commit(c);
     must_do(c, 1, FEDSERVER_CANCEL);
-    for (int k = 0; k < 20; k++) { /* no device asks for anything meanwhile */
+    for (int k = 0; k < 20; k++) {
         coordinator_wait(c, 10);
         coordinator_commit(c);
     }
@@ -265,7 +262,7 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     assert_list(c, "1 running, 2 finished");
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     check(c);
-    report(c, &b, 1); /* the second of two updates */
+    report(c, &b, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     assert_int_equal((int)fedserver_rounds_front(&c->server->rounds)->round.number, 2);
     check(c);

@@ -35,8 +35,8 @@ static answer get_blob(coordinator *c, const fed_address *address, const char *r
     return a;
 }
 
-/* Read the addresses that the device is told. Returns how many; 0: it was sent the bytes
- * themselves. */
+/* Read the addresses that the device is told. Returns their number. 0: the device was sent the
+ * bytes themselves. */
 static size_t addresses_of(const answer *a, fed_address *addresses) {
     fed_reader r;
     fed_part part;

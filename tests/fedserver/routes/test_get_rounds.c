@@ -63,8 +63,8 @@ static json_t *newest_round(coordinator *c) {
     return round;
 }
 
-/* Check the metrics of the newest round. Each is written as "WHO NAME=MEAN LEAST..MOST of REPORTS
- * (SAMPLES)", such as "devices f1=0.5 0..1 of 2 (40)". */
+/* Check the metrics of the newest round. Each metric is written as "WHO NAME=MEAN LEAST..MOST of
+ * REPORTS (SAMPLES)", such as "devices f1=0.5 0..1 of 2 (40)". */
 static void expect_metrics(coordinator *c, const char *want) {
     json_t *round = newest_round(c), *m;
     char said[600] = "";

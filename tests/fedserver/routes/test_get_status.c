@@ -232,7 +232,7 @@ static void no_rounds_are_told_twice(void **state) {
     assert_int_equal(json_array_size(running), 2);
     for (size_t k = 0; k < 2; k++) {
         const json_t *one = json_array_get(running, k);
-        const bool main_task = k == 0; /* the one that started first */
+        const bool main_task = k == 0; /* the task that started first */
         assert_int_equal(json_equal(json_object_get(one, "task"), json_object_get(root, "task")),
                          main_task);
         assert_int_equal(json_object_get(one, "rounds") == NULL, main_task);
@@ -367,8 +367,8 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     expect_crowd(c, 3, 0);
 }
 
-/* Return the device that a round's row names under `key`, and check its amount. "": the row
- * names none. */
+/* Return the device that a round's row names under `key`, or "" if the row names none. Also check
+ * its amount. */
 static const char *standout(const json_t *round, const char *key, const char *amount,
                             double wanted) {
     const json_t *who = json_object_get(round, key);

@@ -59,8 +59,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send the bytes [from, to) of the message. Returns the HTTP status. *end: how much has
- * arrived, by the answer. */
+/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of bytes
+ * that have arrived, by the answer. */
 static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
                    char word[32]) {
     fed_writer w;
@@ -187,7 +187,7 @@ FED_TEST_WITH(another_message_begins_anew, sender *s) {
     must_have(s, 0, 0, 0);
     must_have(s, 10, 20, 0);
     must_have(s, 0, 5, 5);
-    make_message(s, 1); /* of the other message nothing is kept */
+    make_message(s, 1);
     must_have(s, 0, 0, 0);
     make_message(s, 2);
     must_be(s, 5, s->message.len, 200, "");
@@ -209,7 +209,7 @@ FED_TEST_WITH(lying_totals_and_digests_are_refused, sender *s) {
     s->head.digest ^= 1;
     must_have(s, 0, 10, 10);
     must_be(s, 10, s->message.len, 400, "bad_update");
-    must_have(s, 0, 0, 0); /* nothing of the message is kept */
+    must_have(s, 0, 0, 0);
     assert_int_equal(counted(s), 0);
     make_message(s, 1);
     must_be(s, 0, s->message.len, 200, "");

@@ -139,7 +139,7 @@ static void it_is_forgotten_with_its_device_and_after_an_hour(void **state) {
     assert_int_equal(report_status(c, &b, &two), 200);
     coordinator_commit(c);
     fed_hex(a.fingerprint, FED_SHA256_SIZE, digits);
-    fedserver *cli = NULL; /* another process */
+    fedserver *cli = NULL; /* as another process would do */
     fedserver_entry found;
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_device_revoke(cli, c->now_ms, digits, &found, &err));

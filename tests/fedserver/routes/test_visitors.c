@@ -7,7 +7,7 @@ static void serve_with(coordinator *c, fedserver_page page) {
     fedserver_configure(c->server, &(fedserver_setup){.page = page});
 }
 
-/* GET path and return the HTTP status. error: the answer's error word, "" for a page. */
+/* GET path and return the HTTP status. `error` gets the answer's error word, or "" for a page. */
 static int look(coordinator *c, const char *path, char error[32]) {
     answer a = coordinator_ask(c, NULL, "GET", path, "", NULL, 0);
     memcpy(error, a.error, sizeof a.error);

@@ -196,14 +196,14 @@ static void a_crash_between_updates_of_two_phases_changes_no_bit(void) {
 static void expect_sound(coordinator *c) {
     fedserver_close(c->server);
     coordinator_check(c->directory);
-    coordinator_open(c); /* the coordinator serves again */
+    coordinator_open(c);
 }
 
 static void a_check_knows_the_codec_of_each_round(void **state) {
     coordinator *c = *state;
     test_device d[3];
     fed_assignment work = reach_round_3(c, d);
-    send_update(c, &d[0], &work); /* an update for round 1 */
+    send_update(c, &d[0], &work);
     expect_sound(c);
     for (int k = 0; k < 6; k++) { /* updates of all phases */
         work = device_ask_work(c, &d[0]);

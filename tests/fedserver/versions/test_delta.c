@@ -93,7 +93,7 @@ static void what_a_delta_leaves_out_comes_later(void) {
     done(&f);
 }
 
-/* Another thread may send the old version meanwhile, so that must not change. */
+/* Another thread may send the old version meanwhile, so the old version must not change. */
 static void the_next_version_is_made_beside_the_old_one(void) {
     fixture f;
     fed_error err = {0};
@@ -293,8 +293,8 @@ static void given_values_become_a_version_to_the_bit(void) {
     done(&f);
 }
 
-/* `kept` means that the store has the values of this version. It has none of the next version
- * yet. */
+/* `kept` means that the store has the values of this version. The store has nothing of the next
+ * version yet. */
 static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     fixture f;
     fed_error err = {0};

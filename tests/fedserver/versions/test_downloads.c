@@ -81,7 +81,6 @@ static int teardown(void **state) {
     fixture *f = *state;
     fedserver_downloads_free(&f->downloads);
     for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
-        /* fedserver_downloads_free must have freed all patches. */
         assert_null(f->downloads.patches[k].blob);
     }
     fedserver_versions_free(&f->versions);
@@ -99,7 +98,7 @@ typedef struct came {
     uint64_t tag;
 } came;
 
-/* Ask for a download, apply it and compare with the wanted values. have < 0: the device has no
+/* Ask for a download, apply it and compare with the wanted values. If have < 0, the device has no
  * model. */
 static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
@@ -425,12 +424,11 @@ FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f
     assert_true(ask(f, 4, 9, true, 0).tag == plain.tag); /* the unpacked chain is still kept */
     fedserver_downloads_free(&f->downloads);
     f->downloads = (fedserver_downloads){0};
-    /* Made again after a restart, with the same bytes. */
     assert_true(ask(f, 4, 9, false, 0).tag == plain.tag);
 }
 
-/* Making a chain is followed by a pause. Whether another chain is made at once shows if this
- * one was made or kept. */
+/* A chain that is made is followed by a pause. So a request for another chain shows whether the
+ * first chain was made again or kept. */
 FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     int64_t now_ms = 0;
     use_codec(f, "3lc:s=1.75+entropy");
@@ -462,8 +460,6 @@ FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     assert_int_equal(f->brought_back, brought_back + 1);
 }
 
-/* Another process continues with the kept downloads, without making them again. A truncated
- * file of them is refused. */
 FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     const uint32_t have = oldest(f);
     fed_writer w;
@@ -508,7 +504,6 @@ FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     fedserver_downloads_free(&kept);
 }
 
-/* A snapshot of the next version is prepared only if a device has asked for one. */
 FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     fed_error err = {0};
     fedserver_made made;

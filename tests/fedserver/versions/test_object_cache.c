@@ -47,7 +47,7 @@ static fed_status get(fixture *f, const fedserver_object_request *request, int64
     fed_error err = {0};
     const fed_status status =
         fedserver_object_cache_get(&f->object_cache, f->directory, request, now_ms, address, &err);
-    assert_true(status == FED_OK || err.text[0] != '\0'); /* an error has a text */
+    assert_true(status == FED_OK || err.text[0] != '\0');
     return status;
 }
 
@@ -196,7 +196,6 @@ static void what_nobody_asks_for_is_deleted(void **state) {
     assert_true(is_there(f, &used));
 }
 
-/* The limit is for all files of the task, not for each run. */
 static void
 the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(void **state) {
     fixture *f = *state;
@@ -222,7 +221,7 @@ static void what_is_being_sealed_ends_with_its_task(void **state) {
     const fedserver_object_request gone = request_of(1, 1, LONG), next = request_of(2, 2, LONG);
     assert_fed_status(get(f, &gone, 0, &address), FED_EBUSY);
     assert_non_null(f->object_cache.sealing.request.run.blob);
-    fedserver_object_cache_drop(&f->object_cache, f->directory, 2); /* drop another task */
+    fedserver_object_cache_drop(&f->object_cache, f->directory, 2);
     assert_non_null(f->object_cache.sealing.request.run.blob);
     fedserver_object_cache_drop(&f->object_cache, f->directory, 1);
     assert_null(f->object_cache.sealing.request.run.blob);
@@ -277,7 +276,7 @@ static void a_disk_that_fails_is_left_alone_for_a_while(void **state) {
     fed_address address;
     snprintf(folder, sizeof folder, "%s/%s", f->directory, FEDSERVER_OBJECT_CACHE_FOLDER);
     fed_test_put(f->directory, FEDSERVER_OBJECT_CACHE_FOLDER, "in the way",
-                 10); /* the name is that of a file, not of a folder */
+                 10); /* a file has the name of the folder */
     const fedserver_object_request request = request_of(1, 1, 5000);
     const fed_status failed = get(f, &request, 1, &address);
     assert_true(failed != FED_OK && failed != FED_EBUSY);

@@ -236,9 +236,10 @@ FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     const fedserver_keyframe damaged = {
         .version = oldest, .digest = 1, .values = wrong, .size = PARAMETERS};
     assert_fed_ok_err(s->store->keyframe_add(s->db, 1, &damaged, &err));
-    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* from no version */
+    assert_int_equal(bring(w, oldest, w->version, "&can=2"),
+                     FED_PART_PATCH); /* as for a device without a model */
     assert_int_equal(bring(w, -1, w->version - 1, "&can=2"), -404);
-    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* several deltas */
+    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0);
 }
 
 FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w) {
@@ -262,7 +263,7 @@ FED_TEST_WITH(a_database_of_an_older_release_goes_on, world *w) {
     assert_int_equal(bring(w, 0, 3, "&can=2"), 0);
     rounds(w, 1);
     assert_int_equal(first_that_comes_back(w), 3);
-    assert_int_equal(bring(w, 0, 4, "&can=2"), 0); /* 0: several deltas */
+    assert_int_equal(bring(w, 0, 4, "&can=2"), 0);
     coordinator_crash(&w->home);
     assert_int_equal(bring(w, 0, 4, ""), 0);
 }

@@ -27,8 +27,8 @@ static size_t pack(const uint8_t *plain, size_t len) {
     return made;
 }
 
-/* Encode x by 3lc and a second stage. Returns the number of bytes after that stage; *plain_len: the
- * number before. */
+/* Encode x by 3lc and a second stage. Returns the number of bytes after that stage. *plain_len gets
+ * the number before that stage. */
 static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -40,7 +40,8 @@ static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     return pack(message, *plain_len);
 }
 
-/* 1 or -1 at random places, a share of `sent` of all N, and 0 elsewhere. Returns how many. */
+/* Set a share of `sent` of all N values, at random places, to 1 or -1, and the others to 0. Returns
+ * the number of values that are not 0. */
 static size_t fill(float *x, double sent) {
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);

@@ -64,7 +64,6 @@ static sim_presence parse(const char *spec) {
     return presence;
 }
 
-/** Return the fraction of all clients that are there at the time `us`. */
 static double present(const sim_presence *presence, int64_t us) {
     uint32_t there = 0;
     for (uint32_t k = 0; k < CLIENTS; k++) {

@@ -134,7 +134,6 @@ static void assert_within(uint64_t value, uint64_t wanted, double part) {
     assert_true(fabs((double)value - (double)wanted) <= part * (double)wanted);
 }
 
-/** Check that both transports make the same model, with about the same bytes. */
 static void compare_transports(sim_options o) {
     sim_log here = run(&o);
     o.transport = SIM_HTTPS;
@@ -306,7 +305,6 @@ static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     sim_log_free(&log);
 }
 
-/** Stops a run when a round begins. */
 typedef struct stopper {
     atomic_int stop;
     uint32_t round;

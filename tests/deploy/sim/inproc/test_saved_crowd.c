@@ -84,7 +84,6 @@ static void assert_refused(const sim_options *o, fed_status wanted, const char *
     assert_fed_says(err, words);
 }
 
-/** Do a run. Return the digest of its final model, and the certificate of its coordinator's CA. */
 static uint64_t run_and_look(sim_options o, const world *w, fed_pem *ca) {
     char path[400];
     uint8_t *data = NULL;

@@ -14,7 +14,8 @@
 
 enum { DEEPEST = 32 };
 
-/** Skip a tag's attributes. NULL: an attribute lacks a value in quotes, or its value has a '<'. */
+/** Skip a tag's attributes. Returns NULL if an attribute lacks a value in quotes, or its value has
+ * a '<'. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");

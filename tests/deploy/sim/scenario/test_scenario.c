@@ -138,7 +138,6 @@ static json_t *task_of(const char *lines) {
     return task;
 }
 
-/** Check that the coordinator refuses the task of these lines, in these words. */
 static void refused(const char *lines, const char *words) {
     sim_scenario s;
     fed_error err = {0};

@@ -18,7 +18,6 @@ static void run_tool(const char *name, const char *arguments) {
     assert_int_equal(system(command), 0);
 }
 
-/* Let the file `store` in the coordinator's directory name another database. */
 static void move_to(const coordinator *c, const char *where) {
     fedserver_store_choice choice;
     fed_error err = {0};

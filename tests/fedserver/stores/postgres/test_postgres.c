@@ -18,7 +18,6 @@
 #include "fedserver/stores/store.h"
 #include "store_fixture.h"
 
-/* Each test begins with an empty store on the shared server. */
 static int begin(void **state) {
     fedserver_store_choice choice;
     fed_error err = {0};
@@ -150,7 +149,7 @@ static void text_that_is_not_utf8_is_stored_readably(void **state) {
     assert_string_equal(read.software, "a\n\xc3\xa4");
 }
 
-/* Let each INSERT into `updates` do this first. */
+/* Add a trigger: each INSERT into `updates` first runs `deed`, a statement of PL/pgSQL. */
 static void trap_updates(const fixture *f, const char *deed) {
     char text[700];
     snprintf(text, sizeof text,
@@ -166,7 +165,6 @@ static void end_trap(const fixture *f) {
     sql(f, "DROP FUNCTION fedserver.trap CASCADE");
 }
 
-/* A failed statement within a pipeline fails its own batch, but not the next one. */
 static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **state) {
     fixture *f = *state;
     static const struct {
@@ -300,8 +298,8 @@ static void what_was_committed_survives_a_server_that_is_killed_in_a_batch(void 
     fed_postgres_close(&server);
 }
 
-/* The server frees the lock of a dead process only a moment later. The next start must wait for
- * it. */
+/* The server frees the lock of a dead process only a moment later, so the next start must wait for
+ * the lock. */
 static void the_lock_of_a_process_that_was_killed_is_free(void **state) {
     fixture *f = *state;
     for (int k = 0; k < 5; k++) {
@@ -353,7 +351,6 @@ static fed_status look(const fixture *f, bool *changed) {
     return f->store->changed(f->db, changed, &err);
 }
 
-/* Ask repeatedly until a change is reported. Returns false if none is. */
 static bool sees_a_change(const fixture *f) {
     bool changed = false;
     for (int k = 0; k < 1000 && !changed; k++) {
@@ -377,7 +374,7 @@ static void a_change_is_noticed_with_a_notification_and_without_one(void **state
     assert_true(sees_a_change(f));
     assert_fed_ok(look(f, &changed));
     assert_false(changed);
-    /* As if the notification was lost. */
+    /* Change the revision without a notification, as if the notification was lost. */
     sql(f, "UPDATE fedserver.revision SET number = number + 1");
     assert_true(sees_a_change(f));
     f->store->close(other);
@@ -493,13 +490,13 @@ static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state)
                      "SELECT count(*) > 0 FROM pg_locks l, fedserver.leader WHERE"
                      " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint = leader.term",
                      left, sizeof left);
-    assert_string_equal(left, "t"); /* the new leader's own connections remain */
+    assert_string_equal(left, "t");
     f->store->close(thread);
     f->store->close(other);
 }
 
-/* The row of an old leader is normally valid for 2 s more, here for an hour. Without its
- * connections nobody is at its address, so a follower must not be told that address. */
+/* The row of an old leader is normally valid for 2 s more, here for an hour. The old leader's
+ * connections are closed, so a follower must not be told its address. */
 static void a_lead_without_connections_is_not_told(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -521,8 +518,6 @@ static void a_lead_without_connections_is_not_told(void **state) {
     f->store->close(alone);
 }
 
-/* A follower is not told of a leader whose time is over. Such a leader loses its connections
- * and thereby the lock. */
 static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -588,7 +583,7 @@ static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     assert_fed_says(err, "another coordinator leads");
 }
 
-/* While a follower waits for the store, its devices wait, too, although another coordinator
+/* A follower's devices wait while the follower waits for the store, although another coordinator
  * might serve them. */
 static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fixture *f = *state;
@@ -653,7 +648,7 @@ static void a_server_that_does_not_sync_is_refused(void **state) {
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
     assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
-    assert_fed_ok_err(f->store->lock(other, &err)); /* the refused store holds no lock */
+    assert_fed_ok_err(f->store->lock(other, &err));
     f->store->close(other);
 }
 
