@@ -34,7 +34,7 @@ typedef struct world {
     fed_postgres database;
     fed_cluster cluster;
     fed_pem keys[DEVICES], certs[DEVICES];
-    fed_load *kept[MEMBERS]; /* connections that stay open */
+    fed_load *kept[MEMBERS];
     size_t left;
 } world;
 
@@ -54,7 +54,6 @@ static void read_ca(const world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* Do for each device what enrolment would do: one key, one certificate, one row. */
 static void enrol(world *w) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -122,7 +121,8 @@ static fed_load *connect_to(world *w, unsigned member, size_t count) {
     return load;
 }
 
-/* Do `count` check-ins at this member: on open connections, or with `anew` each on a new one. */
+/* Do `count` check-ins at this member, on open connections or, if `anew` is true, each on a new
+ * connection. */
 static void run_checkins(world *w, unsigned member, size_t count, bool anew, cost *c) {
     double before[MEMBERS];
     for (unsigned k = 0; k < MEMBERS; k++) {

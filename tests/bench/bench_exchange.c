@@ -74,7 +74,7 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* A gradient from the file, or random values of many sizes, most of them small. */
+/* Fill in a gradient from the file, or random values of many sizes, most of them small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -156,7 +156,6 @@ typedef struct mail {
     uint64_t sent, arrived; /* bytes */
 } mail;
 
-/* Send each other rank its part in pieces, then wait for as many bytes from each. */
 static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
     fed_error err = {0};
     for (size_t at = 0; at < m->each; at += m->piece) {
@@ -255,8 +254,8 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* This process's rank, from the environment or mpirun. addresses: memory for the ranks'
- * addresses. */
+/* Return this process's rank, as the environment or mpirun says. `addresses` is memory for the
+ * ranks' addresses. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);

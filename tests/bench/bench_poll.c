@@ -26,7 +26,7 @@ enum { TURNS = 40, CLIENTS_MAX = 400 };
 
 typedef struct device {
     fed_fake fake;
-    fedclient_transport transport; /* the fake's transport, with a stopwatch */
+    fedclient_transport transport;
     fedclient_platform platform;
     fedclient *client;
     double outside_s; /* CPU time of the callback and the transport in this step */

@@ -36,7 +36,7 @@ static const size_t batches[BATCHES] = {2, 8, MAX_BATCH};
 
 typedef struct net {
     const char *name, *text;
-    double goal[BATCHES]; /* goals with sgd */
+    double goal[BATCHES];
 } net;
 
 #define CONVS_16 "conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu | "
@@ -295,7 +295,7 @@ static void start_sides(bench *b) {
     const fedtrain_kernels *kernels;
     for (size_t k = 0; k < UNITS && (kernels = fedtrain_kernels_get(k)) != NULL; k++) {
         if (k > 0 && strcmp(kernels->isa, "baseline") == 0) {
-            break; /* no engine to compare with */
+            break;
         }
         side *s = &b->sides[b->side_count++];
         s->kernels = kernels;

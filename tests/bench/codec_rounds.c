@@ -183,7 +183,6 @@ static void add_to_few(const bench *b, const message *m, size_t count) {
     }
 }
 
-/* Positions of the values of y that are not zero. Returns their number. */
 static size_t find_positions(bench *b) {
     size_t count = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -244,7 +243,6 @@ static void measure_with_loop(bench *b, message *m, const plain_loop *loop, cons
     bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
 }
 
-/* The smaller time; 0 means not measured. */
 static double fastest(double a, double b) {
     return a > 0.0 && (a < b || !(b > 0.0)) ? a : b;
 }

@@ -20,8 +20,8 @@ typedef enum bench_op {
 } bench_op;
 
 typedef struct bench {
-    const char *unit;     /* the only vector unit to be measured, or NULL */
-    const fed_pool *pool; /* the pool that encodes, or NULL */
+    const char *unit; /* the only vector unit to be measured, or NULL */
+    const fed_pool *pool;
     gradients gradients;
     bool files, dense; /* the kind of gradients */
     size_t n, rounds;
@@ -29,7 +29,7 @@ typedef struct bench {
     float *before, *y;    /* a copy of a residual; decoded values */
     float *spare;         /* memory that the yardsticks write to */
     int64_t *acc;
-    uint32_t *at;     /* positions of a message's values that are not zero */
+    uint32_t *at;     /* positions of the nonzero values of a message */
     bench_times copy; /* the median time of memcpy in each measurement */
 } bench;
 

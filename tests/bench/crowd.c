@@ -116,7 +116,7 @@ static void download(crowd *c, uint32_t k, const fed_assignment *assignment) {
     ask(c, k, "GET", FED_PATH_MODEL, query, &response);
     fedserver_blob_free(response.body);
     bench_require(response.status == 200 ? FED_OK : FED_ESTATE, "a model");
-    d->version = assignment->version + 1; /* 0: the device has no model */
+    d->version = assignment->version + 1; /* 0 would mean that the device has no model */
     c->counts.downloads++;
 }
 
@@ -188,7 +188,6 @@ static void note_batch(crowd_counts *counts, double took_s) {
     counts->longest_s = fmax(counts->longest_s, took_s);
 }
 
-/* Let the coordinator answer a batch of the list. Returns the rest of the list. */
 static uint32_t batch(crowd *c, uint32_t list) {
     const double start_s = bench_now_s(), start_cpu_s = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
     fed_error err = {0};

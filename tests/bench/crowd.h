@@ -17,7 +17,7 @@ typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
     uint64_t up_bytes, down_bytes; /* bytes of requests' and answers' bodies */
     uint64_t busiest;              /* most requests in a second */
-    double cpu_s;                  /* CPU time of all batches */
+    double cpu_s;
     uint64_t batches;
     uint32_t took[64]; /* [k]: batches of 2^((k - 1) / 2) us to less than 2^(k / 2) us */
     double longest_s;

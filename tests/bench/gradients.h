@@ -12,7 +12,7 @@ enum { GRADIENTS_MAX = 64 };
 /** Gradients of one model, one for each round. */
 typedef struct gradients {
     fed_layout layout;
-    const float *g[GRADIENTS_MAX]; /* float32[layout.size] each */
+    const float *g[GRADIENTS_MAX]; /* each float32[layout.size] */
     size_t count;
     float *drawn; /* memory of the gradients that were not read from files */
 } gradients;

@@ -316,7 +316,7 @@ class Training:
                 time.sleep(0.05)
         for thread in threads:
             thread.join()
-        # the failure detector waits 2 s for a heartbeat, in which a segment can be lost three times
+        # The failure detector waits 2 s for a heartbeat. In this time a segment can be lost three times.
         if wrong and "no beat for" in str(wrong):
             self.cut_off += 1
             return 0

@@ -73,7 +73,6 @@ FED_TEST(what_is_no_message_is_not_packed) {
                       FED_EFORMAT);
 }
 
-/* Unpack from memory of exactly len bytes. */
 static fed_status unpack(const uint8_t *src, size_t len, size_t n, uint8_t *back,
                          size_t *back_len) {
     uint8_t *copy = malloc(len + (len == 0));
@@ -255,7 +254,7 @@ FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     }
 }
 
-/* Random bits for kind 4, or else a gradient of one of four scales. */
+/* Random bits if kind is 4, else a value of a gradient of one of four scales. */
 static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     static const float scales[] = {4.0f, 0.25f, 0x1p-6f, 0x1p-10f};
     float value = (fed_rng_float(rng) - 0.5f) * scales[kind % 4];
@@ -342,7 +341,7 @@ FED_TEST(bursts_of_another_length_are_not_decoded) {
             }
         }
     }
-    const size_t many = SIZE_MAX / 4; /* far more values than the message has */
+    const size_t many = SIZE_MAX / 4;
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         uint8_t y[32];
         assert_fed_status(on_unit(u)->decode((const uint8_t *)"\1\0", 2, y, many), FED_EFORMAT);

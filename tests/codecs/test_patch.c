@@ -205,7 +205,7 @@ FED_TEST(what_is_cut_off_or_longer_is_refused) {
     enum { N = 300 };
     float *to = values_of(weight, N, 9), values[N];
     fed_writer w = patch_of(NULL, to, N);
-    assert_true(w.len - 1 < sizeof values); /* the values are coded, not stored as they are */
+    assert_true(w.len - 1 < sizeof values);
     for (size_t len = 0; len < w.len - 1; len++) {
         assert_refused((const char *)w.data + 1, len, N);
     }

@@ -45,7 +45,7 @@ typedef enum fill {
     FILL_GAUSS,
     FILL_HEAVY,
     FILL_DENORMAL,
-    FILL_ZERO, /* zeros of both signs */
+    FILL_ZERO,
     FILL_TIED,
     FILL_HUGE,
     FILL_SPARSE,
@@ -317,7 +317,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* The k-th spec of a codec that runs on GPUs. false: there are no more. */
+/* The k-th spec of a codec that runs on GPUs. Returns false if there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -378,7 +378,7 @@ static size_t specs;
 
 static int open_codecs(void **state) {
     (void)state;
-    const char *wanted = getenv("FED_TEST_CODEC"); /* the begin of the specs to test */
+    const char *wanted = getenv("FED_TEST_CODEC");
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
         fedcodec_format(&p.codec, p.spec);
@@ -639,7 +639,6 @@ static void golden_messages_are_the_devices(void **state) {
     assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-/* Check an input of fuzz_codec_check.c: the codec's id, the square root of n, the message. */
 static void check_input(const char *path) {
     enum { HEAD = 2, IDS = 32 };
     uint8_t *data = NULL;

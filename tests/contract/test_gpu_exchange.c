@@ -130,7 +130,7 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     }
 }
 
-/* NCCL: here a fake library, which adds in the order of ranks, as gather does. */
+/* The library of NCCL is a fake here. It adds in the order of ranks, as gather does. */
 
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -171,7 +171,7 @@ FED_TEST(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits) {
         }
         assert_true(exchange_error(&entry[0], 0) > 1e-4);
         assert_true(exchange_error(&entry[0], 0) < 1.0 / 64);
-        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* not compressed */
+        assert_true(exchange_error(&entry[0], 2) < 3e-7);
         exchange_group_clear(&run, entry);
     }
 }

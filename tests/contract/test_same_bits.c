@@ -99,7 +99,7 @@ static void *play_as_a_thread(void *arg) {
 
 static char said[LINE * LINES];
 
-/** Three threads run the combination too; each process must have printed its thread's line. */
+/** Three threads run the combination, too. Each process must have printed its thread's line. */
 static void check(const char *collective, const char *codec) {
     entry entries[RANKS];
     struct feddc_hub *hub = feddc_hub_new(RANKS);

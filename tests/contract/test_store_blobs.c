@@ -11,7 +11,7 @@
 
 enum { SIZE = 70000 };
 
-/* float32[SIZE], all equal to `value`. The caller frees it. */
+/* Returns float32[SIZE], all equal to `value`. The caller frees it. */
 static float *values_of(float value) {
     float *values = malloc(SIZE * sizeof *values);
     assert_non_null(values);
@@ -158,7 +158,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
 
     must(f->store->keyframe_prune(f->db, task, 2, &f->err));
     commit(f, f->db);
-    assert_true(is_there(f, task, digest)); /* the blob stays until the sweep */
+    assert_true(is_there(f, task, digest));
     sweep(f, task);
     assert_false(is_there(f, task, digest));
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
@@ -242,7 +242,6 @@ static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     expect_version(f, task, 1, 3);
 }
 
-/* A thread that closes a round, with a handle of its own. */
 typedef struct worker {
     fixture *f;
     uint64_t task, digest;

@@ -243,20 +243,20 @@ static void who_has_a_lease_is_found_until_it_is_over(void **state) {
     }
     lease(f, &d[2], 12, 1, 5);
     lease(f, &d[1], 11, 1, 6);
-    lease(f, &d[0], 10, 2, 6); /* a lease of another task */
+    lease(f, &d[0], 10, 2, 6);
     keep(f);
     assert_leased(f, 5, (const fedserver_device *[]){&d[1], &d[2]}, 2);
     assert_leased(f, 6, (const fedserver_device *[]){&d[1]}, 1);
-    lease(f, &d[2], 12, 1, 7); /* the device has a lease of a later round now */
+    lease(f, &d[2], 12, 1, 7);
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
-    lease(f, &d[0], 13, 1, 7); /* this lease replaces the one of the other task */
+    lease(f, &d[0], 13, 1, 7);
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[1], &d[2]}, 3);
     d[1].counted_lease = d[1].lease;
     must(f->store->device_put(f->db, &d[1], &f->err));
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[2]}, 2);
     must(f->store->lease_prune(f->db, 1, 7, &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[0], &d[2]}, 2);
-    d[0].lease_task = 0; /* the device declines the task */
+    d[0].lease_task = 0;
     must(f->store->device_put(f->db, &d[0], &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
     device_list none = {.most = 0};

@@ -14,7 +14,7 @@ typedef struct batch {
     fedserver_device device;
     fedserver_update_row row;
     fedserver_task task;
-    uint64_t devices; /* number of committed devices */
+    uint64_t devices;
 } batch;
 
 typedef struct step {
@@ -22,7 +22,6 @@ typedef struct step {
     fed_status (*run)(batch *b, fed_error *err);
 } step;
 
-/* Makes names differ in each batch of a test. */
 static uint8_t turn_of_test;
 static uint8_t *name_of(uint8_t kind) {
     static uint8_t name[FED_SHA256_SIZE];
@@ -283,7 +282,7 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
         begin_batch(*state, &b);
         if (!run_sql(*state, "ALTER TABLE passes RENAME TO away",
                      "ALTER TABLE fedserver.passes RENAME TO away")) {
-            return; /* without SQL no read can be made to fail */
+            return;
         }
         go_on_carelessly(&b, &bad, at, &first);
         assert_commit_fails(&b, &first, FED_EIO);
@@ -294,8 +293,8 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* PostgreSQL: triggers count writes by a sequence, which a rollback does not undo. Write number
- * `turn` runs `deed`. */
+/* With PostgreSQL, triggers count writes by a sequence, which a rollback does not undo. Write
+ * number `turn` runs `deed`. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
     snprintf(text, sizeof text,

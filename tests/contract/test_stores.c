@@ -106,7 +106,7 @@ static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else
     add_token(f, f->db, 1);
     commit(f, f->db);
     add_token(f, f->db, 2);
-    assert_fed_ok(find_token(f, f->db, 2)); /* the handle sees its own writes */
+    assert_fed_ok(find_token(f, f->db, 2));
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
     assert_fed_status(find_token(f, f->db, 2), FED_ENOTFOUND);
@@ -120,13 +120,13 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
     must(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &f->err));
     add_token(f, f->db, 1);
     f->store->rollback(f->db);
-    f->store->rollback(f->db); /* a second rollback has no effect */
+    f->store->rollback(f->db);
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
     must(f->store->update_each(f->db, 0, 0, sum_up, &seen, &f->err));
     assert_int_equal(seen.count, 0);
     add_token(f, f->db, 1);
     commit(f, f->db);
-    commit(f, f->db); /* a commit without changes has no effect */
+    commit(f, f->db);
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
 }
@@ -167,7 +167,7 @@ static void a_commit_is_what_other_handles_see(void **state) {
     add_token(f, other, 2);
     commit(f, other);
     must(f->store->changed(other, &changed, &f->err));
-    assert_false(changed); /* the handle knows its own changes */
+    assert_false(changed);
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));
 }
@@ -211,7 +211,7 @@ static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);
     must(f->store->lock(f->db, &f->err));
-    must(f->store->lock(f->db, &f->err)); /* this handle already holds the lock */
+    must(f->store->lock(f->db, &f->err));
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -491,7 +491,6 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
     f->store->close(copy.db);
 }
 
-/* Return whether the store keeps its files in the directory, where tests let the disk fail. */
 static bool on_disk(const fixture *f) {
     return f->store->where == NULL;
 }

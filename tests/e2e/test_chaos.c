@@ -242,7 +242,6 @@ static void print(const chaos *c, const federation_result *r, int64_t ms) {
     fflush(stdout);
 }
 
-/** Count how often a device trained for the task again after another task. */
 static unsigned came_back(const federation *f, uint64_t task) {
     unsigned times = 0;
     for (size_t k = 1; k < f->training_count; k++) {
@@ -308,7 +307,7 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
         print(&c, &result, took_ms);
         if (slots > 1) {
             printf("  task %u: devices came back to it %u times\n", (unsigned)task, returns);
-            unsound += returns == 0; /* 0: the tasks did not share their devices */
+            unsound += returns == 0;
         }
         unsound += result.broken[0] != '\0';
     }

@@ -68,7 +68,7 @@ static void devices_train(world *w) {
         for (int i = 0; i < SIZE; i++) {
             x[i] = unit * ldexpf(1, 2 * (int)which);
         }
-        coordinator_commit(&w->home); /* the lease is stored before the device gets it */
+        coordinator_commit(&w->home);
         assert_int_equal(device_upload(&w->home, &w->device[k], &work, x, 10, NULL), 200);
         coordinator_commit(&w->home);
         *w->acknowledged |= 1U << which;
@@ -120,7 +120,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* home is open from here on */
+    coordinator_crash(&w->home); /* the coordinator of `home` is open from here on */
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -166,7 +166,6 @@ static void report(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-/* Check that each acknowledged update is in the changes sent upstream, and none of them twice. */
 static void check(world *w, fault_kind kind, uint64_t at) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -189,7 +188,7 @@ static void check(world *w, fault_kind kind, uint64_t at) {
     fedserver_close(server);
 }
 
-/* Run with a fault at call number "at". Returns false if the edge aggregator made fewer calls. */
+/* Run with a fault at call number `at`. Returns false if the edge aggregator made fewer calls. */
 static bool dies_at(world *w, fault_kind kind, uint64_t at) {
     prepare(w);
     *w->plan = (fault_plan){.kind = kind, .at = at, .seed = at};
@@ -226,8 +225,7 @@ FED_TEST(each_update_goes_up_once_wherever_the_edge_dies) {
 
 int main(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm",
-               1); /* power cuts are simulated, so a memory file system is enough */
+        setenv("TMPDIR", "/dev/shm", 1); /* power cuts are simulated, so memory is enough */
     }
     return fed_cases_run(NULL, NULL);
 }

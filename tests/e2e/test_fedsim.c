@@ -167,7 +167,6 @@ static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void 
     json_decref(result);
 }
 
-/* Write rows whose largest number is in the column of their class, with some noise. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", w->directory, name);
@@ -257,7 +256,6 @@ static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* FedProx on the devices, FedAdam at the coordinator. */
 static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(void **state) {
     const world *w = *state;
     static const char task[] = "model = lr\n"
@@ -273,7 +271,8 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* The control variates are a part of the model, sent as float32: lossy codecs would spoil them. */
+/* The control variates are a part of the model. They are sent as float32, because lossy codecs
+ * would spoil them. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
     static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
@@ -320,7 +319,8 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
-/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. out: its output. */
+/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. `out` gets its
+ * output. */
 static int run_through_path(const world *w, const char *words, char out[4096]) {
     char line[1200];
     snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
@@ -459,11 +459,9 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     json_t *result = read_result(w);
     assert_true(json_is_false(json_object_get(result, "finished")));
     json_decref(result);
-    assert_int_equal(run_fedsim(w, restart, more),
-                     2); /* a new run must not overwrite the results of an old one */
+    assert_int_equal(run_fedsim(w, restart, more), 2);
     const char *other[] = {"clients=20", "rounds=3", "--resume", NULL};
-    assert_int_equal(run_fedsim(w, restart, other),
-                     2); /* a run can't continue with another scenario */
+    assert_int_equal(run_fedsim(w, restart, other), 2);
 }
 
 /** Copy the digest in the run's summary to hex. It must be the digest of the run's model file. */

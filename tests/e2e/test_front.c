@@ -94,7 +94,6 @@ FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     fed_curl_close(curl);
 }
 
-/* Queue tasks whose model's text is as long as it may be. */
 static void queue_long_tasks(const world *w, size_t count) {
     static char json[5000] = "{\"rounds\": 1, \"cohort\": 1, \"model\": \"input 2";
     fed_error err = {0};
@@ -124,7 +123,7 @@ FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     queue_long_tasks(w, LONG_TASKS);
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
     size_t len = 0;
-    for (int k = 0; k < ASKED_MOST && len < BYTES; k++) { /* the tasks start one after the other */
+    for (int k = 0; k < ASKED_MOST && len < BYTES; k++) {
         fed_reply r = fed_curl_ask(curl);
         assert_true(r.status == 200 || r.status == 503);
         len = r.status == 200 ? r.body.len : 0;
@@ -162,12 +161,11 @@ FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
         fed_sleep_ms(PAUSE_MS);
     }
     assert_true(gone(front));
-    assert_fed_ok_err(
-        sim_coordinator_start(&w->coordinator, &err)); /* on the same ports as before */
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     assert_int_equal(enrol(w), 200);
 }
 
-/* Without the key no front can work, but devices and their rounds go on. */
+/* Without the key no front can work. Devices and their rounds go on. */
 FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     fed_error err = {0};
     char key[700], away[720];

@@ -38,9 +38,9 @@ typedef struct world {
     fed_postgres *database; /* NULL: the store is SQLite */
     chaos_child device[DEVICES], coordinator;
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned fills, fills_most; /* fills_most: how often the disk is filled at most */
+    unsigned fills, fills_most;
     bool full;
-    unsigned ends;         /* how often the coordinator ended since the disk was filled */
+    unsigned ends;
     bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
     unsigned acknowledged; /* acknowledged updates when the disk was last freed */
 } world;
@@ -57,7 +57,6 @@ static void name_ballast(const world *w, char path[500]) {
     snprintf(path, 500, "%s/ballast", w->small);
 }
 
-/* Write pieces of 1 MB while they fit, then ever smaller ones, down to 4 KB. */
 static void fill(world *w) {
     char path[500];
     off_t at = 0;
@@ -82,7 +81,7 @@ static void make_room(world *w) {
     w->full = false;
     w->acknowledged = w->run.board->acknowledged;
     if (w->database != NULL) {
-        fed_postgres_start(w->database); /* PostgreSQL ends without room for its log */
+        fed_postgres_start(w->database);
     }
 }
 

@@ -167,7 +167,7 @@ static uint8_t *put16(uint8_t *at, size_t value) {
 static void add_noise(void) {
     enum { SHARE = 1024, GROUP = 0x0104 };
     static const uint8_t fixed[] = {
-        0, 2, 0x13, 0x01, 1, 0, /* cipher suites, no compression */
+        0, 2, 0x13, 0x01, 1, 0,
     };
     hello *h = &w.hellos[w.kinds++];
     uint8_t extensions[SHARE + 64], *x = extensions;
@@ -266,7 +266,6 @@ FED_TEST(no_hello_is_dear_to_the_front) {
     assert_cheap(w.coordinator.front_port, fed_test_child(w.coordinator.pid));
 }
 
-/* Send fifty hellos a second, half to each port, without waiting for answers. */
 static void *rain(void *user) {
     (void)user;
     int open[OPEN_MOST];
@@ -341,8 +340,7 @@ FED_TEST(devices_train_on_in_a_rain_of_hellos) {
             const fed_assignment work = train(curl[k]);
             last = work.action == FED_ACTION_TRAIN ? work.round : last;
         }
-        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT,
-                         1L); /* sometimes a new connection */
+        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT, 1L);
     }
     atomic_store(&w.over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);

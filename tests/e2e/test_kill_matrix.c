@@ -53,7 +53,7 @@ typedef struct cell {
 enum { VERSIONS = 4096 };
 
 typedef struct tally {
-    unsigned version_ms[VERSIONS], versions; /* the first VERSIONS times of kill_world */
+    unsigned version_ms[VERSIONS], versions;
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
@@ -77,7 +77,6 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     }
 }
 
-/* Choose victim and fault for a cell that stands for all victims. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
     unsigned at = number * KILL_MODES + c->mode;
     do {
@@ -202,8 +201,6 @@ static void name(cell *c) {
              c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
 }
 
-/* With --kills or --failovers: the number of strikes that all cells with this victim get
- * together. */
 static unsigned kills_of(const options *o, kill_victim victim) {
     return victim == KILL_FAILOVER ? o->failovers : o->kills;
 }
@@ -340,7 +337,7 @@ static bool read_number(const char *text, unsigned *number) {
     return whole;
 }
 
-/* Read the command line. False: it is wrong, and a message was printed. */
+/* Read the command line. Returns false if it is wrong, after printing a message. */
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},

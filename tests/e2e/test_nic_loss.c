@@ -11,7 +11,6 @@
 
 enum { SKIPPED = 77, STALL_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
 
-/* Plan connections over IPv4 and IPv6, from either host, and some that are not marked. */
 static void make_plans(nic_stream_plan *plans, size_t bytes) {
     for (size_t k = 0; k < MANY; k++) {
         plans[k] = (nic_stream_plan){
@@ -94,7 +93,6 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
     assert_true(compressed > 100);
 }
 
-/* How many of a million frames suffer each fault. */
 typedef struct weather {
     const char *what;
     unsigned chance[BAD_KINDS];
@@ -160,7 +158,7 @@ static void routers_may_change_the_dscp(void **state) {
     for (size_t k = 0; k < 3; k++) {
         nic_stream_plan plans[MANY];
         make_plans(plans, MB);
-        plans[6].tos = 0x2c; /* the program itself sets this DSCP */
+        plans[6].tos = 0x2c;
         atomic_store(&w->rates.packets, k != 1);
         nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);

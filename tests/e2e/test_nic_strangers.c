@@ -152,14 +152,9 @@ static void noise(stranger *s, bad_frame *f) {
     f->data[14] = below(s, 2) != 0 ? 0x45 : 0x60;
 }
 
-/* Give the frame offload flags for Linux (virtio_net_hdr) that make no sense. */
 static void strange_offload(stranger *s, bad_frame *f) {
-    static const uint8_t kinds[] = {VIRTIO_NET_HDR_GSO_TCPV4,
-                                    VIRTIO_NET_HDR_GSO_TCPV6,
-                                    VIRTIO_NET_HDR_GSO_UDP,
-                                    5 /* UDP in whole datagrams */,
-                                    0x84,
-                                    0};
+    static const uint8_t kinds[] = {
+        VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP, 5, 0x84, 0};
     f->offload = (struct virtio_net_hdr){.flags = (uint8_t)below(s, 4),
                                          .gso_type = kinds[below(s, 6)],
                                          .gso_size = (uint16_t)below(s, 2000),

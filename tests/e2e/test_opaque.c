@@ -43,7 +43,6 @@ static float target(size_t i) {
     return (float)(i % 11) - 5;
 }
 
-/* A trainer of the program's own. It knows only the names and shapes of tensors. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     assert_true(fed_arch_is_opaque(round->arch));
@@ -54,7 +53,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
         round->values[i] += d->share * (target(i) - round->values[i]);
     }
     for (size_t i = TRAINED; i < VALUES; i++) {
-        round->values[i] = 4 * d->share; /* a running statistic */
+        round->values[i] = 4 * d->share;
     }
     round->samples = 10;
     round->loss = d->share;
@@ -113,7 +112,7 @@ static void write_first(const world *w) {
     fed_arch_free(&arch);
 }
 
-/* Add a task. settings: the task's keys other than model and initial. */
+/* Add a task. `settings` has the task's keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
     char path[320], json[600];
@@ -174,7 +173,7 @@ static int setup(void **state) {
     assert_non_null(w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
     fed_coordinator_open(&w->home, w->directory, "home");
-    w->home.requests_per_s = 100000; /* these devices don't wait between their steps */
+    w->home.requests_per_s = 100000;
     fed_coordinator_stop(&w->home);
     fed_coordinator_start(&w->home);
     write_first(w);
@@ -231,7 +230,7 @@ static void expect_computed(const float *values, const struct strategy *s) {
         for (int round = 0; round < ROUNDS; round++) {
             wanted = s->step(wanted, s->taken * ((double)target(i) - wanted), state);
         }
-        if (i >= TRAINED) { /* running statistics are those of the last round */
+        if (i >= TRAINED) {
             wanted = 4 * s->taken;
         }
         if (fabs((double)values[i] - wanted) > 1e-5) {
@@ -339,7 +338,7 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_int_equal(declines, 1);
 }
 
-/* Overwrite value 3 of conv1.bias by a NaN. The values lie at the end of the file. */
+/* Overwrite value 3 of conv1.bias by a NaN. The values are at the end of the file. */
 static void spoil_first(const world *w) {
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     char path[320];
@@ -353,7 +352,6 @@ static void spoil_first(const world *w) {
     free(bytes);
 }
 
-/* The task must be refused, with a sentence that contains these words. */
 static void expect_refusal(const world *w, const char *model, fed_status status,
                            const char *words) {
     fed_error err = {0};

@@ -35,7 +35,7 @@ static const char phases_task[] =
     " \"phases\": [{ \"round\": 2, \"batch\": 3 }, { \"round\": 3, \"learning_rate\": 0.3 }] }";
 
 /* All three updates count in every round. So each run must end with the same bits as the run
- * without a fault, also with lossy codecs both ways. */
+ * without a fault, although codecs are lossy both ways. */
 static const char lossy_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -58,8 +58,8 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* An asynchronous task: an update counts in the round that is open when it comes, with a weight
- * that depends on its staleness. */
+/* An asynchronous task. An update counts in the round that is open when the update comes, with a
+ * weight that depends on its staleness. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
@@ -173,8 +173,8 @@ static void print(const tally *t) {
     fflush(stdout);
 }
 
-/** Try one kind of fault at every stride-th call of every process. If the setup has an operator's
- * command, also after the last call. */
+/** Try one kind of fault at every stride-th call of every process, and also after the last call if
+ * the setup has an operator's command. */
 static void sweep(const federation_setup *setup, const federation_result *calm, fault_kind kind,
                   unsigned stride, tally *t) {
     fault_list list = {0};
@@ -267,7 +267,6 @@ static const struct sweep_case {
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true, .apart = true},
      47,
      false},
-    /* A backup is made while files of models are written and removed. */
     {"a backup has the files of its models",
      "apart backup",
      {THREE(large_task, LARGE_MODEL), .apart = true, .job = FEDERATION_BACKUP, .job_after = 3},
@@ -290,7 +289,6 @@ static const struct sweep_case {
      {.task = first_task, .model = MODEL, .devices = 2},
      17,
      false},
-    /* A backup is made while the segment file has an update of the open round. */
     {"a backup is whole or not there",
      "backup",
      {THREE(large_task, LARGE_MODEL), .job = FEDERATION_BACKUP, .job_after = 3},
@@ -378,7 +376,7 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
         (void)try(&setup, &fault, &t);
     }
     federation_clear(&setup);
-    assert_true(t.broken > 0 && t.histories > 0); /* both checkers find the bug */
+    assert_true(t.broken > 0 && t.histories > 0);
 }
 
 /** Let a disk lose synced data at a power cut. The sweep must find the loss. */

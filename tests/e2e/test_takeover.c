@@ -78,7 +78,6 @@ static void expect_to_follow(fedserver *second, const char *leader) {
     assert_fed_ok_err(fedserver_commit(second, &err));
 }
 
-/* The store must refuse every batch of the former leader. */
 static void expect_outdone(fedserver *server) {
     fed_error err = {0};
     fed_status status = fedserver_commit(server, &err);
@@ -89,7 +88,7 @@ static void expect_outdone(fedserver *server) {
         status = status == FED_OK ? fedserver_begin(server, &err) : status;
     }
     assert_true(status == FED_EIO || status == FED_ESTATE);
-    assert_true(fedserver_begin(server, &err) == FED_ESTATE); /* also the next batch */
+    assert_true(fedserver_begin(server, &err) == FED_ESTATE);
 }
 
 /* The primary and the standby of a run with failovers; other runs use the shared server. At each
@@ -123,7 +122,7 @@ static void fail_over(void) {
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 
-/* End a leader that has lost its database: its memory may be ahead of the store. */
+/* End a leader that has lost its database. Its memory may be ahead of the store. */
 static void end_without_database(fedserver *leader) {
     fed_error err = {0};
     assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
@@ -144,7 +143,7 @@ static void change_leader(coordinator *c, change how) {
     } else if (how == FAILS_OVER) {
         fed_postgres_kill(&pair[0]);
         end_without_database(old);
-        fail_over(); /* the follower finds the new primary without help */
+        fail_over();
     }
     let_lead(second, how == CUT_OFF);
     if (how == CUT_OFF) {
@@ -176,7 +175,7 @@ static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
 static void upload(run *r, const fed_assignment *work, uint32_t who, change how) {
     if (how == UNSTORED || (how == FAILS_OVER && who == work->round)) {
         const uint32_t before = received(&r->c);
-        (void)send(r, work, who); /* the device never gets the answer */
+        (void)send(r, work, who);
         change_leader(&r->c, how);
         assert_int_equal(received(&r->c), before);
     }

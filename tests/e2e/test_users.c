@@ -35,10 +35,9 @@ typedef struct world {
     uint16_t front_port, devices_port;
     fed_pem ca;
     CURL *browser;
-    char out[16384]; /* what the last command printed */
+    char out[16384];
 } world;
 
-/* Run in a child: become the user, and then the program. */
 static _Noreturn void become(const world *w, user who, mode_t mask, char *const *words) {
     const gid_t group = who == FED || who == FRONT ? FED_GROUP : (gid_t)who;
     static char *const no_environment[] = {NULL};
@@ -167,7 +166,7 @@ static void close_world(world *w) {
     fed_test_rmdir(w->parent);
 }
 
-/* Fail with the service's log if it has ended. */
+/* Fail with the service's log if the service has ended. */
 static void must_live(const world *w, pid_t pid) {
     char path[320];
     uint8_t *log = NULL;
@@ -211,8 +210,6 @@ static void writes_no_core(pid_t pid) {
     assert_true(found && most == 0);
 }
 
-/* Start the services as the units in deploy/systemd do. If front == rounds, one user runs both in
- * one process tree. */
 static void start(world *w, user rounds, user front) {
     char line[1024], path[320];
     snprintf(path, sizeof path, "%s/log", w->parent);
@@ -281,7 +278,8 @@ static void download(const world *w, unsigned task) {
     fed_curl_expect(w->browser, 200, "");
 }
 
-/* Queue a task as users[k]; it starts. The others can then do what is done with a task. */
+/* Queue a task as users[k]. Every user exports the model, and the next user pauses and resumes the
+ * task. */
 static void use_task(world *w, const user *users, size_t count, size_t k, mode_t mask,
                      const char *file, unsigned task) {
     const user next = users[(k + 1) % count];

@@ -192,7 +192,7 @@ static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     uint64_t clean = 0;
     bool failed = true;
-    for (long at = 0; failed; at++) { /* in the first run nothing fails */
+    for (long at = 0; failed; at++) {
         coordinator c;
         fed_error err = {0};
         coordinator_setup(&c);
@@ -217,8 +217,8 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
             assert_fed_ok_err(travel(&j, &err));
         }
         assert_true(j.done);
-        assert_int_equal(claimed, 2);     /* each round is reported once, whichever call failed */
-        assert_in_range(j.counted, 2, 3); /* one update may have been sent twice */
+        assert_int_equal(claimed, 2);
+        assert_in_range(j.counted, 2, 3);
         assert_int_equal(fedserver_rounds_front(&j.server->rounds)->versions.version, 2);
         clean = clean == 0 ? fedserver_rounds_front(&j.server->rounds)->versions.digest : clean;
         assert_true(fedserver_rounds_front(&j.server->rounds)->versions.digest == clean);
@@ -259,7 +259,6 @@ static void gone_let_go(void *db) {
     assert_non_null(db);
 }
 
-/* Make a follower whose store is lost, and whose thread tries to open the store again. */
 static fedserver *lose_store(coordinator *c) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -300,7 +299,7 @@ static fed_status await_store(fedserver *server, fed_error *err) {
 
 static void end_follower(coordinator *c, fedserver *server) {
     fed_error err = {0};
-    fedserver_let_go(server); /* the HTTPS adapter does this after an error */
+    fedserver_let_go(server);
     fedserver_close(server);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
     coordinator_teardown(c);
@@ -330,7 +329,6 @@ FED_TEST(a_follower_goes_on_while_its_store_is_silent) {
         fed_sleep_ms(1);
     }
     assert_int_equal(atomic_load(&opens_now), 1);
-    /* The follower still knows the leader's address. */
     assert_true(fedserver_follows(server, &leader, &term));
     assert_string_equal(leader, "127.0.0.1:9");
     assert_int_equal(term, 7);

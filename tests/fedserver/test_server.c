@@ -131,7 +131,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
         assert_string_equal(upload(c, &a, &work, others), "409 cloned");
     }
     fed_hex(a.fingerprint, 8, name);
-    assert_int_equal(h.warnings, 1); /* the warning is logged once, however often the device asks */
+    assert_int_equal(h.warnings, 1);
     assert_non_null(strstr(h.last, name));
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
@@ -232,7 +232,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     const size_t whole = w.len;
     fed_writer_free(&w);
 
-    for (size_t len = 0; len < whole; len++) { /* truncated at every byte */
+    for (size_t len = 0; len < whole; len++) {
         device_encode(&work, ones, 1, &w);
         w.len = len;
         upload_expect(c, &d, &w, 400, "bad_update");
@@ -241,7 +241,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* makes the update exceed the size limit */
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) {
         fed_write_u8(&w, 0);
     }
     upload_expect(c, &d, &w, 413, "too_large");
@@ -403,7 +403,7 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
             noise(x, round, (uint32_t)k);
             assert_int_equal(device_upload(c, &d[k], &work[k], x, 1, NULL), 200);
         }
-        coordinator_restart(c); /* the chain of deltas is read from the store */
+        coordinator_restart(c);
     }
     fed_assignment done = device_checkin(c, &d[0], FED_ROLE_TRAIN, 1, 2);
     assert_int_equal(done.action, FED_ACTION_DONE);
@@ -417,8 +417,6 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
     assert_memory_equal(follower, sleeper, sizeof follower);
     assert_memory_equal(follower, newcomer, sizeof follower);
     assert_true(fed_digest(newcomer, CROWD_PARAMETERS) == done.digest);
-    /* A device that is up to date is sent nothing. A device with an unknown version is sent
-     * everything. */
     assert_int_equal(device_download(c, &d[0], &done.task, 3, 3, follower, &delta_len), 200);
     assert_int_equal(delta_len, 0);
     assert_int_equal(device_download(c, &d[0], &done.task, 9, 3, follower, &chain_len), 200);
@@ -480,7 +478,7 @@ static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_task(c, plain);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
-    assert_false(ask_held(c, &d, 30000, 5).hold); /* the answer TRAIN is not held back */
+    assert_false(ask_held(c, &d, 30000, 5).hold);
 }
 
 static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state) {
@@ -551,7 +549,7 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
     assert_int_equal(work.version, 0);
     const fed_metric first = {.task = 1, .version = 0, .samples = 10, .correct = 1, .loss = 2};
     assert_int_equal(report(c, &judge, &first), 200);
-    /* The same report again, as if its answer was lost. */
+    /* the same report again, as if its answer was lost */
     assert_int_equal(report(c, &judge, &first), 200);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0).reason, FED_WAIT_NO_MODEL);
     fed_assignment round = device_ask_work(c, &trainer);
@@ -699,7 +697,7 @@ static void the_newest_model_can_be_exported(void **state) {
 static void a_batch_is_settled_until_it_writes(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
-    assert_false(fedserver_settled(c->server)); /* the certificate must be committed */
+    assert_false(fedserver_settled(c->server));
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_false(fedserver_settled(c->server)); /* the store must record that the device has come */
@@ -716,7 +714,7 @@ static void a_batch_is_settled_until_it_writes(void **state) {
     assert_true(device_ask_work(c, &d).lease == work.lease);
     assert_int_equal(device_download(c, &d, &work.task, -1, 0, values, NULL), 200);
     assert_true(fedserver_settled(c->server));
-    for (int k = 0; k < 2; k++) { /* the second time the update is already counted */
+    for (int k = 0; k < 2; k++) {
         assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
         assert_int_equal(fedserver_settled(c->server), k == 1);
         coordinator_commit(c);

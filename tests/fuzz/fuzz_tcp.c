@@ -24,7 +24,6 @@ static void read_welcome(const uint8_t *bytes) {
     require(feddc_tcp_verdict_text(verdict)[0] != '\0');
 }
 
-/* A record that can be read must be written as the same bytes. */
 static void read_record(const uint8_t *bytes) {
     tcp_record record;
     uint8_t again[TCP_RECORD];

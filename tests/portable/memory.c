@@ -243,7 +243,6 @@ static void print_description(const char *model) {
     check(model, "bytes that a description leaves behind", before, live);
 }
 
-/* Print what the client library needs for an update: values, the codec's memory, the message. */
 static void print_update(const char *model, const char *spec) {
     enum { SMALL_TENSOR = 1024 };
     fed_arch arch;

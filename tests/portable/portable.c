@@ -185,7 +185,7 @@ static void check_vector(const vector *v, const char *where) {
     fed_layout layout;
     make_layout(&v->tensors, &layout, where);
     layout.statistics = v->statistics.len > 0 ? v->statistics.word[0] : 0;
-    bool whole = v->tensors.len > 0; /* the vector is an envelope */
+    bool whole = v->tensors.len > 0;
     check(!whole || layout.size == n, where, "sizes that are not the input's");
     fed_status status = whole ? fedcodec_envelope_decode(message, len, &layout, y, &err)
                               : fedcodec_decode(codec.vtable, message, len, y, n);
@@ -268,7 +268,7 @@ static float fill_value(fill kind, fed_rng *rng) {
     case SPARSE:
         return fed_rng_below(rng, 50) == 0 ? u : 0.0f;
     default:
-        return u * a * b; /* most values near zero, few large ones */
+        return u * a * b;
     }
 }
 
@@ -366,7 +366,6 @@ static void check_codec(const fedcodec *codec) {
     }
 }
 
-/* Check each codec with its defaults, then with each parameter's least and greatest value. */
 static void check_codecs(void) {
     size_t count = 0;
     for (const fedcodec_vtable *vtable; (vtable = fedcodec_at(count)) != NULL; count++) {

@@ -29,7 +29,6 @@ FED_TEST(values_arrive_to_the_bit_at_their_places) {
     for (size_t i = 0; i < 600; i++) {
         before[i] = x[i] = (float)((int)(i * 7919 % 601) - 300) * 1e-3f;
     }
-    /* two blocks of positions */
     size_t len = codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, 600));
     size_t sent = 0;

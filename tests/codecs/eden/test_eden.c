@@ -79,7 +79,6 @@ FED_TEST(the_error_is_what_the_papers_say) {
     }
 }
 
-/* The error of the mean falls with the number of draws. */
 FED_TEST(the_mean_of_what_arrives_is_the_value) {
     enum { N = 60, TIMES = 4000 };
     float x[N];

@@ -91,7 +91,6 @@ static void fill_random(sample *s, size_t n, double p, uint32_t seed) {
     }
 }
 
-/* Fill s with stretches that are full or nearly full, between empty stretches. */
 static void fill_clustered(sample *s, size_t n, double p, uint32_t seed) {
     fed_rng rng;
     fed_rng_init(&rng, 12, seed, 0);
@@ -262,7 +261,7 @@ FED_TEST(random_bytes_are_refused_or_mean_positions) {
         size_t len = fed_rng_below(&rng, sizeof src + 1);
         for (size_t k = 0; k < len; k++) {
             uint32_t bits = fed_rng_u32(&rng);
-            src[k] = (uint8_t)(bits & bits >> 8); /* mostly zero bits */
+            src[k] = (uint8_t)(bits & bits >> 8);
         }
         s.k = 1 + fed_rng_below(&rng, 60);
         s.n = s.k + fed_rng_below(&rng, i % 2 == 0 ? 500 : 2000000000);
@@ -318,7 +317,6 @@ static size_t put_len(fedcodec_pos pos, double p, sample *s) {
     return len;
 }
 
-/* Fill s with positions of random n and p, with the k that a codec would send. */
 static void fill_any(sample *s, uint32_t seed, double *p) {
     fed_rng rng;
     fed_rng_init(&rng, 21, seed, 0);

@@ -214,7 +214,7 @@ FED_TEST(test_a_growing_writer_grows) {
     fed_writer_free(&w);
     assert_null(w.data);
     assert_int_equal(w.len, 0);
-    fed_write_u8(&w, 1); /* usable again after fed_writer_free */
+    fed_write_u8(&w, 1);
     assert_fed_ok(w.status);
     fed_writer_free(&w);
 }

@@ -124,7 +124,6 @@ FED_TEST(an_answer_arrives_as_it_was) {
     fed_writer_free(&w);
 }
 
-/* Parse two frames whose bytes arrive in steps of `step` bytes. */
 static void take_in_steps(const fed_writer *w, size_t step) {
     cluster_frame frame;
     fed_error err = {0};

@@ -9,7 +9,7 @@
 
 typedef struct shop {
     char directory[256];
-    char out[4096]; /* what the last command printed to stdout and stderr */
+    char out[4096];
 } shop;
 
 static int setup(void **state) {

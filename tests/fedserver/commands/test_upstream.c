@@ -119,7 +119,7 @@ static void check_in(const world *w) {
     fed_curl_close(curl);
 }
 
-/* The metric of the steps upstream that have failed in a row. */
+/* The metric that counts the steps upstream that have failed in a row. */
 static unsigned failures(const world *w) {
     static const char name[] = "\nfed_upstream_failures ";
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front, "/metrics");
@@ -191,12 +191,12 @@ FED_TEST_WITH(an_edge_aggregator_outlives_answers_that_it_cannot_read, world *w)
     answer_with(w, w->upstream.devices, nonsense, sizeof nonsense - 1, &other);
     check_in(w);
     wait_for_tries(w, &other, 3);
-    check_in(w); /* the edge aggregator serves its devices */
+    check_in(w);
     assert_int_equal(says(w, "the edge aggregator serves its devices, but not upstream"), 1);
     assert_int_equal(says(w, "ERROR the answer to the check-in can't be read"), 1);
     assert_true(failures(w) > 0);
     fed_tls_close(&other);
-    answer_with(w, w->upstream.devices, idle, sizeof idle, &other); /* with its last NUL */
+    answer_with(w, w->upstream.devices, idle, sizeof idle, &other);
     while (failures(w) > 0) {
         assert_lives(w);
         fed_sleep_ms(100);

@@ -51,7 +51,6 @@ static bool readable(const fedserver_relay *relay, int limit_ms) {
     return poll(&look, 1, limit_ms) == 1;
 }
 
-/* Ask at now_ms for a request that came at came_ms. */
 static fedserver_response ask(fedserver_relay *front, const char *path, int64_t came_ms,
                               int64_t now_ms) {
     const fedserver_request request = {.path = path, .waited_ms = now_ms - came_ms};
@@ -117,7 +116,7 @@ static void an_answer_leaves_after_the_commit(void **state) {
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     assert_asks(w, "/a", 1000);
     assert_int_equal(serve(w), 1);
-    assert_false(readable(w->rounds, 0)); /* reading the question has cleared the wake-up */
+    assert_false(readable(w->rounds, 0));
     assert_false(readable(w->front, 0));
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_send(w->rounds);
@@ -217,8 +216,7 @@ static void a_clock_that_is_set_back_stops_no_question(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 100000);
     answer_all(w);
-    assert_asks(w, "/a",
-                5); /* the clock was set back: the old answer has a later time and is not used */
+    assert_asks(w, "/a", 5); /* the clock was set back, so the old answer is not used */
     answer_all(w);
     assert_answered(w, "/a", 5, 6, "/a");
 }
@@ -342,7 +340,7 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &first));
     assert_true(ask(other, "/a", 1000, 1000).hold);
-    assert_true(readable(w->rounds, SOON_MS)); /* another front's question need not wait */
+    assert_true(readable(w->rounds, SOON_MS));
     assert_true(fedserver_relay_next(w->rounds, &second));
     assert_true(first.ticket != second.ticket);
     fedserver_relay_give(w->rounds, &second, &response);
@@ -371,7 +369,7 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
     snprintf(inner, sizeof inner, "%s/inner", w->directory);
     snprintf(taken, sizeof taken, "%s/front.sock", inner);
     assert_int_equal(mkdir(inner, 0700), 0);
-    assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the name of the socket */
+    assert_int_equal(mkdir(taken, 0700), 0);
     const int before = lowest_free_descriptor();
     assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, NULL, &relay, &err), FED_EIO);
     assert_fed_says(err, "can't listen on front.sock");
@@ -437,7 +435,7 @@ static void a_place_that_a_front_left_is_free_again(void **state) {
             assert_true(readable(w->rounds, SOON_MS));
             assert_int_equal(serve(w), 0);
         }
-        for (int k = 0; k <= FRONTS; k++) { /* the last connection is one too many */
+        for (int k = 0; k <= FRONTS; k++) {
             assert_int_equal(is_closed(fd[k]), k == FRONTS);
         }
         assert_false(readable(w->rounds, 0));
@@ -473,7 +471,8 @@ static void the_longest_question_is_read_without_its_overhang(void **state) {
     close(fd);
 }
 
-/* Send a packet as the rounds do, with the descriptor `file`; -1: without one. */
+/* Send a packet as the process of the rounds does, with the descriptor `file`, or without a
+ * descriptor if file is -1. */
 static void send_raw(int link, const char *head, int file) {
     union {
         struct cmsghdr head;
@@ -556,7 +555,7 @@ static void another_descriptor_wakes_the_rounds_too(void **state) {
     const world *w = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    fedserver_relay_watch(w->front, ends[0]); /* no effect on a front */
+    fedserver_relay_watch(w->front, ends[0]);
     fedserver_relay_watch(NULL, ends[0]);
     fedserver_relay_watch(w->rounds, ends[0]);
     assert_false(readable(w->rounds, 0));

@@ -106,7 +106,7 @@ static void test_an_answer_behind_a_write_waits_too(void **state) {
     join(w);
     assert_fed_status(w->status, FED_EIO);
     assert_int_equal(atomic_load(&w->server.handled), 3);
-    assert_not_answered(curls[1], SOON_MS); /* the connection is closed without an answer */
+    assert_not_answered(curls[1], SOON_MS);
     assert_not_answered(curls[2], SOON_MS);
     close_all(curls);
     atomic_store(&w->server.commit_fails, false);
@@ -122,8 +122,8 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     close_all(curls);
 }
 
-/* The last two requests are in one batch. The first of them waits for the next epoch, which the
- * second one starts. */
+/* The last two requests are in one batch. The first of them waits for the next epoch, and the
+ * second starts that epoch. */
 static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
     world *w = *state;
     CURL *curls[3];

@@ -323,9 +323,9 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
-/* End the connection in the middle of a TLS record or between two records. Only the sending
- * half is closed: a reset could overtake what was sent, and libmicrohttpd 1.0 discards what it
- * reads together with a reset. */
+/* End the connection in the middle of a TLS record or between two records. Only the sending half is
+ * closed. A reset could overtake what was sent, and libmicrohttpd 1.0 discards what it reads
+ * together with a reset. */
 static void break_line(CURL *curl, bool in_record) {
     static const char start[] = "\x17\x03\x03\x40\x11 and so on";
     curl_socket_t fd;
@@ -350,7 +350,7 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     }
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
-    CURL *stays = raw(w, &w->device, w->devices_port); /* still open when the coordinator stops */
+    CURL *stays = raw(w, &w->device, w->devices_port);
     fed_curl_send(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
     fed_sleep_ms(20);
     finish(w);
@@ -434,7 +434,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
-    assert_works(w); /* by now the server has seen the end of the client's connection */
+    assert_works(w);
     const int handled = atomic_load(&w->server.handled);
     atomic_store(&w->server.released, true);
     atomic_fetch_add(&w->server.epoch, 1);
@@ -451,7 +451,7 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
-    /* The coordinator has given up the lead. */
+    /* the stop has given up the lead */
     assert_int_equal(atomic_load(&w->server.let_go), before + 1);
     char heard[2048];
     fed_curl_receive(curl, "}", heard, sizeof heard);
@@ -468,7 +468,7 @@ static void test_time_passes_without_requests(void **state) {
 
 static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
     world *w = *state;
-    w->options.requests_per_s = 1; /* ten requests at once are allowed */
+    w->options.requests_per_s = 1;
     start(w);
     CURL *curl = client(w, &w->device, w->devices_port, "/echo");
     int refused = 0;
@@ -479,7 +479,7 @@ static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
         fed_reply_free(&r);
     }
     assert_true(refused > 0);
-    assert_works(w); /* other devices have limits of their own */
+    assert_works(w);
     curl_easy_cleanup(curl);
     finish(w);
     w->options.requests_per_s = 0;

@@ -96,7 +96,7 @@ FED_TEST(what_was_used_longest_ago_makes_room) {
     assert_kept(&object_cache, &first, "\"a\"");
     assert_kept(&object_cache, &second, NULL);
     assert_kept(&object_cache, &last, "\"a\"");
-    for (unsigned k = 0; k < 5; k++) { /* five bodies of a quarter of the room each */
+    for (unsigned k = 0; k < 5; k++) {
         const fedserver_request q = question(queries[k]);
         put(&object_cache, &q, HTTP_OBJECT_CACHE_BYTES / 4, "\"b\"");
         assert_true(object_cache.bytes <= HTTP_OBJECT_CACHE_BYTES);

@@ -21,7 +21,7 @@ static void test_a_device_is_known_by_its_key(void **state) {
     assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
-    for (int k = 0; k < 3; k++) { /* a new connection each time */
+    for (int k = 0; k < 3; k++) {
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
         fed_curl_expect(curl, 200, hex);
     }
@@ -50,7 +50,7 @@ static void test_a_certificate_of_another_ca_is_shut_out(void **state) {
     fed_pem ca_key, ca;
     fed_identity rogue;
     const int64_t now = time(NULL);
-    make_ca("our CA", &ca_key, &ca); /* another CA with the same name */
+    make_ca("our CA", &ca_key, &ca); /* another CA with the same name as the real one */
     fed_identity_make(&ca_key, &ca, FED_CERT_CLIENT, now - 3600, now + 86400, &rogue);
     assert_shut_out(w, &rogue);
 }
@@ -85,8 +85,9 @@ static void test_a_self_signed_certificate_is_shut_out(void **state) {
     assert_shut_out(w, &self);
 }
 
-/* Make a request of a device whose certificate expires at *until, and answer it before that. A
- * busy machine may be too slow for a short life, so each further try takes a longer one. */
+/* Make a request of a device whose certificate expires at *until, and get the answer before that
+ * time. A busy machine may be too slow for a short life, so each further try takes a longer
+ * life. */
 static CURL *answered_in_time(world *w, fed_identity *brief, CURLSH **sessions, int64_t *until) {
     enum { MOST_S = 64 };
     for (int64_t life_s = 2; life_s <= MOST_S; life_s *= 2) {
@@ -324,7 +325,6 @@ static void test_a_server_alone_keeps_its_tickets_to_itself(void **state) {
     gnutls_free(session.data);
 }
 
-/* Send a TLS client's hello. Does the server answer it, rather than close the connection? */
 static bool hello_is_answered(const world *w, const uint8_t *hello, size_t len) {
     uint8_t byte;
     const int fd = fed_dial(w->devices_port);
@@ -364,8 +364,8 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     finish(w);
 }
 
-/* Send these bytes and then a TLS client's hello. Does the server answer, rather than close the
- * connection? */
+/* Send these bytes and then a TLS client's hello. Returns whether the server answers, rather than
+ * closes the connection. */
 static bool is_answered_behind(const world *w, const char *words, const uint8_t *hello,
                                size_t len) {
     uint8_t byte;
@@ -395,7 +395,7 @@ static void test_a_proxy_says_whose_limits_count(void **state) {
     for (int k = 0; k < 3; k++) {
         assert_true(is_answered_behind(w, PROXY("198.51.100.2"), hello, len));
     }
-    assert_false(is_answered_behind(w, "", hello, len)); /* a proxy must always send its header */
+    assert_false(is_answered_behind(w, "", hello, len));
     assert_false(is_answered_behind(w, "PROXY TCP4 me you 1 2\r\n", hello, len));
     w->options.requests_per_s = 0;
     w->options.proxies = NULL;
@@ -497,8 +497,8 @@ static void test_two_requests_of_one_record_or_segment_are_answered(void **state
     fed_sealer_close(&s);
 }
 
-/* While the first request waits, its connection is suspended, although the second request has
- * been read already. */
+/* While the first request waits, its connection is suspended. The second request has been read
+ * already. */
 static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) {
     static const char *const waits[] = {GET("/promise"), GET("/hold?300")};
     world *w = *state;
@@ -516,7 +516,6 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
     fed_sealer_close(&s);
 }
 
-/* Cut two TLS records at every byte of the heads of both requests. */
 static void test_records_that_are_cut_anywhere_arrive(void **state) {
     enum { AROUND = 8 };
     world *w = *state;
@@ -527,7 +526,7 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
         const size_t first = s.sealed.len;
         fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, k <= AROUND ? k : first - AROUND + k - AROUND);
-        fed_sleep_ms(3); /* lets the server read the first part alone */
+        fed_sleep_ms(3);
         fed_sealer_send(&s, SIZE_MAX);
         assert_hears_both(&s);
     }

@@ -77,10 +77,10 @@ static void one_read_brings_what_is_asked_for_later(void **state) {
     char byte;
     peer_says(e, "heads, bodies", 13);
     assert_pulls(e, 5, "heads");
-    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1); /* the socket is empty */
+    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1);
     assert_pulls(e, 2, ", ");
     assert_pulls(e, 100, "bodies");
-    assert_null(e->wire.ahead.data); /* the memory for bytes read ahead is freed */
+    assert_null(e->wire.ahead.data);
     assert_true(e->progress >= 3);
     assert_pull_fails(e, EAGAIN);
 }

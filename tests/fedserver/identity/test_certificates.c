@@ -121,7 +121,8 @@ FED_TEST_WITH(a_renewal_without_the_cas_key_changes_nothing, const world *w) {
     assert_string_equal(before.text, after.text);
 }
 
-/* A device's certificate must not sign others: a thief could admit devices with its key. */
+/* A device's certificate must not sign other certificates. Otherwise a thief of its key could admit
+ * devices. */
 FED_TEST_WITH(the_ca_makes_no_further_authorities, const world *w) {
     fed_pem pem;
     gnutls_x509_crt_t ca;
@@ -259,7 +260,7 @@ FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     read_file(w, "ca.pem", &both);
     read_file(w, "server.pem", &leaf);
     assert_non_null(strstr(both.text, old.text));
-    assert_true(both.text != strstr(both.text, old.text)); /* the new CA comes first in the file */
+    assert_true(both.text != strstr(both.text, old.text));
     assert_true(signed_by(&leaf, &old));
     look(w, &change);
     assert_true(change.open && change.server_is_old && !change.unfinished);

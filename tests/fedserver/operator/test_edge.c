@@ -77,7 +77,6 @@ static void assign(world *w, uint32_t version, float value) {
     }
 }
 
-/* Let the edge aggregator do one turn between two batches, then a batch. */
 static bool turn(world *w) {
     fed_error err = {0};
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
@@ -443,16 +442,16 @@ static void the_last_version_ends_the_edges_task(void **state) {
     assert_values(values, 7, 1);
     assert_fed_ok_err(
         fedserver_edge_finish(w->edge, 7, w->values, SIZE, w->home.now_ms, &done, &err));
-    assert_true(done); /* a second call changes nothing */
+    assert_true(done);
 }
 
-/* Upstream may give the number of a task to another one after it was restored from a backup. */
+/* After upstream was restored from a backup, it may give a task's number to another task. */
 static void the_last_version_of_another_model_is_declined(void **state) {
     world *w = *state;
     fed_error err = {0};
     bool done = false;
     first_round(w);
-    assert_true(turn(w)); /* the round is closed, so the task is paused */
+    assert_true(turn(w));
     coordinator_commit(&w->home);
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
     assert_fed_status(

@@ -29,7 +29,7 @@ static void a_device_trains_again_at_once_after_its_report(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
-    for (uint32_t k = 1; k <= 4; k++) { /* two rounds with two fresh updates each */
+    for (uint32_t k = 1; k <= 4; k++) {
         fed_assignment work = device_ask_work(c, &d);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
         assert_int_equal(work.deadline_ms, 10000);
@@ -145,7 +145,7 @@ static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     fed_assignment fresh = device_ask_work(c, &d[0]);
     assert_true(fresh.lease != old.lease);
     assert_int_equal(fresh.version, 3);
-    fresh.round = 0; /* no device was told of round 0, nor of round 5 */
+    fresh.round = 0;
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
     assert_string_equal(word, "lease_unknown");
     fresh.round = 5;
@@ -218,7 +218,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(again.version, 2);
     assert_int_equal(again.round, 3);
     assert_int_equal(again.deadline_ms, 6000);
-    for (int k = 0; k < 4; k++) { /* by the end, an update for d[0]'s first model is too stale */
+    for (int k = 0; k < 4; k++) {
         fed_assignment work = device_ask_work(c, &d[1]);
         assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
     }
@@ -274,7 +274,7 @@ static void one_device_does_not_fill_a_round_that_others_work_on(void **state) {
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
     coordinator_wait(c, 9999);
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
-    coordinator_wait(c, 1); /* the other devices do not return, so their slots become free */
+    coordinator_wait(c, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
@@ -316,7 +316,7 @@ static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
     coordinator_task(c, plain);
     for (int k = 0; k < 5; k++) {
         d[k] = coordinator_enrol(c);
-        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three leases have ended */
+        coordinator_wait(c, k == 3 ? 10000 : 0);
         work = device_ask_work(c, &d[k]);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
     }

@@ -236,7 +236,7 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(training_of(c)->versions.version, 0);
     open_gate();
     finish_closing(c);
-    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* so waiting devices ask again */
+    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* waiting devices ask again */
     assert_int_equal(training_of(c)->versions.version, 1);
     assert_int_equal(training_of(c)->round.number, 2);
     assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 200);
@@ -273,7 +273,6 @@ static bool any_closes(const coordinator *c) {
     return any;
 }
 
-/* Four devices report to two tasks. One of the tasks is paused while both rounds close. */
 static void rounds_of_two_tasks_close_at_once(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -332,8 +331,6 @@ static void status_and_metrics_say_that_the_round_closes(void **state) {
     answer_free(&metrics);
 }
 
-/* Train with two devices for all rounds; the updates of a device differ by round. Returns the
- * final digest. */
 static uint64_t train(coordinator *c, const char *task) {
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, task);
@@ -493,7 +490,7 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
         work[k] = device_ask_work(c, &d[k]);
     }
     atomic_store(&shut, true);
-    for (int k = 0; k < 3; k++) { /* the first update closes round 1; the others are for round 2 */
+    for (int k = 0; k < 3; k++) {
         assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
         coordinator_commit(c);
     }
@@ -583,7 +580,7 @@ static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
     const uint64_t id = training_of(c)->task.wire.id;
-    open_gate(); /* the thread may finish, or the pause may end it before */
+    open_gate();
     change_task(c, id, FEDSERVER_PAUSE);
     assert_null(training_of(c));
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
@@ -601,7 +598,7 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
     open_gate();
     change_task(c, training_of(c)->task.wire.id, FEDSERVER_CANCEL);
     assert_null(training_of(c));
-    expect_sound(c); /* the start has deleted what no row names */
+    expect_sound(c);
     coordinator_commit(c);
     assert_int_equal(count_blobs(c), 0);
 }

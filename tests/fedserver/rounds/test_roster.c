@@ -172,11 +172,10 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
         seen_ms + FEDSERVER_PACE_LATELY_MS; /* without a tick, which writes after a minute */
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
     assert_int_equal(device_ask_work(c, &d[1]).action, FED_ACTION_WAIT);
-    assert_int_equal(stored_seen_ms(c, &d[0]), c->now_ms); /* the device was away */
+    assert_int_equal(stored_seen_ms(c, &d[0]), c->now_ms);
     assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 30000);
 }
 
-/* Make up devices that have rows and have checked in just now. */
 static void many_seen(coordinator *c, uint64_t first, uint64_t count) {
     fed_error err = {0};
     for (uint64_t k = first; k < first + count; k++) {
@@ -208,7 +207,7 @@ static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
     coordinator_wait(c, 1);
     assert_int_equal(unwritten(c), 0);
     many_seen(c, MANY, 5);
-    coordinator_wait(c, 59000); /* the minute is not over yet */
+    coordinator_wait(c, 59000);
     assert_int_equal(unwritten(c), 5);
     coordinator_wait(c, 1000);
     assert_int_equal(unwritten(c), 0);

@@ -63,7 +63,7 @@ static void move(coordinator *c, uint64_t id, uint32_t position) {
 typedef struct listed {
     char text[400]; /* such as "2 running, 1 queued 1, ..." */
     fedserver_task_entry last, wanted;
-    uint64_t id; /* number of the task whose state is `wanted` */
+    uint64_t id;
 } listed;
 
 static fed_status note(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -273,7 +273,7 @@ static void its_devices_are_not_told_that_all_is_over(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     const test_device a = coordinator_enrol(c);
-    report(c, &a, 1); /* the finished task is still in memory */
+    report(c, &a, 1);
     coordinator_task(c, TWO_ROUNDS);
     report(c, &a, 2);
     must_do(c, 2, FEDSERVER_PAUSE);
@@ -302,7 +302,7 @@ static void so_it_is_in_asynchronous_rounds(void **state) {
     must_do(c, 1, FEDSERVER_RESUME);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     assert_true(fedserver_rounds_front(&c->server->rounds)->round.deadline_ms > c->now_ms);
-    report(c, &a, 1); /* the lease was still valid */
+    report(c, &a, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     check(c);
 }
@@ -324,7 +324,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     work = device_ask_work(c, &a);
     assert_true(work.task.id == 2);
     assert_int_equal(device_upload(c, &a, &work, x, 1, NULL), 200);
-    check(c); /* two open rounds, with a file each */
+    check(c);
     coordinator_commit(c);
     if (coordinator_store(c)->copy != NULL) {
         snprintf(copy, sizeof copy, "%s/copy", c->directory);
@@ -444,7 +444,7 @@ static void the_status_lists_tasks(void **state) {
                         "samples are 784 values");
     assert_int_equal(json_integer_value(json_object_get(reason, "devices")), 1);
     assert_int_equal(json_integer_value(json_object_get(second, "position")), 1);
-    fedserver *other = person(c); /* what the command line would print */
+    fedserver *other = person(c);
     fed_writer w;
     fed_writer_growing(&w);
     assert_fed_ok_err(fedserver_tasks_json(other, c->now_ms, &w, &err));

@@ -55,7 +55,6 @@ static size_t addresses_of(const answer *a, fed_address *addresses) {
     return count;
 }
 
-/* Check that the cache's objects have exactly the bytes that the coordinator itself would send. */
 static size_t assert_same_bytes(coordinator *c, const test_device *d, const char *have,
                                 unsigned want) {
     fed_address addresses[FED_ADDRESSES];

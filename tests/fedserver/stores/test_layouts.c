@@ -64,7 +64,6 @@ static void make_older(const coordinator *c, const char *directory, const struct
     }
 }
 
-/* Read the tables' columns, and the layout's number. */
 static void read_tables(const coordinator *c, char *text) {
     sql(c, c->directory,
         strcmp(c->server->store->name, "postgres") == 0
@@ -197,7 +196,7 @@ static void a_start(coordinator *c, const struct layout *l) {
     expect_older("status", out, l->number, "stop the coordinator and start it with this release");
     assert_null(strstr(out, "serves it"));
     assert_fed_ok_err(fedserver_upgrade(directory, &err));
-    assert_fed_ok_err(fedserver_upgrade(directory, &err)); /* the second call has nothing to do */
+    assert_fed_ok_err(fedserver_upgrade(directory, &err));
     coordinator_check(directory);
     coordinator_open(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);

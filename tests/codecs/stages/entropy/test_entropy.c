@@ -16,7 +16,6 @@ static const fedcodec_stage *entropy(void) {
     return stage;
 }
 
-/* Pack, unpack, compare. Returns the number of packed bytes. */
 static size_t pack(const uint8_t *plain, size_t len) {
     static uint8_t packed[2 * CAP], back[CAP];
     assert_true(len <= CAP);
@@ -54,7 +53,8 @@ static size_t fill(float *x, double sent) {
     return count;
 }
 
-/* The least number of bytes for N values: whether each is sent, and its sign. */
+/* The least number of bytes for N values. Each value takes what tells whether it is sent, and a
+ * sign if it is. */
 static double entropy_bytes(size_t count) {
     const double p = (double)count / N;
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;

@@ -234,7 +234,8 @@ static sim_log run_down(const world *w, const char *codec_down) {
     return run(&o);
 }
 
-/* Simulated clients announce that they read +entropy. Otherwise deltas would come without it. */
+/* Simulated clients announce that they read +entropy. Otherwise deltas would come without this
+ * stage. */
 static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
     const world *w = *state;
     sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
@@ -334,8 +335,7 @@ static void resume_and_compare(sim_options o, const world *w, uint32_t round) {
     sim_log_free(&rest);
     assert_int_not_equal(access(state, F_OK), 0);
     sim_log none = {0};
-    assert_int_equal(sim_run(&o, &watch, &none, &err),
-                     FED_ENOTFOUND); /* the run has ended, and its state is removed */
+    assert_int_equal(sim_run(&o, &watch, &none, &err), FED_ENOTFOUND);
     sim_log_free(&none);
     sim_log_free(&whole);
 }

@@ -195,7 +195,6 @@ static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **s
     }
 }
 
-/* The read fails outside a transaction, while the statement is being prepared. */
 static void a_read_that_fails_works_again_afterwards(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -400,7 +399,7 @@ static void a_batch_of_an_older_term_is_not_stored(void **state) {
     assert_fed_status(f->store->commit(f->db, &err), FED_ESTATE);
     assert_fed_says(err, "another coordinator leads");
     assert_int_equal(count_updates(f, row.task), 1);
-    const uint8_t hash[FED_SHA256_SIZE] = {1}; /* a write whose answer the store waits for */
+    const uint8_t hash[FED_SHA256_SIZE] = {1};
     assert_fed_status(f->store->token_use(f->db, hash, 1, &err), FED_ESTATE);
 }
 
@@ -459,11 +458,11 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     assert_fed_says(err, "another coordinator leads now");
 }
 
-/* An advisory lock (0x46656454, term) of PostgreSQL that all connections of a leader share. */
+/* PostgreSQL's advisory lock (0x46656454, term), which all connections of a leader share. */
 #define TAG "1181049940"
 
-/* The second connection is like that of a thread that closes a round. Its writes would be
- * rejected, but the rows that it has locked would make the next leader wait. */
+/* The second connection is like that of a thread that closes a round. The store would reject its
+ * writes, but the rows that it has locked would make the next leader wait. */
 static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -512,7 +511,6 @@ static void a_lead_without_connections_is_not_told(void **state) {
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
-    /* only the question for the leader had a shorter time limit */
     assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
     f->store->close(follower);
     f->store->close(alone);
@@ -534,7 +532,7 @@ static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void
     const fedserver_lead seen = lead(f, follower);
     assert_true(seen.mine || seen.address[0] == '\0');
     fedserver_lead next = seen;
-    for (int k = 0; k < 3000 && !next.mine; k++) { /* until the server has ended the connections */
+    for (int k = 0; k < 3000 && !next.mine; k++) {
         fed_sleep_ms(10);
         next = lead(f, follower);
     }
@@ -560,8 +558,8 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* A new leader ends all connections that hold the old term's lock. A connection that gets the
- * lock later must notice the new term, so it reads the term after it has the lock. */
+/* A new leader ends all connections that hold the old term's lock. A connection may get the lock
+ * later, so it must read the term after it has the lock. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -608,8 +606,6 @@ static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fed_postgres_close(&server);
 }
 
-/* -- D1 in docs/durability.md: an acknowledged update is on the disk -- */
-
 static void asynchronous_commits_are_made_synchronous(void **state) {
     fixture *f = *state;
     char setting[40];
@@ -624,7 +620,7 @@ static void asynchronous_commits_are_made_synchronous(void **state) {
     end_trap(f);
     fed_postgres_sql(f->where, "SHOW synchronous_commit", setting, sizeof setting);
     sql(f, "ALTER DATABASE postgres RESET synchronous_commit");
-    assert_string_equal(setting, "off"); /* the store overrides the database's default */
+    assert_string_equal(setting, "off");
 }
 
 static void set_and_reload(const fixture *f, const char *setting, const char *name) {
@@ -633,7 +629,7 @@ static void set_and_reload(const fixture *f, const char *setting, const char *na
     sql(f, setting);
     fed_postgres_sql(f->where, "SELECT pg_reload_conf()", shown, sizeof shown);
     snprintf(text, sizeof text, "SHOW %s", name);
-    fed_sleep_ms(300); /* the server may take longer to read its file; a loop below waits for it */
+    fed_sleep_ms(300);
     fed_postgres_sql(f->where, text, shown, sizeof shown);
 }
 
