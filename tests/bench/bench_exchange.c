@@ -341,7 +341,7 @@ int main(int argc, char **argv) {
     const char *listed = getenv("FED_ADDRESSES");
     snprintf(addresses, sizeof addresses, "%s", listed != NULL ? listed : "");
     rank one = {.setting = &s, .place = find(&s, addresses, address)};
-    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets it */
+    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets the mark */
     run(&one);
     if (one.place.rank == 0) {
         print(&s, &one.result);

@@ -127,10 +127,10 @@ static const char *yardstick_of(const message *m) {
     return strcmp(m->unit, "plain") != 0 ? m->unit : "baseline";
 }
 
-/* The bound of a guarded encode, which leaves its residual unchanged when it refuses. It must read
- * all gradients before it adds the first one. If it seeks the largest sum, it must also read the
- * residual before. This function reads from the end to the front. So the values that it adds first
- * were read last, and are still in the cache. */
+/* The bound of a guarded encode, which leaves the residual unchanged if it refuses the input. Such
+ * an encode must read all gradients before it adds the first gradient. If it seeks the largest sum,
+ * it must also read the residual before. This function reads from the end to the front. So the
+ * values that are added first were read last, and are still in the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);
@@ -229,8 +229,8 @@ static void measure_round(bench *b, message *m, const float *g, size_t nonzero, 
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
 }
 
-/* The loop starts from the codec's residual, so it must make the same message. It runs first, so
- * that the codec does not find its values in a cache. */
+/* The plain loop starts from the codec's residual, so it must make the same message. The loop runs
+ * first, so that the codec does not find its values in a cache. */
 static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
                               size_t nonzero, uint8_t *dst, all_times *t) {
     size_t len = 0;

@@ -1,4 +1,4 @@
-/* The virtual devices. A ring has a list of devices for each second; a device stands in the list of
+/* The virtual devices. A ring has a list of devices for each second. Each device is in the list of
  * the second at which it acts next. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crowd.h"

@@ -1,4 +1,4 @@
-/* The yardsticks, with the vectors that this file is compiled for. */
+/* Yardsticks of a processor's speed, compiled once for each vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick_unit.h"
 

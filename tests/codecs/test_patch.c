@@ -10,8 +10,8 @@
 
 enum { BLOCK = FEDCODEC_PATCH_BLOCK };
 
-/* Make the patch from `from` (NULL: zeros) to `to`, and check that it leads to `to`, to the bit.
- * The caller frees its bytes. */
+/* Make the patch from `from` (NULL: zeros) to `to`, and check that applying it gives exactly `to`.
+ * The caller frees the patch's bytes. */
 static fed_writer patch_of(const float *from, const float *to, size_t n) {
     fed_writer w;
     fed_writer_growing(&w);

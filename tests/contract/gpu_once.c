@@ -27,7 +27,8 @@ typedef struct place {
     size_t n, cap;
     /* host and left lie on the host, residual and x on the device */
     float *host, *left, *residual, *x;
-    /* message lies on the device; bytes, on the host, is what the processor encoded */
+    /* `message` is on the device. `bytes`, on the host, has the message that the processor
+     * encoded. */
     uint8_t *message, *bytes;
     size_t len;
     fedcodec_gpu_head *head;

@@ -30,7 +30,7 @@ enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
-    /* nccl is the last one, and is left out because it needs a GPU */
+    /* nccl is the last collective, and is left out because it needs a GPU */
     while (strcmp(feddc_collective_name(known), "nccl") != 0) {
         known++;
     }

@@ -235,7 +235,8 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
-/* The byte of a message that names the code of its values or positions; 0: it has none. */
+/* Return the byte of a message that names the code of its values or positions, or 0 if it has
+ * none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
     if (strcmp(codec->vtable->name, "topk") == 0) {

@@ -1,5 +1,5 @@
-/* Each reader of a text that people write reads the same from every form in which editors save it.
- * It refuses UTF-16 with a sentence. */
+/* Each reader of a text that people write reads the same from every form in which editors save the
+ * text. A reader refuses UTF-16 with a sentence. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

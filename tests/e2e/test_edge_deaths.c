@@ -23,7 +23,8 @@ static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* What the edge aggregator's device has stored: each change completely or not at all. */
+/* The state that the edge aggregator's device has stored. Each change is stored completely or not
+ * at all. */
 typedef struct upstream {
     uint64_t number; /* of the last training; each training makes a version at once */
     double total;    /* sum of all stored changes, in units */

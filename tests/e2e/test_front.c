@@ -115,8 +115,8 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
-/* Such a status does not fit into one packet of a Unix socket: Linux's usual buffer has 212,992
- * bytes. */
+/* A status of many tasks does not fit into one packet of a Unix socket: Linux's usual buffer has
+ * 212,992 bytes. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};

@@ -231,8 +231,8 @@ static void raise_coordinator(world *w) {
     start_coordinator(w);
 }
 
-/* Continue the stopped devices if the coordinator has ended, or has printed a line, which it does
- * when its ports are open. */
+/* Continue the stopped devices if the coordinator has ended, or has printed a line because its
+ * ports are open. */
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;

@@ -228,7 +228,8 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* Take the least CPU time of several batches, as other work on the machine adds to it. */
+/* Take the least CPU time of several batches, because other work on the machine adds to the
+ * time. */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {

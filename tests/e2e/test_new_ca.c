@@ -92,8 +92,8 @@ static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return status;
 }
 
-/* Send SIGHUP, which lets the coordinator read its certificates again. Wait until it refuses this
- * client. */
+/* Send SIGHUP, which lets the coordinator read its certificates again. Wait until the coordinator
+ * refuses this client. */
 static void hang_up_until_refused(const world *w, const fed_pem *ca, const fed_identity *who,
                                   uint16_t port) {
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);

@@ -75,7 +75,7 @@ typedef struct wanted {
     bool unmarked_answer; /* the listener's packets are not marked */
 } wanted;
 
-/* What host 2 has received, in memory that both processes share. */
+/* The bytes that host 2 has received, in memory that both processes share. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;

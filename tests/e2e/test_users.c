@@ -179,7 +179,7 @@ static void must_live(const world *w, pid_t pid) {
     }
 }
 
-/* Ask the front until it answers with 200, which also wakes the process of the rounds. */
+/* Ask the front until it answers with 200. The question also wakes the process of the rounds. */
 static void ask_status(const world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     for (long status = 0; status != 200;) {
@@ -384,7 +384,7 @@ FED_TEST(the_services_and_their_users) {
     walk(&w, users, 3, 2, FED, FRONT);
     char copy[400];
     snprintf(copy, sizeof copy, "%s/copy", outputs(&w, FED));
-    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1); /* it can't read the CA's key */
+    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1); /* can't read the CA's key */
     assert_non_null(strstr(w.out, "ca.key"));
     close_world(&w);
 }

@@ -227,7 +227,7 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     }
 }
 
-/* A store that several coordinators share, whose connection breaks. Opening it again blocks
+/* A store that several coordinators share, whose connection breaks. Opening the store again blocks
  * until the test allows it, and may fail. */
 static bool gone, comes_back;
 static atomic_int opens_now;

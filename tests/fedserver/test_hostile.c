@@ -201,8 +201,8 @@ FED_TEST_WITH(a_hostile_device_does_not_ruin_the_model_and_is_named, world *w) {
     assert_true(n.least_share > 0.99 && n.least_norm > 100);
 }
 
-/* With half of the weight a hostile device can reverse the model's change. With a quarter it
- * can't. */
+/* With half of the weight a hostile device can reverse the model's change. With a quarter of the
+ * weight it can't. */
 FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, world *w) {
     const double half = play(&w->c, w->d, task_json, BACKWARDS);
     const double quarter = play(&w->c, w->d, tighter, BACKWARDS);

@@ -30,7 +30,7 @@ static const fed_task sample_task = {
     "\x00\x00\x00\x3f"                                                                             \
     "\x07\x00\x00\x00\x00\x00\x00\x00"
 
-/* Messages of protocol 1 must keep their bytes, because devices in use still speak it. */
+/* Messages of protocol 1 must keep their bytes, because devices in use still speak protocol 1. */
 static const fed_checkin sample_checkin = {
     .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .held = {{5, 258}}};
 
@@ -521,7 +521,8 @@ FED_TEST(test_a_list_of_tasks_comes_back_as_it_was) {
     free(work);
 }
 
-/* Byte 26 is the number of slots, byte 27 that of the further tasks, which begin at byte 28. */
+/* Byte 26 is the number of slots. Byte 27 is the number of further tasks, which begin at byte
+ * 28. */
 FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);

@@ -309,7 +309,7 @@ FED_TEST(test_an_output_that_is_an_open_file_of_this_process_is_written) {
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     assert_fed_ok_err(fed_file_replace(name, "new", 3, FED_FILE_OUTPUT | 0600, &err));
     char got[8] = "";
-    assert_int_equal(read(fd, got, sizeof got), 3); /* it is still the same file */
+    assert_int_equal(read(fd, got, sizeof got), 3); /* the output is still the same file */
     assert_string_equal(got, "new");
     close(fd);
 }

@@ -220,7 +220,6 @@ FED_TEST_WITH(heartbeats_keep_an_idle_link_up, world *w) {
     }
     assert_fed_ok(w->ends[0].status);
     assert_fed_ok(w->ends[1].status);
-    /* The link handles these frames itself, so no caller gets them. */
     assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0);
 }
 

@@ -106,7 +106,7 @@ static void wait_for(const world *w, const char *words) {
     }
 }
 
-/* A device of the edge aggregator checks in. Without one, nothing is asked upstream. */
+/* A device of the edge aggregator checks in. Without a device, nothing is asked upstream. */
 static void check_in(const world *w) {
     uint8_t body[128];
     fed_writer m;

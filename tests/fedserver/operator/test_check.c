@@ -160,7 +160,7 @@ static void a_damaged_page_of_the_database_is_found(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file sound = keep(w, "server.db");
-    const size_t page = 16384; /* a page's middle may be unused */
+    const size_t page = 16384; /* damage the start of a page: its middle may be unused */
     memset(sound.data + sound.len / 2 / page * page, 0xee, 5000);
     put_back(&sound);
     free(sound.data);

@@ -151,7 +151,7 @@ static void a_claim_that_the_edge_lowers_weighs_as_little_upstream(void **state)
     open_edge(w);
     assign(w, 0, 0);
     turn(w);
-    train(w, 0, 1, 4000000000U); /* its weight equals that of the other two devices together */
+    train(w, 0, 1, 4000000000U); /* this weight equals that of the other two devices together */
     train(w, 1, 2, 10);
     train(w, 2, 4, 10);
     assert_true(turn(w));
@@ -445,7 +445,8 @@ static void the_last_version_ends_the_edges_task(void **state) {
     assert_true(done);
 }
 
-/* After upstream was restored from a backup, it may give a task's number to another task. */
+/* An upstream coordinator that was restored from a backup may give a task's number to another
+ * task. */
 static void the_last_version_of_another_model_is_declined(void **state) {
     world *w = *state;
     fed_error err = {0};

@@ -55,7 +55,7 @@ static fed_status gated_commit(void *db, fed_error *err) {
     return status;
 }
 
-/* A row names this file, so the handle that wrote the file must have committed before. */
+/* Check that the handle that wrote this file has committed, because a row names the file. */
 static void assert_committed(uint64_t digest) {
     bool found = false;
     pthread_mutex_lock(&files_lock);
@@ -236,7 +236,7 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(training_of(c)->versions.version, 0);
     open_gate();
     finish_closing(c);
-    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* waiting devices ask again */
+    assert_int_not_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(training_of(c)->versions.version, 1);
     assert_int_equal(training_of(c)->round.number, 2);
     assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 200);
@@ -376,7 +376,7 @@ static void files_do_not_pile_up(void **state) {
     coordinator *c = *state;
     train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
     /* Left are the values, residual and state of the last version, and two older versions. */
-    fedserver_close(c->server); /* ends the thread that deletes what is no longer named */
+    fedserver_close(c->server); /* ends the thread that deletes files which no row names */
     assert_int_equal(count_blobs(c), 5);
     open_apart(c, 1);
     float *old = NULL;

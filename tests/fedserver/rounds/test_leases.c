@@ -228,7 +228,8 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
-/* A new attempt leaves ended leases in the list. They are dropped when the list is full. */
+/* A new attempt leaves ended leases in the list. The ended leases are dropped when the list is
+ * full. */
 static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
     coordinator *c = *state;
     test_device d[1];

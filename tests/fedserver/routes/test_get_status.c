@@ -217,7 +217,8 @@ static void a_committed_round_and_its_task_are_told(void **state) {
     json_decref(root);
 }
 
-/* The root has the newest rounds of the main task, so `running` has only those of other tasks. */
+/* The root has the newest rounds of the main task, so `running` has only the rounds of other
+ * tasks. */
 static void no_rounds_are_told_twice(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);

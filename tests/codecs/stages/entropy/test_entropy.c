@@ -53,8 +53,7 @@ static size_t fill(float *x, double sent) {
     return count;
 }
 
-/* The least number of bytes for N values. Each value takes what tells whether it is sent, and a
- * sign if it is. */
+/* The entropy of N values in bytes: whether each value is sent, and the sign of each sent value. */
 static double entropy_bytes(size_t count) {
     const double p = (double)count / N;
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;

@@ -1,4 +1,4 @@
-/* What only the store on PostgreSQL does. The tests for all stores are in
+/* Tests of what only the store on PostgreSQL does. The tests for all stores are in
  * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
@@ -206,8 +206,8 @@ static void a_read_that_fails_works_again_afterwards(void **state) {
     assert_fed_status(f->store->pass_find(f->db, hash, &pass, &err), FED_ENOTFOUND);
 }
 
-/* The server sends megabytes of warnings while the coordinator sends megabytes of updates. If
- * both only wrote, both would wait for ever. */
+/* The server sends megabytes of warnings while the coordinator sends megabytes of updates. If both
+ * sides only wrote, both would wait for ever. */
 static void neither_end_waits_for_the_other_forever(void **state) {
     fixture *f = *state;
     enum { UPDATES = 48, SIZE = 400000 };

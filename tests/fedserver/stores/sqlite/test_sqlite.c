@@ -1,4 +1,4 @@
-/* What only the SQLite store does. The tests for all stores are in
+/* Tests of what only the SQLite store does. The tests for all stores are in
  * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
