@@ -225,7 +225,7 @@ static void the_space_of_a_cancelled_task_is_given_back(void **state) {
     coordinator_open(c);
 }
 
-/* A model of 4 MB is in a file. */
+/* A cancelled task's model of 4 MB is deleted, although the coordinator does not run. */
 static void nobody_need_serve_for_it(void **state) {
     coordinator *c = *state;
     coordinator_only_on_sqlite();

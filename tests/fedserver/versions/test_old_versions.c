@@ -183,7 +183,7 @@ FED_TEST_WITH(each_way_leads_to_the_same_bits, world *w) {
     rounds(w, ROUNDS);
     const uint32_t oldest = versions(w)->oldest, newest = w->version;
     assert_int_equal(bring(w, newest - 1, newest, "&can=2"), FED_PART_DELTA);
-    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* 0: several deltas */
+    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* 0: several parts */
     assert_int_equal(bring(w, oldest, newest, "&can=2"), FED_PART_PATCH);
     assert_int_equal(bring(w, oldest - 1, newest, "&can=3"), FED_PART_PATCH);
     assert_int_equal(bring(w, -1, newest, "&can=2"), FED_PART_PATCH);
