@@ -25,7 +25,7 @@ import tempfile
 import datacenter
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SECONDS = 120  # limit for one design in one round, which only stops one that hangs
+SECONDS = 120  # limit for a design in a round that hangs
 SKIPPED = 77
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1"}

@@ -18,8 +18,8 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
-/** The time of this clock in seconds. CLOCK_PROCESS_CPUTIME_ID or a thread's CPU clock leaves out
- * the time of other programs. */
+/** The time of this clock in seconds. CLOCK_PROCESS_CPUTIME_ID and the CPU clock of a thread leave
+ * out the time of other programs. */
 double bench_clock_s(clockid_t clock);
 
 /** The median of the times, which are then sorted; 0 if there are none. */

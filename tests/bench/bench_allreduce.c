@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     }
     cpu = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / (double)steps;
     if (rank == 0) {
-        /* bench_median_s sorts the times, for the fastest and slowest below */
+        /* bench_median_s sorts the times, so times.s[0] is the fastest. */
         double median = bench_median_s(&times);
         printf("{\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
                "\"cpu\": %.6g}\n",

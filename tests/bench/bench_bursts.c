@@ -39,7 +39,7 @@ typedef struct run {
     size_t rounds, packet;
     float *x, *y;
     uint8_t *dst;
-    size_t *len; /* length of each packet's message */
+    size_t *len;
     size_t room; /* bytes of dst for each packet */
 } run;
 

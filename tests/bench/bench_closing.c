@@ -54,7 +54,6 @@ static uint32_t version_of(const run *r) {
     return fedserver_rounds_front(&r->c.server->rounds)->versions.version;
 }
 
-/* A batch with a check-in. Returns its seconds. */
 static double batch(run *r) {
     const double start_s = bench_now_s();
     (void)device_ask_work(&r->c, &r->d[2]);
@@ -78,7 +77,7 @@ static void one_round(run *r, const float *x) {
     }
     update(r, 0, &work[0], x);
     (void)batch(r);
-    fed_writer body; /* the device encodes before the measurement */
+    fed_writer body;
     fed_writer_growing(&body);
     device_encode(&work[1], x, 1, &body);
     const double start_s = bench_now_s();
@@ -150,7 +149,7 @@ int main(int argc, char **argv) {
     printf("| values | made in a | last, ms | longest | beside | version | memory, MB |\n");
     printf("|---|---|---|---|---|---|---|\n");
     fflush(stdout);
-    /* a child process for each, because its largest memory is measured */
+    /* Each run has a child process, because the process's largest memory is measured. */
     for (int apart = 0; apart < 2; apart++) {
         const pid_t child = fork();
         if (child == 0) {

@@ -1,5 +1,5 @@
-/* Measure what a check-in costs the leader: one that it serves itself over TLS, and one that a
- * follower passes on to it. Their ratio says how many followers one leader can serve. */
+/* Measure what a check-in costs the leader: a check-in that the leader serves itself over TLS, and
+ * one that a follower passes on. The ratio says how many followers one leader can serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ typedef struct world {
     fed_postgres database;
     fed_cluster cluster;
     fed_pem keys[DEVICES], certs[DEVICES];
-    fed_load *kept[MEMBERS]; /* connections that stay open */
+    fed_load *kept[MEMBERS];
     size_t left;
 } world;
 
@@ -54,7 +54,6 @@ static void read_ca(const world *w, const char *name, fed_pem *pem) {
     free(text);
 }
 
-/* Do for each device what enrolment would do: one key, one certificate, one row. */
 static void enrol(world *w) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -122,7 +121,8 @@ static fed_load *connect_to(world *w, unsigned member, size_t count) {
     return load;
 }
 
-/* Do `count` check-ins at this member: on open connections, or with `anew` each on a new one. */
+/* Do `count` check-ins at this member, on open connections or, if `anew` is true, each on a new
+ * connection. */
 static void run_checkins(world *w, unsigned member, size_t count, bool anew, cost *c) {
     double before[MEMBERS];
     for (unsigned k = 0; k < MEMBERS; k++) {
@@ -149,7 +149,7 @@ static void open_world(world *w) {
     fed_cluster_open(&w->cluster, w->directory, store, MEMBERS);
     w->cluster.requests = 1000000;
     enrol(w);
-    /* it is started alone, so it becomes the leader */
+    /* This coordinator is started alone, so it becomes the leader. */
     fed_cluster_start_ready(&w->cluster, LEADER);
     while (fed_cluster_leader(&w->cluster, NULL) != LEADER) {
         fed_sleep_ms(10);

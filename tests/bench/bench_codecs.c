@@ -27,7 +27,7 @@
 #include "fed/threads.h"
 #include "peers.h"
 
-/* The settings measured by default. A codec without one here is measured with default
+/* The settings measured by default. A codec without a setting in this list is measured with default
  * parameters. */
 static const char *const settings[] = {"3lc:s=1 dense",
                                        "3lc:s=1",
@@ -60,7 +60,6 @@ static const char dense[] = " dense";
 
 enum { FEW = 1000000, MANY = 20000000 }; /* values */
 
-/* A speed as a ratio to memcpy and as a share of its bound, with the verdict. */
 static void print_speed(const result *r, bench_op op, size_t n) {
     char text[24] = "";
     if (r->bound_s[op] > 0.0) {
@@ -131,8 +130,9 @@ static bool is_dense(const char *setting) {
     return strcmp(setting + strcspn(setting, " "), dense) == 0;
 }
 
-/* Whether to measure a unit. To limit the time, plain is measured only on few values, and units
- * other than the fastest on many values only where there is a plain loop. */
+/* Return whether to measure this vector unit. To limit the time, plain is measured only on few
+ * values. Units other than the fastest are measured on many values only if there is a plain
+ * loop. */
 static bool wants_unit(const bench *b, const char *setting, const fedcodec_unit *unit) {
     if (b->unit != NULL) {
         return strcmp(b->unit, unit->name) == 0;
@@ -220,7 +220,8 @@ static void bench_peers(bench *b) {
     }
 }
 
-/* rounds 0: as many as take a few minutes. chosen ends with NULL; empty: all settings. */
+/* If rounds is 0, take as many as need a few minutes. `chosen` ends with NULL; if it is empty,
+ * measure all settings. */
 static void bench_size(bench *b, size_t n, size_t rounds, char **chosen) {
     const size_t preset = n <= FEW ? 61 : n <= MANY ? 15 : 5;
     bench_start(b, n, rounds > 0 ? rounds : preset);

@@ -26,7 +26,7 @@ enum { ROUNDS = 200, FEW = 1000 };
 typedef struct bench {
     const char *directory;
     const fedserver_store *store;
-    void *db; /* a database handle like that of the front process */
+    void *db;
     size_t devices;
 } bench;
 

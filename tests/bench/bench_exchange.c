@@ -74,7 +74,7 @@ static void read_values(const char *path, float *values, size_t n, uint32_t rank
     fclose(file);
 }
 
-/* A gradient from the file, or random values of many sizes, most of them small. */
+/* Fill in a gradient from the file, or random values of many sizes, most of them small. */
 static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
     if (s->values != NULL) {
@@ -156,7 +156,6 @@ typedef struct mail {
     uint64_t sent, arrived; /* bytes */
 } mail;
 
-/* Send each other rank its part in pieces, then wait for as many bytes from each. */
 static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
     fed_error err = {0};
     for (size_t at = 0; at < m->each; at += m->piece) {
@@ -168,7 +167,7 @@ static void mail_half(mail *m, const uint8_t *data, uint32_t step) {
             m->sent += len;
         }
     }
-    /* all ranks send the same; early bytes count for the next half */
+    /* All ranks send the same number of bytes. Bytes that arrive early count for the next half. */
     while (m->arrived < m->sent) {
         feddc_event event;
         check(m->link->wait(m->self, 60000, &event, &err), "wait", &err);
@@ -222,7 +221,7 @@ static void *run(void *arg) {
 }
 
 static void print(const setting *s, result *r) {
-    /* bench_median_s sorts the times, for the fastest and slowest below */
+    /* bench_median_s sorts the times, so times.s[0] is the fastest. */
     const double median = bench_median_s(&r->times);
     printf("{\"link\": \"%s\", \"collective\": \"%s\", \"codec\": \"%s\", \"pull\": \"%s\", "
            "\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "
@@ -255,8 +254,8 @@ static void run_threads(const setting *s) {
     free(r);
 }
 
-/* This process's rank, from the environment or mpirun. addresses: memory for the ranks'
- * addresses. */
+/* Return this process's rank, as the environment or mpirun says. `addresses` is memory for the
+ * ranks' addresses. */
 static feddc_place find(const setting *s, char *addresses, const char **address) {
     static const uint8_t secret[FEDDC_SECRET] = {21};
     const feddc_link_vtable *link = feddc_link_named(s->link);
@@ -342,7 +341,7 @@ int main(int argc, char **argv) {
     const char *listed = getenv("FED_ADDRESSES");
     snprintf(addresses, sizeof addresses, "%s", listed != NULL ? listed : "");
     rank one = {.setting = &s, .place = find(&s, addresses, address)};
-    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets it */
+    one.place.mark = s.raw && s.nic != NULL; /* without raw, feddc_exchange_open sets the mark */
     run(&one);
     if (one.place.rank == 0) {
         print(&s, &one.result);

@@ -152,7 +152,6 @@ static void end_job(bench *b, job *j) {
     fedcodec_gpu_free(j->on_gpu);
 }
 
-/* Seconds of an encode by our plain C code, on one core. */
 static double plain_encode_s(const bench *b, const job *j, const char *spec) {
     fedcodec codec = j->codec;
     const fedcodec_unit *unit = NULL;
@@ -226,7 +225,6 @@ static void bench_codecs(bench *b) {
     printf("\n  ]");
 }
 
-/* 3lc with 2^20 values, as single calls and as one graph. */
 static void bench_graph(bench *b) {
     job j;
     start_job(b, &j, "3lc:s=1.75", PATTERN);

@@ -57,7 +57,6 @@ static double mean(const float *loss, size_t from, size_t to) {
     return sum / (double)(to - from);
 }
 
-/* Each backend's value, then the least and the largest of the nudged runs. */
 static void print_row(const double *value, size_t backends, size_t runs, const char *unit) {
     double least = INFINITY, most = -INFINITY;
     for (size_t b = 0; b < runs; b++) {

@@ -34,7 +34,6 @@ enum {
     FRAMES = 4 * VALUES / SEGMENT /* most frames of one direction */
 };
 
-/* The frames that one side sends, one after the other. */
 typedef struct tape {
     uint8_t *data;
     size_t len;
@@ -55,7 +54,6 @@ static void put32(uint8_t *to, uint32_t value) {
     put16(to + 2, value & 0xffff);
 }
 
-/* The folded sum of some bytes, as in the Internet checksum. */
 static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     for (size_t k = 0; k + 1 < len; k += 2) {
         sum += (unsigned)data[k] << 8 | data[k + 1];
@@ -66,8 +64,8 @@ static unsigned sum16(const uint8_t *data, size_t len, unsigned sum) {
     return sum;
 }
 
-/* Headers of a segment of `payload` bytes. tcp: bytes of its TCP header. back: from peer to
- * host. */
+/* Write the headers of a segment of `payload` bytes. `tcp` is the length of its TCP header. If
+ * `back` is true, the segment goes from the peer to the host. */
 static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, uint8_t flags,
                         bool back) {
     static const uint8_t address[2][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}};
@@ -80,7 +78,7 @@ static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, ui
     ip[0] = 0x45;
     ip[1] = FEDNIC_MARKED;
     put16(ip + 2, (unsigned)(20 + tcp + payload));
-    ip[6] = 0x40; /* don't fragment */
+    ip[6] = 0x40;
     ip[8] = 64;
     ip[9] = 6;
     memcpy(ip + 12, address[back], 4);
@@ -94,7 +92,7 @@ static void put_headers(uint8_t *f, size_t tcp, size_t payload, uint32_t seq, ui
     t[13] = flags;
     put16(t + 14, 65535);
     memcpy(t + 20, options, tcp - 20 < sizeof options ? tcp - 20 : sizeof options);
-    /* the sum of the pseudo-header */
+    /* The checksum begins with the sum of the pseudo-header. */
     put16(t + 16, sum16(ip + 12, 8, (unsigned)(6 + tcp + payload)));
 }
 
@@ -113,7 +111,6 @@ static void keep(void *user, const fednic_frame *frame) {
     t->len += frame->len;
 }
 
-/* Cut the values into segments with `each` bytes of payload. */
 static void cut(tape *t, const float *values, size_t each, uint32_t seq) {
     static uint8_t data[HEADERS + SUPER];
     const bool super = each > SEGMENT;
@@ -136,7 +133,6 @@ typedef struct pair {
     fednic_nic *near, *far;
 } pair;
 
-/* Pass the frames of `from` through a NIC, and append what it sends to `to`. */
 static void pass(fednic_nic *nic, fednic_side side, const tape *from, fednic_emit *emit, void *to) {
     for (size_t k = 0; k < from->count; k++) {
         const fednic_frame frame = {from->data + from->frame[k].at, from->frame[k].len,
@@ -171,7 +167,7 @@ static void open_pair(pair *p) {
 typedef struct bench {
     tape host, wire, back;
     float *values, *rounded;
-    uint8_t *room; /* memory for one frame */
+    uint8_t *room;
 } bench;
 
 static void count_bytes(void *user, const fednic_frame *frame) {
@@ -185,7 +181,6 @@ static void copy(const tape *t, uint8_t *to) {
     }
 }
 
-/* Check that the payload that came back is the values as the codec rounds them. */
 static void verify(const bench *b) {
     size_t at = 0;
     for (size_t k = 0; k < b->back.count; k++) {

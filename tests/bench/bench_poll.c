@@ -26,7 +26,7 @@ enum { TURNS = 40, CLIENTS_MAX = 400 };
 
 typedef struct device {
     fed_fake fake;
-    fedclient_transport transport; /* the fake's transport, with a stopwatch */
+    fedclient_transport transport;
     fedclient_platform platform;
     fedclient *client;
     double outside_s; /* CPU time of the callback and the transport in this step */
@@ -46,7 +46,6 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
     return FED_OK;
 }
 
-/** A fake training: it adds a small random number to each value. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;

@@ -28,7 +28,8 @@ static double entropy(double p) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-/* The codes one by one: rans and range do not fall back to Golomb here. */
+/* Write positions with one code each. Unlike in codecs, rans and range do not fall back to Golomb
+ * here. */
 
 typedef struct written {
     uint8_t *dst;
@@ -92,8 +93,6 @@ static void bench_random(double p, uint32_t *index, size_t n, written *w) {
     putchar('\n');
 }
 
-/* Golomb's code at p = 0.01, compared with memcpy of all values. */
-
 static void print_goal(const char *what, double reached, double want) {
     printf(" | %s %.1f (%g %s)", what, reached, want, goal_verdict(reached / want));
 }
@@ -124,7 +123,6 @@ static void bench_golomb(size_t n) {
     }
 }
 
-/* The bits of one tensor's positions in one phase. */
 typedef struct tally {
     double positions, entropy, bits[FEDCODEC_POS_COUNT];
 } tally;
@@ -177,7 +175,8 @@ static void print_run(const fed_layout *layout, const tally (*tallies)[PHASES]) 
     print_tally("all", "", &all);
 }
 
-/* One client: local steps, then its update through sbc. The decoded update makes the next model. */
+/* Train one client: local steps, then its update through sbc. The decoded update makes the next
+ * model. */
 static void bench_training(const fed_arch *arch, fedtrain_job job, double p, size_t rounds) {
     const fed_layout *layout = &arch->layout;
     const size_t n = layout->size;
@@ -224,7 +223,6 @@ static void bench_training(const fed_arch *arch, fedtrain_job job, double p, siz
     }
 }
 
-/* Updates after each step and after ten steps, with 0.1 % and 1 % of the values. */
 static void bench_rule(const fed_arch *arch, fedtrain_job job, const char *rule, float rate,
                        size_t rounds) {
     static const double ps[] = {0.001, 0.01};

@@ -98,7 +98,6 @@ static void end_round(bench *b) {
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Store `count` updates in each way, in batches. */
 static void measure(bench *b, int batch, int count) {
     bench_times store = {.count = 0}, rows = {.count = 0}, raw = {.count = 0};
     bench_times end = {.count = 0}, rows_end = {.count = 0};
@@ -135,7 +134,7 @@ static void open_store(bench *b, const fedserver_store *store, const char *direc
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 
-/* Make tables like those of layout 3, an earlier one, which keeps an update's body in its row. */
+/* Make tables like those of the earlier layout 3, which keeps an update's body in its row. */
 static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,
@@ -174,7 +173,7 @@ static void measure_both(bench b[2], int batch, int count) {
 }
 
 /* Write a few hundred MB first. A new PostgreSQL server makes new files for its log and writes each
- * twice; one that has run for a while uses its old files again. */
+ * file twice. A server that has run for a while uses its old files again. */
 static void warm_up(bench *b, const char *where) {
     enum { BATCHES = 12, LARGE = 400000 };
     fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);
@@ -190,7 +189,6 @@ static void warm_up(bench *b, const char *where) {
     fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
 }
 
-/* Two databases of one server: one without and one with a leader. */
 static void open_lead(bench b[2], const fedserver_store *store, const char *directory,
                       const fed_postgres *server) {
     fed_error err = {0};
@@ -217,7 +215,7 @@ static int compare_stores(const char *directory, bool of_lead) {
         return 77;
     }
     bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
-                  /* the server runs as another user, who must enter the directory */
+                  /* the server runs as another user, who must be able to enter the directory */
                   "chmod");
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);

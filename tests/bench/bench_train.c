@@ -36,7 +36,7 @@ static const size_t batches[BATCHES] = {2, 8, MAX_BATCH};
 
 typedef struct net {
     const char *name, *text;
-    double goal[BATCHES]; /* goals with sgd */
+    double goal[BATCHES];
 } net;
 
 #define CONVS_16 "conv 16 3 pad 1 | relu | conv 16 3 pad 1 | relu | "
@@ -78,7 +78,8 @@ typedef struct bench {
     uint32_t label[MAX_BATCH];
 } bench;
 
-/* The trainer's kernels: the linker makes it call the function below, see CMakeLists.txt. */
+/* The trainer's choice of kernels. The linker replaces it by the function below (see
+ * CMakeLists.txt). */
 
 static const fedtrain_kernels *chosen;
 
@@ -88,8 +89,9 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
     return chosen;
 }
 
-/* A slice of our trainer. The clock that ends it needs no system call: after one, some machines
- * must refill the cache of page addresses, which would cost a short step a tenth of its time. */
+/* A slice of our trainer. The clock that ends the slice needs no system call. After a system call
+ * some machines must refill the cache of page addresses, which would cost a short step a tenth of
+ * its time. */
 static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
@@ -107,7 +109,6 @@ static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     return 1e6 * (double)(steps * b->batch) / (double)(fed_clock_thread_cpu_us() - begin_us);
 }
 
-/* The speed of the multiply-adds, in operations per second. */
 static double peak_slice(const side *s) {
     int64_t begin = fed_clock_thread_cpu_us(), us;
     double operations = 0;
@@ -274,7 +275,7 @@ static void run_net(bench *b, const net *n) {
     free_nets(b);
 }
 
-/* Pin this process and the workers to the last processor that it may use. */
+/* Pin this process and the workers to the last processor that this process may use. */
 static void pin(void) {
     cpu_set_t allowed;
     bench_require(sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? FED_OK : FED_EIO,
@@ -294,7 +295,7 @@ static void start_sides(bench *b) {
     const fedtrain_kernels *kernels;
     for (size_t k = 0; k < UNITS && (kernels = fedtrain_kernels_get(k)) != NULL; k++) {
         if (k > 0 && strcmp(kernels->isa, "baseline") == 0) {
-            break; /* no engine to compare with */
+            break;
         }
         side *s = &b->sides[b->side_count++];
         s->kernels = kernels;

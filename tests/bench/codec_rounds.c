@@ -127,10 +127,10 @@ static const char *yardstick_of(const message *m) {
     return strcmp(m->unit, "plain") != 0 ? m->unit : "baseline";
 }
 
-/* The bound of a guarded encode, which leaves its residual unchanged when it refuses. It must read
- * all gradients before it adds the first one. If it seeks the largest sum, it must also read the
- * residual before. This function reads from the end to the front. So the values that it adds first
- * were read last, and are still in the cache. */
+/* The bound of a guarded encode, which leaves the residual unchanged if it refuses the input. Such
+ * an encode must read all gradients before it adds the first gradient. If it seeks the largest sum,
+ * it must also read the residual before. This function reads from the end to the front. So the
+ * values that are added first were read last, and are still in the cache. */
 static void guarded_add(const bench *b, const message *m, const float *g) {
     enum { BLOCK = 4096 };
     const char *unit = yardstick_of(m);
@@ -183,7 +183,6 @@ static void add_to_few(const bench *b, const message *m, size_t count) {
     }
 }
 
-/* Positions of the values of y that are not zero. Returns their number. */
 static size_t find_positions(bench *b) {
     size_t count = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -193,9 +192,9 @@ static size_t find_positions(bench *b) {
     return count;
 }
 
-/* The bounds of decoding, besides reading the message: to set all values, alternately with memset
- * and with stores; to add to all values, or to those that are not zero. The caches hold as much of
- * these values as of y in decode and axpy. */
+/* Measure bounds of decoding, besides reading the message. One bound is to set all values,
+ * alternately with memset and with stores. The others are to add to all values, and to add only
+ * where values are not zero. The caches hold as much of these values as of y in decode and axpy. */
 static void measure_bounds(const bench *b, const message *m, size_t nonzero, all_times *t) {
     if (t->clear.count == t->write.count) {
         BENCH_TIME(&t->clear, set_values(b, m, true));
@@ -230,8 +229,8 @@ static void measure_round(bench *b, message *m, const float *g, size_t nonzero, 
     BENCH_TIME(&t->op[BENCH_FOLD], fold(m, b->acc));
 }
 
-/* The loop starts from the codec's residual, so it must make the same message. It runs first, so
- * that the codec does not find its values in a cache. */
+/* The plain loop starts from the codec's residual, so it must make the same message. The loop runs
+ * first, so that the codec does not find its values in a cache. */
 static void measure_with_loop(bench *b, message *m, const plain_loop *loop, const float *g,
                               size_t nonzero, uint8_t *dst, all_times *t) {
     size_t len = 0;
@@ -244,7 +243,6 @@ static void measure_with_loop(bench *b, message *m, const plain_loop *loop, cons
     bench_require(same ? FED_OK : FED_EFORMAT, "the plain loop's message or residual differs");
 }
 
-/* The smaller time; 0 means not measured. */
 static double fastest(double a, double b) {
     return a > 0.0 && (a < b || !(b > 0.0)) ? a : b;
 }

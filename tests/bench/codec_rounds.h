@@ -20,16 +20,16 @@ typedef enum bench_op {
 } bench_op;
 
 typedef struct bench {
-    const char *unit;     /* the only unit to be measured, or NULL */
-    const fed_pool *pool; /* the pool that encodes, or NULL */
+    const char *unit; /* the only vector unit to be measured, or NULL */
+    const fed_pool *pool;
     gradients gradients;
     bool files, dense; /* the kind of gradients */
     size_t n, rounds;
-    float *e, *unguarded; /* residuals of the guarded and of the other encodes */
+    float *e, *unguarded; /* residuals of the encodes with and without guard */
     float *before, *y;    /* a copy of a residual; decoded values */
     float *spare;         /* memory that the yardsticks write to */
     int64_t *acc;
-    uint32_t *at;     /* positions of a message's values that are not zero */
+    uint32_t *at;     /* positions of the nonzero values of a message */
     bench_times copy; /* the median time of memcpy in each measurement */
 } bench;
 
@@ -64,7 +64,7 @@ void measure_warm(bench *b, message *m);
 /** Medians of all rounds, and the messages' mean length. */
 typedef struct result {
     double copy_s, loop_s, op_s[BENCH_OPS];
-    double bound_s[BENCH_OPS]; /* the least that has to be done; 0: not measured */
+    double bound_s[BENCH_OPS]; /* time of the least possible work; 0: not measured */
     double bytes;
 } result;
 

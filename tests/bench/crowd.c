@@ -1,4 +1,4 @@
-/* The virtual devices. A ring has a list of devices for each second; a device stands in the list of
+/* The virtual devices. A ring has a list of devices for each second. Each device is in the list of
  * the second at which it acts next. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crowd.h"
@@ -116,7 +116,7 @@ static void download(crowd *c, uint32_t k, const fed_assignment *assignment) {
     ask(c, k, "GET", FED_PATH_MODEL, query, &response);
     fedserver_blob_free(response.body);
     bench_require(response.status == 200 ? FED_OK : FED_ESTATE, "a model");
-    d->version = assignment->version + 1; /* 0: the device has no model */
+    d->version = assignment->version + 1; /* 0 would mean that the device has no model */
     c->counts.downloads++;
 }
 
@@ -188,7 +188,6 @@ static void note_batch(crowd_counts *counts, double took_s) {
     counts->longest_s = fmax(counts->longest_s, took_s);
 }
 
-/* Let the coordinator answer a batch of the list. Returns the rest of the list. */
 static uint32_t batch(crowd *c, uint32_t list) {
     const double start_s = bench_now_s(), start_cpu_s = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
     fed_error err = {0};
@@ -289,7 +288,6 @@ static void enrol_all(const char *directory, uint32_t devices) {
     sqlite3_close(db);
 }
 
-/* The envelope that all updates carry. */
 static void make_update(fed_writer *update) {
     fed_arch arch;
     fed_rng rng;

@@ -24,7 +24,7 @@ import tempfile
 import datacenter
 
 TIMED_STEPS = {"10mbit": 4, "100mbit": 15, "1gbit": 40}
-SECONDS = 900  # limit for one training, which only stops one that hangs
+SECONDS = 900  # limit for a training that hangs
 
 
 class Trainer:
@@ -84,8 +84,6 @@ def coded(codec, rule="bitsgd"):
     return ["--sync", rule, "--codec", codec, "--pull", codec]
 
 
-# ---- 3LC ----
-
 LENET = ["--model", "lenet5-caffe", "--batch", "8", "--optimizer", "sgd", "--lr", "0.05"]
 DESIGNS = [("float32", ["--sync", "ssgd"])] + [(codec, coded(codec)) for codec in (
     "int8", "stoch3", "onebit", "topk:p=0.25", "topk:p=0.05")] + [
@@ -111,8 +109,6 @@ def table_3lc(trainer, options):
             row += f" {1000 * seconds:7.1f}ms {base[rate] / seconds:7.2f}x"
         print(row, flush=True)
 
-
-# ---- INCEPTIONN ----
 
 HDC = ["--model", "hdc", "--batch", "25", "--optimizer", "momentum", "--lr", "0.05"]
 BOUNDS = [("float32", ["--sync", "ssgd"])] + [(f"inceptionn:e={e}", ["--sync", "bitsgd", "--codec", f"inceptionn:e={e}"])
@@ -145,11 +141,9 @@ def table_inceptionn(trainer, options):
         print(f"{workers:7d} {row[0]:9.1f} {row[1]:10.1f} {row[2]:9.1f} {row[3]:10.1f} {row[0] / row[2]:10.2f}", flush=True)
 
 
-# ---- CD-SGD ----
-
 TWOBIT = "twobit:t=0.01"
 RULES = [("ssgd", "float32"), ("odsgd", "float32"), ("bitsgd", TWOBIT), ("cdsgd:n=%d,k=2", TWOBIT)]
-WARM_UP = 20  # cdsgd's warm-up steps; 1 where steps are timed
+WARM_UP = 20  # cdsgd's warm-up steps; only 1 where steps are timed
 LENET5 = ["--model", "lenet5-caffe", "--batch", "32", "--optimizer", "sgd", "--lr", "0.1"]
 
 
@@ -173,8 +167,6 @@ def table_cdsgd(trainer, options):
                   f"{1000 * got['predicted_step_s']:7.1f}", flush=True)
 
 
-# ---- overlap ----
-
 def table_overlap(trainer, options):
     """Where compute takes longer than the exchange: how much of the exchange does a step still wait for?"""
     del options
@@ -189,8 +181,6 @@ def table_overlap(trainer, options):
             print(f"{rule.replace('%d', '1'):18s} {batch:>5s} {1000 * got['mean_step_s']:7.1f} {means[0]:8.1f} "
                   f"{means[1]:9.1f} {means[2]:8.1f} {1000 * got['predicted_step_s']:7.1f}", flush=True)
 
-
-# ---- growth ----
 
 def table_growth(trainer, options):
     del trainer

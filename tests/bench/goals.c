@@ -4,7 +4,7 @@
 
 const size_t goal_sizes[GOAL_SIZES] = {431080, 11200000, 60000000};
 
-enum { CACHED = 1000000 }; /* values */
+enum { CACHED = 1000000 }; /* the most values that count as held by a cache */
 
 double goal_share(size_t n) {
     return n <= CACHED ? 0.8 : 0.9;

@@ -40,8 +40,6 @@ BOUND = "10"
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# ---- Hosts with NICs ----
-
 class NICs(datacenter.Lines):
     """Lines whose hosts have a NIC: nic0 has the host's address, and fednic forwards between nic0 and eth0."""
 
@@ -108,8 +106,6 @@ class Spent:
         return {"workers": workers, "nics": nics, "rest": max(0.0, busy - workers - nics)}
 
 
-# ---- LeNet's gradients ----
-
 def read_weights(path):
     with open(path, "rb") as file:
         data = file.read()
@@ -136,8 +132,6 @@ def gradients(options, folder, count):
     return path, len(weights)
 
 
-# ---- The pure NIC ----
-
 def part_pure(options):
     with tempfile.TemporaryDirectory() as folder:
         path, _ = gradients(options, folder, 4)
@@ -145,8 +139,6 @@ def part_pure(options):
         os.rename(path, one)
         subprocess.run([os.path.join(options.build, "bin", "bench_nic"), one], check=True, timeout=120)
 
-
-# ---- One stream ----
 
 def send(address, path, seconds, mark):
     with open(path, "rb") as file:
@@ -232,8 +224,6 @@ def hosts(nics, ranks, rate, words=(), direct=False):
     return NICs(ranks, rate, words, direct) if nics else datacenter.Lines(ranks, rate, direct)
 
 
-# ---- Training: figures 12 and 13 ----
-
 LENET = ["--model", "lenet5-caffe", "--batch", "16", "--optimizer", "momentum:lr=0.02"]
 MODELS = [("LeNet", LENET, 98.3), ("HDC", datacenter_papers.HDC, 96.5)]
 STEPS = {"10mbit": 4, "100mbit": 8, "1gbit": 40}
@@ -299,8 +289,6 @@ def equal_accuracy(options, trainer, seconds):
         print(row, flush=True)
 
 
-# ---- An exchange: figure 15, and the cost model ----
-
 def terms(options, rate):
     """Measure alpha and the cost of a message in us, and the line's Mbit/s, between two hosts by link tcp alone."""
     with datacenter.Lines(2, rate) as lines:
@@ -309,7 +297,7 @@ def terms(options, rate):
         alpha = raw(floats=2, steps=200)["seconds"] / 2
         many = raw(floats=2 * 65536, bucket=256, steps=5)
         message = many["seconds"] / (2 * 65536 * 4 / 256)
-        if datacenter.RATES[rate] is not None:  # subtract the time on the line
+        if datacenter.RATES[rate] is not None:
             message = max(0.5e-6, message - 256 * 8 / datacenter.RATES[rate])
         whole = raw(floats=1 << 20, steps=5 if datacenter.RATES[rate] != 10e6 else 3)
     return 1e6 * alpha, 1e6 * message, 8e-6 * whole["bytes"] / whole["seconds"]
@@ -369,14 +357,12 @@ def exchange_row(options, workers, rate, path, floats, nics, measured):
     for collective, way, gbit in (("star", "central", nics[2]), ("ring", "ring", nics[workers])):
         plain_ms, sent, _ = timed_exchange(options, False, workers, rate, collective, path, floats)
         nic_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
-        # ratio of times on the line, both with headers
+        # ratio of the times on the line; both include headers
         ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)
         model = predicted(options, workers, mbit, ratios[-1], gbit, alpha, message)[way]
         row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {nic_ms:.1f} | {model[1] / nic_ms:.2f} |"
     return f"{row} {ratios[0]:.1f}, {ratios[1]:.1f} |"
 
-
-# ---- CPU of the hosts ----
 
 CODERS = [("none", False, PLAIN),
           ("software: codec inceptionn", False, datacenter_papers.coded(f"inceptionn:e={BOUND}")),

@@ -52,8 +52,6 @@ def sha256(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# ---- Programs in the hosts ----
-
 class Files(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -141,8 +139,6 @@ def take(path, rounded_path):
             at += len(got)
     print(json.dumps(dict(tally, bytes=at)))
 
-
-# ---- The hosts and the line ----
 
 class Hosts(nic.NICs):
     def __init__(self, options):
@@ -243,7 +239,7 @@ class Ssh:
         write(at, "known", f"[{hosts.address(1)}]:{SSH} {key}\n")
         config = write(at, "sshd", f"Port {SSH}\nHostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\nStrictModes no\nUsePAM no\n"
                                    "PidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp internal-sftp\n")
-        # it needs a private /run; `ip netns exec` gives it its own mounts
+        # sshd needs a private /run; `ip netns exec` gives the shell its own mounts
         hosts.background(1, "sh", "-c", f"mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -f {config}")
 
     def turn(self, k):
@@ -320,7 +316,7 @@ class Training:
                 time.sleep(0.05)
         for thread in threads:
             thread.join()
-        # the failure detector waits 2 s for a heartbeat, in which a segment can be lost three times
+        # The failure detector waits 2 s for a heartbeat. In this time a segment can be lost three times.
         if wrong and "no beat for" in str(wrong):
             self.cut_off += 1
             return 0
@@ -367,8 +363,6 @@ def make_file(hosts, name, size):
     return write(hosts.files, name, random.Random(name).randbytes(size))
 
 
-# ---- The NICs ----
-
 def nic_state(hosts):
     """Return each NIC's VmData and VmRSS in KiB and open descriptors. VmRSS may grow when the first large frames fill buffers."""
     state = []
@@ -405,8 +399,6 @@ def check_frames(hosts, rank):
         wrong.append(f"host {rank + 1}: {one['frames sent']} frames were sent, and the line took {wire['tx']['packets']}")
     return one, wrong
 
-
-# ---- The soak ----
 
 class Soak:
     def __init__(self, hosts, options):

@@ -14,7 +14,7 @@ enum { PEERS_MAX = 3, ROUNDS = 5 };
 typedef struct peer {
     const char *name;
     size_t (*bound)(size_t len);
-    /* Returns the number of bytes; 0 on failure. */
+    /* Returns the number of bytes, or 0 on failure. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
     bool (*unpack)(const uint8_t *src, size_t packed, uint8_t *dst, size_t len);
 } peer;

@@ -88,7 +88,7 @@ static void swap(float *a, float *b) {
     *b = t;
 }
 
-/* The k-th largest of x[n], counted from 0: Hoare's selection. Reorders x. */
+/* The k-th largest of x[n], counted from 0, by Hoare's selection. Reorders x. */
 static float kth_largest(float *x, ptrdiff_t n, ptrdiff_t k) {
     ptrdiff_t low = 0, high = n - 1;
     while (low < high) {
@@ -199,7 +199,6 @@ static size_t send(const side *s, float *x, size_t n, unsigned b, uint8_t *dst) 
     return len + out.count / 8;
 }
 
-/* sbc, with a selection on a copy of all values for each side. */
 static size_t plain_sbc(double p, float *residual, const float *x, size_t n, void *scratch,
                         uint8_t *dst) {
     const double phi = 0.5 * (sqrt(5.0) + 1.0);

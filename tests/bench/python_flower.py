@@ -214,7 +214,7 @@ def measure(kind, options):
         up, down = (after - one for after, one in zip(line_bytes(), before))
         row = result(server)
         told = [result(one) for one in clients]
-    # from the time when the last client was ready
+    # since the last client was ready
     row["seconds"] = max(one["end"] for one in told) - max(one["begin"] for one in told)
     for key in ("training", "outside"):
         row[key] = sum(one[key] for one in told)

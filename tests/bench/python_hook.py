@@ -79,7 +79,7 @@ def work(rank, options):
     torch.distributed.init_process_group("gloo", init_method="tcp://10.78.0.1:29500", rank=rank, world_size=RANKS)
     for name in options["hooks"].split(","):
         print(json.dumps(train(rank, name, data, test, options)), flush=True)
-        gc.collect()  # frees the hook; docs/python.md tells why it must be collected
+        gc.collect()  # frees the hook; docs/python.md tells why
     torch.distributed.destroy_process_group()
 
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Set the libraries' kernels, whatever the environment says. oneDNN and OpenBLAS treat processors
- * that they do not know as older ones; OpenBLAS as one that is twenty years old. */
+ * that they do not know as older processors. */
 static void hold_to(const char *unit) {
     if (strcmp(unit, "avx512") == 0) {
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
@@ -23,7 +23,7 @@ static void hold_to(const char *unit) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* In the child process: become the worker, which ends before its first line if PyTorch is
+/* In the child process, become the worker. The worker ends before its first line if PyTorch is
  * missing. */
 static void run_worker(const char *python, const char *unit, const int in[2], const int out[2]) {
     hold_to(unit);
@@ -70,7 +70,7 @@ bool torch_peer_start(torch_peer *peer, const char *unit) {
 
 void torch_peer_stop(torch_peer *peer) {
     if (peer->pid > 0) {
-        fclose(peer->to); /* the worker ends after its input ends */
+        fclose(peer->to);
         fclose(peer->from);
         waitpid(peer->pid, NULL, 0);
     }

@@ -16,8 +16,8 @@ typedef struct torch_peer {
 
 /** Start a worker on the caller's processor. `unit` "avx512" or "avx2" limits it to that vector
  * unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first with PyTorch of
- * build/python-venv (deploy/setup.sh --python), python3 and /usr/bin/python3. false: none has
- * PyTorch. Owner: torch_peer_stop. */
+ * build/python-venv (deploy/setup.sh --python), python3 and /usr/bin/python3. Returns false if none
+ * has PyTorch. The caller ends the worker with torch_peer_stop. */
 bool torch_peer_start(torch_peer *peer, const char *unit);
 void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
 

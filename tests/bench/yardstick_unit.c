@@ -1,4 +1,4 @@
-/* The yardsticks, with the vectors that this file is compiled for. */
+/* Yardsticks of a processor's speed, compiled once for each vector unit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "yardstick_unit.h"
 
@@ -8,7 +8,7 @@
 
 enum { CHAINS = 12, WAYS = 4 };
 
-/* Enough independent chains, so that none waits for its own result. */
+/* There are enough independent chains, so that none waits for its own result. */
 static double multiply_adds(size_t rounds) {
     vec sum[CHAINS], factor = (vec){0} + 0.5F, term = (vec){0} + 1.0F;
     KERNEL_UNROLL

@@ -12,7 +12,6 @@
 
 enum { N = 100, CAP = 5 * N };
 
-/* Make a message with values of all classes; returns its length. */
 static size_t make_message(size_t n, uint32_t stream, uint8_t *dst) {
     float residual[N];
     fedcodec codec;
@@ -74,7 +73,6 @@ FED_TEST(what_is_no_message_is_not_packed) {
                       FED_EFORMAT);
 }
 
-/* Unpack from memory of exactly len bytes. */
 static fed_status unpack(const uint8_t *src, size_t len, size_t n, uint8_t *back,
                          size_t *back_len) {
     uint8_t *copy = malloc(len + (len == 0));
@@ -159,8 +157,8 @@ static float from_bits(uint32_t bits) {
     return v;
 }
 
-/* Fill in bits of NaN, infinity and 0, and those around each power of two that may separate
- * classes, of both signs. */
+/* Fill in bits of NaN, infinity and 0, and bits around each power of two that may separate classes,
+ * all with both signs. */
 static size_t special_bits(uint32_t *bits) {
     static const uint32_t others[] = {0,          1,          0x7fffff,   0x800000,   0x7f7fffff,
                                       0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 0x55555555};
@@ -256,7 +254,7 @@ FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     }
 }
 
-/* Random bits for kind 4, or else a gradient of one of four scales. */
+/* Random bits if kind is 4, else a value of a gradient of one of four scales. */
 static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     static const float scales[] = {4.0f, 0.25f, 0x1p-6f, 0x1p-10f};
     float value = (fed_rng_float(rng) - 0.5f) * scales[kind % 4];
@@ -282,8 +280,7 @@ FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     }
 }
 
-/* With too little room, the coder takes as many whole bursts as fit, and writes nothing past cap.
- */
+/* If room is short, the coder takes as many whole bursts as fit and writes nothing past cap. */
 FED_TEST(too_little_room_takes_whole_bursts) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
@@ -305,7 +302,7 @@ FED_TEST(too_little_room_takes_whole_bursts) {
                 for (size_t k = cap; k < sizeof dst; k++) {
                     assert_int_equal(dst[k], GUARD);
                 }
-                /* one burst more would be too much */
+                /* one more burst would exceed cap */
                 size_t more = taken + 8 < n ? taken + 8 : n;
                 assert_true(taken == n || slow_encode(9, bits, more, all, decoded) > cap);
             }
@@ -344,7 +341,7 @@ FED_TEST(bursts_of_another_length_are_not_decoded) {
             }
         }
     }
-    const size_t many = SIZE_MAX / 4; /* far more values than the message has */
+    const size_t many = SIZE_MAX / 4;
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         uint8_t y[32];
         assert_fed_status(on_unit(u)->decode((const uint8_t *)"\1\0", 2, y, many), FED_EFORMAT);

@@ -227,7 +227,7 @@ FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
     for (size_t k = 1; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
         if (fedcodec_parse(specs[k], &f.codec, NULL) != FED_OK) {
-            continue; /* this build lacks libzstd */
+            continue;
         }
         envelope_case_open(&f, specs[k]);
         envelope_case_encode(&f);
@@ -240,8 +240,8 @@ FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
     envelope_case_close(&plain);
 }
 
-/* The first tensor is 2 rows of 300, unless the spec names other rows. The group is a vector,
- * which is sent as it is. */
+/* The first tensor is 2 rows of 300, unless the spec names other rows. The group of small tensors
+ * is a vector, whose values are sent as they are. */
 FED_TEST(a_codec_of_matrices_is_told_the_shapes) {
     static const struct {
         const char *spec, *head; /* the first bytes of the first frame and its message */

@@ -91,7 +91,6 @@ FED_TEST(the_frame_names_its_stage_and_can_be_unpacked_by_hand) {
     large_case_close(&l);
 }
 
-/* Read the frame of an envelope of one packed float32 tensor of n values. */
 static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
     uint8_t data[64];
     fed_writer w;

@@ -1,4 +1,5 @@
-/* Whole messages: checked once; which are refused, with which errors; second stages. */
+/* Whole messages: they are checked once, some are refused with the right errors, and second stages
+ * change bytes but no values. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
@@ -119,7 +120,7 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     f.layout.tensors[1].size = 100;
     assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
     f.layout.tensors[1].size = 7;
-    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros: more values than the model has */
+    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros: too many values */
     assert_check_says(&f, NULL, 0, "the group of small tensors: its");
     f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
     assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
@@ -215,7 +216,6 @@ FED_TEST(a_flipped_bit_never_harms) {
     envelope_case_close(&f);
 }
 
-/* The same bytes are read with another role of one tensor, and with another codec of one frame. */
 FED_TEST(statistics_must_be_there_and_as_they_are) {
     envelope_case f;
     fed_error err = {0};
@@ -243,7 +243,6 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
 
 static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75+zstd"};
 
-/* The number of second stages in this build, which may lack zstd. */
 static size_t staged_count(void) {
     fedcodec codec;
     return fedcodec_parse("3lc+zstd", &codec, NULL) == FED_OK ? 3 : 2;

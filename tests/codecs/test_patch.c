@@ -10,8 +10,8 @@
 
 enum { BLOCK = FEDCODEC_PATCH_BLOCK };
 
-/* Make the patch from `from` (NULL: zeros) to `to`, and check that it leads to `to`, to the bit.
- * The caller frees its bytes. */
+/* Make the patch from `from` (NULL: zeros) to `to`, and check that applying it gives exactly `to`.
+ * The caller frees the patch's bytes. */
 static fed_writer patch_of(const float *from, const float *to, size_t n) {
     fed_writer w;
     fed_writer_growing(&w);
@@ -114,7 +114,7 @@ FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 80 / 100, N * 4 * 86 / 100);
-    memset(to, 0, BLOCK * sizeof *to); /* blocks of zeros take next to no bytes */
+    memset(to, 0, BLOCK * sizeof *to);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 26 / 100, N * 4 * 29 / 100);
     free(to);
 }
@@ -123,7 +123,7 @@ FED_TEST(small_changes_take_few_bits) {
     enum { N = BLOCK };
     float *from = values_of(weight, N, 4), *to = values_of(weight, N, 4);
     size_t whole = patch_len(from, to, N);
-    assert_true(whole < 20); /* nothing has changed */
+    assert_true(whole < 20);
     for (size_t i = 0; i < N; i++) {
         uint32_t bits;
         memcpy(&bits, &to[i], sizeof bits);
@@ -166,7 +166,8 @@ FED_TEST(the_worst_takes_a_few_bytes_more_than_its_values) {
     free(to);
 }
 
-/* Bytes of a patch of n values: the way of coding, the length, the body. */
+/* Check that a patch of n values is refused. Its bytes are the way of coding, the length and the
+ * body. */
 static void assert_refused(const char *bytes, size_t len, size_t n) {
     float values[300] = {0};
     uint8_t *exact = malloc(len + 1);
@@ -204,7 +205,7 @@ FED_TEST(what_is_cut_off_or_longer_is_refused) {
     enum { N = 300 };
     float *to = values_of(weight, N, 9), values[N];
     fed_writer w = patch_of(NULL, to, N);
-    assert_true(w.len - 1 < sizeof values); /* the values are coded, not stored as they are */
+    assert_true(w.len - 1 < sizeof values);
     for (size_t len = 0; len < w.len - 1; len++) {
         assert_refused((const char *)w.data + 1, len, N);
     }

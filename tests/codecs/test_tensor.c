@@ -29,7 +29,8 @@ FED_TEST(more_values_than_a_message_can_hold_are_refused) {
     assert_fed_status(fedcodec_decode(codec.vtable, dst, sizeof dst, residual, n), FED_EINVAL);
 }
 
-/* All codecs but threshold, whose lists may have to hold every value and its position. */
+/* The codec threshold needs more, because its lists may have to hold every value and its
+ * position. */
 FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     enum { N = 431080, SLACK = 512 };
     fedcodec codec;
@@ -41,7 +42,7 @@ FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     }
 }
 
-/* With real threads; the contract test's pool only pretends to have threads. */
+/* This test has real threads. The pool of the contract test only pretends to have threads. */
 FED_TEST(threads_make_the_same_message) {
     enum { N = 300001 };
     static float x[N], residual[2][N];

@@ -27,7 +27,8 @@ typedef struct place {
     size_t n, cap;
     /* host and left lie on the host, residual and x on the device */
     float *host, *left, *residual, *x;
-    /* message lies on the device; bytes, on the host, is what the processor encoded */
+    /* `message` is on the device. `bytes`, on the host, has the message that the processor
+     * encoded. */
     uint8_t *message, *bytes;
     size_t len;
     fedcodec_gpu_head *head;
@@ -83,7 +84,7 @@ static fed_status encode(place *p) {
                                p->work, p->message, p->cap, p->head);
 }
 
-/* The message is the processor's, so the device only runs kernels of decoding. */
+/* The processor has encoded the message, so the device only runs kernels of decoding. */
 static fed_status add(place *p) {
     const fedcodec_gpu_head head = {.len = (uint32_t)p->len};
     FED_TRY(fed_gpu_copy(p->stream, p->message, p->bytes, p->len, FED_GPU_UP));

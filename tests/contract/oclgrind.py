@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SKIPPED = 77
-SECONDS = 500  # limit of a run, which only stops one that hangs
+SECONDS = 500  # limit of a run that hangs
 # oclgrind 21.10 runs optimised code wrongly
 OPTIONS = ["--data-races", "--max-errors", "20", "--build-options", "-cl-opt-disable"]
 FINDING = re.compile(r"^(?:Invalid (\w+) of size|[\w-]+ data (race) at) ")

@@ -45,8 +45,8 @@ static void a_trailing_byte_is_refused(void) {
     contract_each_message(97, visit_trailing);
 }
 
-/* A changed message must be refused, or be the message of other values: finite, at most max_abs,
- * and as the reference decodes them. */
+/* A changed message must be refused, or give values that are finite, at most max_abs, and as the
+ * reference decodes them. */
 static void try_changed(const contract_message *m, const uint8_t *data) {
     float max_abs = -1.0f;
     float *y = contract_values(FILL_LAPLACE, m->n), *expected = contract_copy(y, m->n);

@@ -27,7 +27,8 @@ static void assert_same(const contract_message *made, const contract_message *m,
     }
 }
 
-/* Encode x with a zero residual, guarded or not, and without one: the messages must be the same. */
+/* Encode x with a zero residual, guarded or not, and without a residual. The messages must be the
+ * same. */
 static void assert_same_with_x(const contract_message *m, const float *x, const char *what) {
     fedcodec unguarded = m->codec;
     unguarded.unguarded = true;
@@ -65,7 +66,7 @@ static void assert_same_on_unit(const fedcodec *codec, const float *x, size_t n,
     if (memcmp(reference->residual, m.residual, n * sizeof *x) != 0) {
         fail_msg("%s: the residual differs", what);
     }
-    float *y = contract_copy(m.residual, n); /* any values, which decode must overwrite */
+    float *y = contract_copy(m.residual, n);
     assert_fed_ok(fedcodec_decode(codec->vtable, m.data, m.len, y, n));
     if (memcmp(y, reference->decoded, n * sizeof *y) != 0) {
         fail_msg("%s: the decoded values differ", what);
@@ -201,8 +202,8 @@ static void x_is_added_to_the_residual_first(void) {
     }
 }
 
-/* Uses default parameters, and values well above twobit's threshold. 3lc with its largest s
- * overshoots, and would take too many rounds. */
+/* Codecs have default parameters, and values are well above twobit's threshold. 3lc with its
+ * largest s overshoots, and would take too many rounds. */
 static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {

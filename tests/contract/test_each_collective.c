@@ -25,11 +25,12 @@ static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggrega
                                          "tree:group=1", "tree:group=2"};
 enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 
-/* The k-th spec to test, NULL past the last. *ranks: the least number of ranks that it needs. */
+/* The k-th spec to test, or NULL past the last. *ranks gets the least number of ranks that the spec
+ * needs. */
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
-    /* nccl is the last one, and is left out because it needs a GPU */
+    /* nccl is the last collective, and is left out because it needs a GPU */
     while (strcmp(feddc_collective_name(known), "nccl") != 0) {
         known++;
     }
@@ -142,8 +143,8 @@ FED_TEST(the_order_of_events_does_not_matter) {
 
 enum { BOUND = 8 };
 
-/* With NICs that round on the way, sums have the same bits as in a worker group that rounds itself,
- * on each link. All ranks also agree where no NIC is on the way. Plain (not compressed) steps are
+/* If NICs round on the way, sums have the same bits on each link as in a worker group that rounds
+ * itself. All ranks also agree where no NIC is on the way. Plain (not compressed) steps are
  * exact. */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};
@@ -192,7 +193,6 @@ FED_TEST(nics_give_the_bits_of_a_worker_group_that_rounds_itself) {
     }
 }
 
-/* The sums and the residuals together must be all that was put in. */
 static void assert_nothing_is_lost(const exchange_run *run) {
     size_t n = exchange_size();
     double *rest = calloc(n, sizeof *rest), worst = 0;
@@ -295,7 +295,7 @@ FED_TEST(a_nan_ends_the_exchange_of_all) {
     }
 }
 
-/* Lose a rank at its k-th event: each other rank must have all sums or an error, and no wrong
+/* Lose a rank at its k-th event. Each other rank must have all sums or an error, and no wrong
  * sum. */
 static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
     exchange_run run = {.link = faulty_link(plan),
@@ -352,7 +352,7 @@ FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
 
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
-/* Rank 1 sends random heads and bytes of a seed until no more messages come, and leaves. */
+/* Rank 1 sends random heads and bytes until no more messages come, and leaves. */
 static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;
@@ -421,6 +421,6 @@ FED_TEST(a_peer_that_sends_anything_ends_in_an_error) {
 }
 
 int main(void) {
-    alarm(500); /* ends the program if an exchange hangs */
+    alarm(500);
     return fed_cases_run(NULL, NULL);
 }

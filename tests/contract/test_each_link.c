@@ -35,7 +35,8 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
     }
 }
 
-/* A link with a process for each rank, such as mpi, is tested by the test that starts them. */
+/* A link with a process for each rank, such as mpi, is tested by another test, which starts the
+ * processes. */
 FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;
@@ -67,7 +68,7 @@ typedef struct chatter {
     bool told; /* an event has reported that rank 1 is gone */
 } chatter;
 
-/* Send to the next rank, once more each time a message was sent, until this link fails or a rank
+/* Send to the next rank, and again each time a message was sent, until this link fails or a rank
  * leaves. */
 static void chat(void *arg) {
     chatter *c = arg;
@@ -128,6 +129,6 @@ FED_TEST(a_rank_that_does_not_come_is_named) {
 }
 
 int main(void) {
-    alarm(500); /* ends the program if a link hangs */
+    alarm(500);
     return fed_cases_run(NULL, NULL);
 }

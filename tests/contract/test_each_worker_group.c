@@ -26,14 +26,14 @@ static worker_case case_of(const char *collective, const char *sync) {
                          .run = {8}};
 }
 
-/* Whether the collective refuses the codec, which test_each_collective.c tests. */
+/* Return whether the collective refuses the codec. test_each_collective.c tests the refusals. */
 static bool is_refused(const char *collective, const char *codec) {
     const bool recodes = strcmp(collective, "ring") == 0 || strncmp(collective, "tree", 4) == 0;
     return recodes && feddc_codec_expands(codec);
 }
 
 /* The k-th case: first rules with float32, then each codec with each rule, each codec for pulls,
- * and a nic with each rule. false: there are no more. */
+ * and a nic with each rule. Returns false if there are no more. */
 static bool case_at(size_t k, worker_case *c) {
     const size_t ways = sizeof collectives / sizeof collectives[0];
     const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];

@@ -45,7 +45,7 @@ typedef enum fill {
     FILL_GAUSS,
     FILL_HEAVY,
     FILL_DENORMAL,
-    FILL_ZERO, /* zeros of both signs */
+    FILL_ZERO,
     FILL_TIED,
     FILL_HUGE,
     FILL_SPARSE,
@@ -115,7 +115,7 @@ static void up(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_UP), FED_OK);
 }
 
-/* Copy from the device without waiting: a wait takes long, so several copies share one. */
+/* Copy from the device without waiting. A wait takes long, so several copies share one wait. */
 static void later(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
 }
@@ -129,7 +129,6 @@ static void down(void *to, const void *from, size_t size) {
     wait_all();
 }
 
-/* Make memory for up to n values and messages of up to `cap` bytes. */
 static void reserve(place *p, size_t n, size_t cap) {
     const size_t bytes = (n + 1) * sizeof(float);
     p->cap = cap;
@@ -236,7 +235,8 @@ static bool has_param(const fedcodec *codec, const char *key) {
     return param->key != NULL;
 }
 
-/* The byte of a message that names the code of its values or positions; 0: it has none. */
+/* Return the byte of a message that names the code of its values or positions, or 0 if it has
+ * none. */
 static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
     enum { NAMES = 0x7fc00000 };
     if (strcmp(codec->vtable->name, "topk") == 0) {
@@ -264,8 +264,8 @@ static void fill_y(const place *p) {
     up(p->y, p->host.theirs, p->n * sizeof *p->host.y);
 }
 
-/* Decode host.message on the host and on the device, by axpy and decode: status and values must be
- * the same. send: first copy it to the device, else it lies there already. */
+/* Decode host.message on the host and on the device, with axpy and with decode. Status and values
+ * must be the same. If `send` is false, the message is on the device already. */
 static bool read_both(place *p, const char *what, size_t len, bool send) {
     const fedcodec_gpu_head changed = {.status = 99, .len = (uint32_t)len};
     if (send) {
@@ -309,7 +309,7 @@ static void same_rounds(place *p, fill kind) {
         size_t len = 0;
         make_values(kind, p->n, round, p->host.x);
         if (encode_both(p, fill_names[kind], empty ? NULL : p->host.x, &len) != FED_OK) {
-            return; /* the sums have overflowed */
+            return;
         }
         assert_true(read_both(p, fill_names[kind], len, false));
         if (!has_feedback(p)) {
@@ -318,7 +318,7 @@ static void same_rounds(place *p, fill kind) {
     }
 }
 
-/* The k-th spec of a codec that runs on GPUs. false: there are no more. */
+/* The k-th spec of a codec that runs on GPUs. Returns false if there are no more. */
 static bool nth_codec(size_t k, fedcodec *codec) {
     for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
         const fedcodec_vtable *vtable = fedcodec_at(c);
@@ -355,7 +355,8 @@ static bool is_preset(const fedcodec *codec) {
     return true;
 }
 
-/* false: these parameters only run on the processor. For a codec's defaults this is a failure. */
+/* Returns false if these parameters run only on the processor. A codec's default parameters must
+ * run on the device. */
 static bool open_codec(place *p) {
     fed_error err = {0};
     if (!fedcodec_gpu_has(p->codec.vtable)) {
@@ -378,7 +379,7 @@ static size_t specs;
 
 static int open_codecs(void **state) {
     (void)state;
-    const char *wanted = getenv("FED_TEST_CODEC"); /* the begin of the specs to test */
+    const char *wanted = getenv("FED_TEST_CODEC");
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
         fedcodec_format(&p.codec, p.spec);
@@ -418,8 +419,8 @@ static void same_bits(place *p) {
     }
 }
 
-/* Test codecs that keep data of each tile. One group scans all tiles: there are so many that each
- * of its work-items has several. */
+/* Test codecs that keep data of each tile. One group of work-items scans all tiles. There are so
+ * many tiles that each work-item has several. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
     const bool has_tiles =
@@ -527,7 +528,6 @@ static void values_that_are_not_finite_are_refused(void **state) {
     on_each_codec(refuses_values);
 }
 
-/* Change a message in one of a few ways. Returns its new length. */
 static size_t mutate(uint8_t *message, size_t len, size_t cap, fed_rng *rng) {
     const uint32_t way = fed_rng_below(rng, 8);
     const size_t at = len > 0 ? fed_rng_below(rng, (uint32_t)len) : 0;
@@ -587,8 +587,8 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
-/* Return the opened codec with the spec of `codec`; NULL: FED_TEST_CODEC leaves it out, or it does
- * not run on the device. */
+/* Return the opened codec with the spec of `codec`. NULL: the codec does not run on the device, or
+ * FED_TEST_CODEC leaves it out. */
 static place *opened_as(const fedcodec *codec) {
     place p = {.codec = *codec};
     fedcodec_format(codec, p.spec);
@@ -640,7 +640,6 @@ static void golden_messages_are_the_devices(void **state) {
     assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-/* An input of fuzz_codec_check.c: the codec's id, the square root of n, the message. */
 static void check_input(const char *path) {
     enum { HEAD = 2, IDS = 32 };
     uint8_t *data = NULL;

@@ -32,7 +32,6 @@ static void play(const exchange_run *run, exchange_entry *entries) {
     }
 }
 
-/* Check that the sums and residuals of all ranks are those of the host. */
 static void assert_same(const exchange_run *run) {
     for (uint32_t r = 0; r < run->size; r++) {
         const size_t size = run->steps * exchange_size() * sizeof *entry[r].sums;
@@ -131,7 +130,7 @@ FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     }
 }
 
-/* NCCL: here a fake library, which adds in the order of ranks, as gather does. */
+/* The library of NCCL is a fake here. It adds in the order of ranks, as gather does. */
 
 static bool has_nccl(void) {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -172,7 +171,7 @@ FED_TEST(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits) {
         }
         assert_true(exchange_error(&entry[0], 0) > 1e-4);
         assert_true(exchange_error(&entry[0], 0) < 1.0 / 64);
-        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* not compressed */
+        assert_true(exchange_error(&entry[0], 2) < 3e-7);
         exchange_group_clear(&run, entry);
     }
 }
@@ -217,7 +216,7 @@ FED_TEST(a_failure_of_nccl_ends_the_exchange_of_all) {
     }
     exchange_run run = nccl_run("bfloat16", 3);
     run.poisoned = true;
-    /* so that step 0 succeeds: after it no rank waits within ncclCommInitRank */
+    /* so that step 0 succeeds: from then on no rank waits within ncclCommInitRank */
     run.rough = false;
     for (int k = 0; has_nccl() && k < 3; k++) {
         assert_all_fail(&run, 1, "rank 1's gradient of step 1");

@@ -18,8 +18,8 @@ typedef struct kind {
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
     size_t large; /* bytes of a value that is large for this platform */
-    /* a sweep lets each step-th call within put fail: a flash syncs hundreds of times for a
-     * value */
+    /* A sweep lets each step-th call within put fail. A flash syncs hundreds of times for a
+     * value. */
     uint64_t step;
 } kind;
 
@@ -174,7 +174,8 @@ static void values_survive_where_there_is_a_disk(void **state) {
         assert_non_null(w->p.memory);
         return;
     }
-    /* a disk can damage values, so it does not count as memory, and the library guards them */
+    /* A disk can damage values. So it does not count as memory, and the library guards the
+     * values. */
     assert_null(w->p.memory);
     put(w, "residual", "first");
     put(w, "residual", "second, longer");
@@ -184,7 +185,6 @@ static void values_survive_where_there_is_a_disk(void **state) {
     assert_value(w, "model", "");
 }
 
-/* Return whether another process finds the directory busy. */
 static bool is_busy(const world *w) {
     fflush(NULL);
     const pid_t pid = fork();
@@ -208,7 +208,7 @@ static void one_client_has_a_directory(void **state) {
     assert_fed_says(w->err, w->directory);
     assert_true(is_busy(w));
     tried->close(&w->p);
-    assert_false(is_busy(w)); /* the end of that process has released the directory */
+    assert_false(is_busy(w));
     assert_fed_ok(open_platform(w, &w->p, &w->err));
 }
 
@@ -220,7 +220,6 @@ static fed_status put_all(fedclient_platform *p, uint8_t byte, fed_error *err) {
     return p->put(p->user, "residual", data, sizeof data, err);
 }
 
-/* Return which of the two values is stored. It must be complete. */
 static uint8_t value_of(fedclient_platform *p) {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -272,7 +271,7 @@ static void expect(world *w, uint8_t changed, bool acknowledged) {
     const uint8_t now = value_of(&w->p);
     assert_true(now == changed || (now == 1 && !acknowledged));
     assert_value(w, "identity", "kept");
-    put(w, "identity", "kept"); /* the platform still works */
+    put(w, "identity", "kept");
     tried->close(&w->p);
 }
 
@@ -301,7 +300,7 @@ static void whatever_fails_a_value_is_there_or_dropped(void **state) {
     sweep(*state, 1, deed_drop, expect_dropped);
 }
 
-/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next
+/* Beyond a limit on file sizes, a write stores fewer bytes than it was given, and the next write
  * fails. */
 static void a_short_write_is_a_failure_and_the_old_value_stays(void **state) {
     world *w = *state;

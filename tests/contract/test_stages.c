@@ -16,7 +16,6 @@ typedef struct message {
     uint8_t bytes[CAP];
 } message;
 
-/* A message of Laplace-distributed values, after a few rounds of error feedback. */
 static void make_message(const fedcodec *codec, message *m) {
     static float x[N], residual[N];
     static max_align_t work[CAP];
@@ -34,7 +33,7 @@ static void make_message(const fedcodec *codec, message *m) {
     }
 }
 
-/* Unpack with memory of exactly the right sizes, so that accesses beyond it are found. */
+/* Unpack with memory of exactly the right sizes, so that a sanitizer finds accesses beyond it. */
 static fed_status unpack(const fedcodec_stage *stage, const uint8_t *packed, size_t len,
                          size_t plain_len, uint8_t *plain) {
     uint8_t *copy = malloc(len + (len == 0)), *dst = malloc(plain_len + (plain_len == 0));
@@ -52,9 +51,9 @@ static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
-/* Does a packed message tell its length? entropy's may not: a message, and the same message with
- * one more probable byte at its end, can have the same packed bytes. A frame's plain_len tells
- * which. */
+/* Does a packed message tell its length? A message packed by entropy may not. The same message with
+ * one more probable byte at its end can have the same packed bytes. A frame's plain_len tells the
+ * length. */
 static bool tells_its_length(const fedcodec_stage *stage) {
     return strcmp(stage->name, "entropy") != 0;
 }
@@ -82,7 +81,7 @@ static void check_message(const fedcodec_stage *stage, const message *m) {
         assert_refused_or_one_form(stage, packed, len, m->len - 1);
         assert_refused_or_one_form(stage, packed, len, m->len + 1);
     }
-    if (has_one_form(stage)) { /* zstd may need more room than its result has */
+    if (has_one_form(stage)) {
         assert_int_equal(stage->pack(m->bytes, m->len, packed, len), len);
     }
     assert_int_equal(stage->pack(m->bytes, m->len, packed, len - 1), 0);

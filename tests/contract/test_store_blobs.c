@@ -11,7 +11,7 @@
 
 enum { SIZE = 70000 };
 
-/* float32[SIZE], all equal to `value`. The caller frees it. */
+/* Returns float32[SIZE], all equal to `value`. The caller frees it. */
 static float *values_of(float value) {
     float *values = malloc(SIZE * sizeof *values);
     assert_non_null(values);
@@ -144,7 +144,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     const uint64_t digest = fed_digest(values, SIZE);
     const uint64_t foreign = put(f, f->db, other, "not named yet", 13);
     make_version(f, task, 1, 3);
-    /* the version before becomes a keyframe with the same blob, without a copy */
+    /* The previous version becomes a keyframe with the same blob, without a copy. */
     const fedserver_keyframe old = {.version = 1, .digest = digest, .size = SIZE, .kept = true};
     must(f->store->keyframe_add(f->db, task, &old, &f->err));
     make_version(f, task, 2, 4);
@@ -158,7 +158,7 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
 
     must(f->store->keyframe_prune(f->db, task, 2, &f->err));
     commit(f, f->db);
-    assert_true(is_there(f, task, digest)); /* the blob stays until the sweep */
+    assert_true(is_there(f, task, digest));
     sweep(f, task);
     assert_false(is_there(f, task, digest));
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
@@ -218,7 +218,7 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
 }
 
 /* A closing round has stored a blob, `next`, that no row names yet. Clearing other, cancelled tasks
- * must not delete it. */
+ * must not delete this blob. */
 static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     fixture *f = *state;
     enum { TASKS = 40 };
@@ -242,7 +242,6 @@ static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     expect_version(f, task, 1, 3);
 }
 
-/* A thread that closes a round, with a handle of its own. */
 typedef struct worker {
     fixture *f;
     uint64_t task, digest;

@@ -53,8 +53,6 @@ static bool has_token(const fixture *f, void *db, uint8_t first) {
     return f->store->token_find(db, hash, &token, &err) == FED_OK;
 }
 
-/* A coordinator in another process, which does what a byte orders. */
-
 typedef struct process {
     pid_t pid;
     int to, from;
@@ -120,7 +118,7 @@ static void one_leads_and_the_others_learn_where(void **state) {
     const fixture *f = *state;
     void *other = another(f);
     assert_true(ask(f, f->db, here).mine);
-    assert_true(ask(f, f->db, here).mine); /* the leader keeps the lead */
+    assert_true(ask(f, f->db, here).mine);
     const fedserver_lead seen = ask(f, other, there);
     assert_false(seen.mine);
     assert_string_equal(seen.address, here);
@@ -137,7 +135,7 @@ static void who_lets_go_is_followed_at_once(void **state) {
     const uint64_t term = ask(f, f->db, here).term;
     assert_fed_ok(write_token(f, f->db, 1, NULL));
     f->store->let_go(f->db);
-    f->store->let_go(other); /* letting go without the lead has no effect */
+    f->store->let_go(other);
     const fedserver_lead next = ask(f, other, there);
     assert_true(next.mine);
     assert_true(next.term > term);
@@ -175,8 +173,8 @@ static void a_leader_that_is_killed_is_followed(void **state) {
     }
 }
 
-/* Stop the leader, let another one lead, and let the first go on. open: it is stopped within a
- * transaction that has locked rows. */
+/* Stop the leader, let another coordinator lead, and then let the first go on. If `open` is true,
+ * the first is stopped within a transaction that has locked rows. */
 static void stop_and_wake(const fixture *f, bool open) {
     const process p = start(f);
     assert_int_equal(order(&p, 'l'), FED_OK);
@@ -194,7 +192,7 @@ static void stop_and_wake(const fixture *f, bool open) {
     assert_int_equal(kill(p.pid, SIGCONT), 0);
     const uint8_t written = open ? FED_OK : order(&p, 'w');
     assert_true(written != FED_OK || order(&p, 'c') != FED_OK);
-    assert_true(order(&p, 'l') != FED_OK); /* the former leader must not write any more */
+    assert_true(order(&p, 'l') != FED_OK);
     assert_false(has_token(f, f->db, 9));
     assert_true(ask(f, f->db, here).mine);
     end(&p);
@@ -264,7 +262,7 @@ int main(void) {
         WITH(nobody_leads_beside_one_that_serves_alone),
         WITH(an_address_that_is_too_long_is_refused),
     };
-    /* other stores allow only one coordinator */
+    /* Only stores with `lead` allow several coordinators. */
     int failures = 0;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
         const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';

@@ -126,7 +126,7 @@ static void a_rounds_quality_is_the_sum_of_its_evaluators(void **state) {
     }
     fed_metric metric = {.task = 1, .version = 1, .samples = 30, .correct = 0, .loss = 1};
     must(f->store->metric_put(f->db, device[0].id, &metric, &f->err));
-    metric.correct = 30; /* a second put replaces the first */
+    metric.correct = 30;
     must(f->store->metric_put(f->db, device[0].id, &metric, &f->err));
     metric = (fed_metric){.task = 1, .version = 1, .samples = 10, .correct = 0, .loss = 5};
     must(f->store->metric_put(f->db, device[1].id, &metric, &f->err));
@@ -137,7 +137,7 @@ static void a_rounds_quality_is_the_sum_of_its_evaluators(void **state) {
     assert_false(rows[2].measured);
     memset(rows, 0, sizeof rows);
     must(f->store->round_each(f->db, 1, 1, one_round, rows, &f->err));
-    assert_int_equal(rows[1].number, 0); /* the newest comes first */
+    assert_int_equal(rows[1].number, 0);
     assert_int_equal(rows[2].number, 2);
 }
 
@@ -160,8 +160,7 @@ static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
                                      .heaviest = {.device = device.id, .amount = 0.3},
                                      .furthest = {.device = 0, .amount = 1e300}};
     must(f->store->round_put(f->db, id, &(fedserver_round_row){.number = 1}, &f->err));
-    must(f->store->round_put(f->db, id, &row, &f->err)); /* the second put replaces the
-                                                                      first */
+    must(f->store->round_put(f->db, id, &row, &f->err));
     keep(f);
     must(f->store->round_each(f->db, id, 9, one_round, rows, &f->err));
     const fedserver_round_row *read = &rows[1];
@@ -233,7 +232,6 @@ static void a_failed_visit_ends_the_walk_over_own_metrics(void **state) {
     must(f->store->own_put(f->db, id, 2, 0, rows, 2, &f->err));
     assert_fed_status(f->store->own_each(f->db, id, 0, fail_own, &visits, &f->err), FED_EBUSY);
     assert_int_equal(visits, 1);
-    /* the failed visit has left nothing locked */
     must(f->store->own_put(f->db, id, 3, 0, rows, 2, &f->err));
 }
 
@@ -320,7 +318,6 @@ static void updates_are_their_rounds(void **state) {
     assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
 }
 
-/* Two rounds of a task have updates while the first one closes. */
 static void large_bodies_of_two_rounds_come_back(void **state) {
     fixture *f = *state;
     enum { LEN = 100000 };
@@ -457,7 +454,6 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
     must(f->store->lease_prune(f->db, 1, 6, &f->err));
     assert_int_equal(end_of(f, 0), 0);
     assert_int_equal(end_of(f, 1), 3);
-    /* pruning another task leaves the pieces */
     must(f->store->lease_prune(f->db, 2, UINT32_MAX, &f->err));
     assert_int_equal(end_of(f, 1), 3);
     must(f->store->lease_prune(f->db, 1, UINT32_MAX, &f->err));
@@ -479,7 +475,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     }
 }
 
-/* Check that all of the task's rows exist, or only the committed round. */
+/* Check that all of the task's rows exist or, if `all` is false, only the committed round. */
 static void expect_task(fixture *f, uint64_t task, bool all) {
     fedserver_model_row model = {.values = NULL};
     fedserver_keyframe keyframe;

@@ -243,20 +243,20 @@ static void who_has_a_lease_is_found_until_it_is_over(void **state) {
     }
     lease(f, &d[2], 12, 1, 5);
     lease(f, &d[1], 11, 1, 6);
-    lease(f, &d[0], 10, 2, 6); /* a lease of another task */
+    lease(f, &d[0], 10, 2, 6);
     keep(f);
     assert_leased(f, 5, (const fedserver_device *[]){&d[1], &d[2]}, 2);
     assert_leased(f, 6, (const fedserver_device *[]){&d[1]}, 1);
-    lease(f, &d[2], 12, 1, 7); /* the device has a lease of a later round now */
+    lease(f, &d[2], 12, 1, 7);
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
-    lease(f, &d[0], 13, 1, 7); /* this lease replaces the one of the other task */
+    lease(f, &d[0], 13, 1, 7);
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[1], &d[2]}, 3);
     d[1].counted_lease = d[1].lease;
     must(f->store->device_put(f->db, &d[1], &f->err));
     assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[2]}, 2);
     must(f->store->lease_prune(f->db, 1, 7, &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[0], &d[2]}, 2);
-    d[0].lease_task = 0; /* the device declines the task */
+    d[0].lease_task = 0;
     must(f->store->device_put(f->db, &d[0], &f->err));
     assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
     device_list none = {.most = 0};
@@ -394,7 +394,7 @@ static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
-/* `fedserver check` goes through the numbers up to the first that is missing. */
+/* `fedserver check` goes through the tasks' numbers up to the first number that is missing. */
 static void tasks_numbers_have_no_gap(void **state) {
     fixture *f = *state;
     fedserver_task task = {.name = "n"};
@@ -463,7 +463,7 @@ static void declines_are_counted_by_their_reasons(void **state) {
         const fedserver_device device = add_device(f, (uint8_t)(k + 1));
         last = device;
         must(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &f->err));
-        if (k == 2) { /* write the row with another value */
+        if (k == 2) {
             must(f->store->decline_put(f->db, id, device.id, "b2", 200, &f->err));
         }
     }

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the steps of a batch use. All of it was committed before. */
+/* The rows that the steps of a batch use. They all were committed before. */
 typedef struct batch {
     fixture *f;
     fedserver_device device;
     fedserver_update_row row;
     fedserver_task task;
-    uint64_t devices; /* number of committed devices */
+    uint64_t devices;
 } batch;
 
 typedef struct step {
@@ -22,7 +22,6 @@ typedef struct step {
     fed_status (*run)(batch *b, fed_error *err);
 } step;
 
-/* Makes names differ in each batch of a test. */
 static uint8_t turn_of_test;
 static uint8_t *name_of(uint8_t kind) {
     static uint8_t name[FED_SHA256_SIZE];
@@ -131,7 +130,7 @@ static void begin_batch(fixture *f, batch *b) {
     must(f->store->device_count(f->db, &b->devices, &f->err));
 }
 
-/* Check that nothing of the batch is stored, and that a later batch without a failure is. */
+/* Check that nothing of the batch is stored, and that a later batch without a failure is stored. */
 static void assert_undone(batch *b) {
     const fedserver_store *s = b->f->store;
     fed_error err = {0};
@@ -171,7 +170,7 @@ static bool is_failure(fed_status status) {
     return status != FED_OK && status != FED_ENOTFOUND;
 }
 
-/* Run the steps, with `bad` before the at-th. *first: the first error. */
+/* Run the steps, with `bad` before the at-th. *first gets the first error. */
 static void go_on_carelessly(batch *b, const step *bad, size_t at, fed_error *first) {
     *first = (fed_error){0};
     for (size_t k = 0; k <= STEPS; k++) {
@@ -250,7 +249,7 @@ static void what_is_not_found_undoes_nothing(void **state) {
     assert_int_equal(updates, 1);
 }
 
-/* Run SQL on another connection. false: this store has no SQL. */
+/* Run SQL on another connection. Returns false if this store has no SQL. */
 static bool run_sql(const fixture *f, const char *for_sqlite, const char *for_postgres) {
     if (strcmp(f->store->name, "postgres") == 0) {
         fed_postgres_sql(f->where, for_postgres, NULL, 0);
@@ -273,8 +272,8 @@ static fed_status reads_a_table_that_is_away(batch *b, fed_error *err) {
     return b->f->store->pass_find(b->f->db, name_of(USED), &pass, err);
 }
 
-/* The read fails after the batch's first write. Before it, a failed read would not fail the
- * commit. */
+/* The read fails after the batch's first write. A read that failed before that write would not fail
+ * the commit. */
 static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     const step bad = {false, reads_a_table_that_is_away};
     for (size_t at = 1; at <= STEPS; at++) {
@@ -283,7 +282,7 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
         begin_batch(*state, &b);
         if (!run_sql(*state, "ALTER TABLE passes RENAME TO away",
                      "ALTER TABLE fedserver.passes RENAME TO away")) {
-            return; /* without SQL no read can be made to fail */
+            return;
         }
         go_on_carelessly(&b, &bad, at, &first);
         assert_commit_fails(&b, &first, FED_EIO);
@@ -294,8 +293,8 @@ static void a_read_that_fails_within_a_batch_fails_the_commit(void **state) {
     }
 }
 
-/* PostgreSQL: triggers count writes by a sequence, which a rollback does not undo. Write number
- * `turn` runs `deed`. */
+/* With PostgreSQL, triggers count writes by a sequence, which a rollback does not undo. Write
+ * number `turn` runs `deed`. */
 static void lay_trap(const fixture *f, const char *deed, int turn) {
     char text[1400];
     snprintf(text, sizeof text,

@@ -106,7 +106,7 @@ static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else
     add_token(f, f->db, 1);
     commit(f, f->db);
     add_token(f, f->db, 2);
-    assert_fed_ok(find_token(f, f->db, 2)); /* the handle sees its own writes */
+    assert_fed_ok(find_token(f, f->db, 2));
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
     assert_fed_status(find_token(f, f->db, 2), FED_ENOTFOUND);
@@ -120,13 +120,13 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
     must(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &f->err));
     add_token(f, f->db, 1);
     f->store->rollback(f->db);
-    f->store->rollback(f->db); /* a second rollback has no effect */
+    f->store->rollback(f->db);
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
     must(f->store->update_each(f->db, 0, 0, sum_up, &seen, &f->err));
     assert_int_equal(seen.count, 0);
     add_token(f, f->db, 1);
     commit(f, f->db);
-    commit(f, f->db); /* a commit without changes has no effect */
+    commit(f, f->db);
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
 }
@@ -167,7 +167,7 @@ static void a_commit_is_what_other_handles_see(void **state) {
     add_token(f, other, 2);
     commit(f, other);
     must(f->store->changed(other, &changed, &f->err));
-    assert_false(changed); /* the handle knows its own changes */
+    assert_false(changed);
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));
 }
@@ -177,7 +177,7 @@ static void a_handle_that_is_closed_leaves_nothing_uncommitted(void **state) {
     void *other = open_again(f);
     add_token(f, other, 1);
     f->store->close(other);
-    add_token(f, f->db, 2); /* the other handle is closed and holds no lock */
+    add_token(f, f->db, 2);
     commit(f, f->db);
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
 }
@@ -206,12 +206,12 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
     assert_int_equal(count, 3);
 }
 
-/* S6, with another process: a store need not notice a second handle in the same one. */
+/* S6, with another process: a store need not notice a second handle in the same process. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
     assert_int_equal(f->store->holder(f->db), 0);
     must(f->store->lock(f->db, &f->err));
-    must(f->store->lock(f->db, &f->err)); /* this handle already holds the lock */
+    must(f->store->lock(f->db, &f->err));
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -251,7 +251,6 @@ static size_t check(const fixture *f, void *db) {
 
 enum { LARGE = 200000 };
 
-/* Store an update of each kind: one byte, and LARGE bytes. */
 static fedserver_update_row two_updates(fixture *f) {
     fedserver_update_row row = a_lease(f);
     uint8_t *body = malloc(LARGE);
@@ -264,7 +263,7 @@ static fedserver_update_row two_updates(fixture *f) {
     return row;
 }
 
-/* S12. */
+/* S12 in docs/durability.md. */
 static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fixture *f = *state;
     fixture copy = *f;
@@ -276,7 +275,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     two_updates(f);
     commit(f, f->db);
     void *other = open_again(f);
-    add_token(f, other, 1); /* another handle writes meanwhile */
+    add_token(f, other, 1);
     must(f->store->copy(f->directory, copy.directory, &f->err));
     commit(f, other);
     f->store->close(other);
@@ -293,7 +292,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fed_test_rmdir(copy.directory);
 }
 
-/* Change one byte in every stretch of at least `run` bytes of this value in a file. Returns the
+/* Change one byte in every run of at least `run` bytes of the value `byte` in a file. Returns the
  * number of changes. */
 static int damage_file(const char *path, uint8_t byte, size_t run) {
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -334,7 +333,7 @@ static int damage(const char *directory, uint8_t byte, size_t run) {
     return damaged;
 }
 
-/* S9. A store that keeps nothing in the directory cannot be damaged there. */
+/* S9 in docs/durability.md. A store that keeps nothing in the directory can't be damaged there. */
 static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **state) {
     fixture *f = *state;
     static const size_t sizes[] = {3000, LARGE};
@@ -364,7 +363,6 @@ static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **st
 
 static const uint32_t before_version = 1, after_version = 2;
 
-/* Write a version of the model, a device and an update in one transaction. */
 static fed_status write_together(const fixture *f, void *db, uint32_t version, fed_error *err) {
     enum { SIZE = 50000 };
     static float values[SIZE];
@@ -493,7 +491,6 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
     f->store->close(copy.db);
 }
 
-/* Return whether the store keeps its files in the directory, where tests let the disk fail. */
 static bool on_disk(const fixture *f) {
     return f->store->where == NULL;
 }
@@ -508,17 +505,17 @@ static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*d
     f->db = open_again(f);
 }
 
-/* D1, S5, S9. */
+/* D1, S5 and S9 in docs/durability.md. */
 static void whatever_fails_a_transaction_is_there_as_a_whole_or_not_at_all(void **state) {
     sweep(*state, 1, start_with_version_1, deed_update, expect_a_version);
 }
 
-/* S7. */
+/* S7 in docs/durability.md. */
 static void whatever_fails_a_store_is_complete_or_not_there(void **state) {
     sweep(*state, 2, start_without_a_store, deed_create, expect_a_store_or_none);
 }
 
-/* S12. */
+/* S12 in docs/durability.md. */
 static void whatever_fails_a_copy_is_complete_or_not_there(void **state) {
     const fixture *f = *state;
     if (f->store->copy != NULL) {

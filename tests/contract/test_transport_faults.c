@@ -200,7 +200,7 @@ static void answers_of_all_sizes_arrive(void **state) {
                 fail_msg("byte %zu of %zu is wrong", i, sizes[k]);
             }
         }
-        assert_fed_ok(get(w)); /* on the same connection */
+        assert_fed_ok(get(w));
         assert_hello(w);
         assert_int_equal(traffic(w).connections, k + 1);
         w->transport.disconnect(w->transport.user);
@@ -345,7 +345,7 @@ static void a_session_is_resumed(void **state) {
     assert_int_equal(w->server.handshakes, 3);
     assert_int_equal(w->server.resumed, 2);
     assert_fed_ok(w->transport.identify(w->transport.user, NULL, NULL, &w->err));
-    assert_fed_ok(get(w)); /* with a new connection */
+    assert_fed_ok(get(w));
     assert_int_equal(w->server.resumed, 2);
 }
 
@@ -479,8 +479,8 @@ static void a_certificate_is_presented(void **state) {
     demand_certificate(w);
     fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - HOUR_S, now + HOUR_S, &own);
     assert_fed_ok(w->transport.identify(w->transport.user, &own.key, &own.cert, &w->err));
-    memset(&own, 0, sizeof own);  /* the transport has its own copy */
-    for (int k = 0; k < 3; k++) { /* with resumed sessions, too */
+    memset(&own, 0, sizeof own);
+    for (int k = 0; k < 3; k++) {
         assert_fed_ok(get(w));
         assert_hello(w);
         w->transport.disconnect(w->transport.user);
@@ -553,8 +553,8 @@ static void a_body_that_is_not_taken_is_not_waited_out(void **state) {
     assert_true(status == FED_ETIMEOUT || status == FED_ENET);
 }
 
-/* The whole answer takes longer than the time limit for silence, but no single byte does, even on a
- * busy machine. libcurl gives up below one byte a second. */
+/* The whole answer takes longer than the time limit for silence, but no single byte does. libcurl
+ * gives up below one byte a second. */
 static void a_slow_answer_is_awaited(void **state) {
     world *w = *state;
     open_transport(w, 2 * PATIENCE_MS);

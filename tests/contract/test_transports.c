@@ -100,7 +100,7 @@ static void a_request_to_be_asked_later_is_passed_on(void **state) {
     char url[64];
     uint32_t retry_after_s = 0;
     fed_coordinator_stop(&w->home);
-    w->home.requests_per_s = 1; /* allowed per second, and a hundred in a burst */
+    w->home.requests_per_s = 1;
     fed_coordinator_start(&w->home);
     snprintf(url, sizeof url, "https://127.0.0.1:%u/v1/nothing", w->home.front);
     const fedclient_request request = {
@@ -294,7 +294,6 @@ static void device_enrol(world *w, device *d, fed_coordinator *at) {
     assert_fed_ok_err(fedclient_platform_memory_open(&d->platform, &err));
     device_open(w, d, at);
     assert_fed_ok_err(fedclient_enrol(d->client, token, &err));
-    /* the token was used already */
     assert_fed_status(fedclient_enrol(d->client, token, &err), FED_EAUTH);
 }
 
@@ -324,7 +323,6 @@ static void a_device_without_a_certificate_is_not_let_in(void **state) {
     assert_true(status == FED_EAUTH || status == FED_ENET);
 }
 
-/* Queue a task whose model has six parameters, and wait until it runs. */
 static void start_task(world *w) {
     static const char task[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1}";
     (void)fed_operator_task(w->home.directory, w->directory, task);
@@ -386,7 +384,7 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
     fedclient_close(d.client);
     fedclient_transport_close(&w->transport);
     assert_fed_ok(open_for(w, w->home.ca));
-    w->home.devices = w->other.devices; /* home takes the port of other */
+    w->home.devices = w->other.devices;
     fed_coordinator_close(&w->other);
     fed_coordinator_stop(&w->home);
     fed_coordinator_start(&w->home);

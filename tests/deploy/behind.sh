@@ -34,7 +34,6 @@ await() {
     die "for 60 s this failed: $*"
 }
 
-# Make pictures for devices to train on, in $work/data.
 make_data() {
     mkdir "$work/data"
     PYTHONDONTWRITEBYTECODE=1 python3 -c "import sys; sys.path.insert(0, '$(dirname "${BASH_SOURCE[0]}")'); import quoted; quoted.make_pictures('$work/data')"

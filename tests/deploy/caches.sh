@@ -39,7 +39,6 @@ uwsgi_temp_path $work/t4; scgi_temp_path $work/t5;#" "$source/deploy/conf/nginx-
     await curl -s -o /dev/null "http://127.0.0.1:$plain/"
 }
 
-# Queue a task whose deltas are float32, 31 KB each.
 add_task() { # [downloads]
     local more=${1:+, \"downloads\": \"$1\"}
     echo "{\"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": $rounds," \

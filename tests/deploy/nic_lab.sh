@@ -5,7 +5,8 @@
 set -euo pipefail
 export FED_BIN=$2 FED_MNIST_DIR=${FED_MNIST_DIR:-$1/build/data/mnist}
 
-# The folder of a lab in /tmp may be another user's: the process that its file names must live.
+# A lab's folder in /tmp may be made by another user. Then the process that its file names must not
+# be killed.
 other_users_lab() {
     local folder pid
     folder=$(mktemp -d "${TMPDIR:-/tmp}/fednic-XXXXXX")

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 PROGRAMS = {"fedsim", "fedserver", "fedclientd", "fedtrain", "fedworker", "fedcodec"}
-# What the test puts in the place of a word in capitals.
+# The test puts these texts in the place of words in capitals.
 PLACEHOLDERS = {"CODEC": "sbc:p=0.01", "SIZE": "1024", "OPTIMIZER": "sgd:lr=0.1", "STRATEGY": "fedavg", "SPLIT": "iid",
                 "SHARE": "0", "SEED": "1", "N": "1"}
 QUICK = ["rounds=1", "iterations=0", "clients=3", "cohort=3", "goal=3", "minimum=1", "batch=2", "local_steps=1", "offline=0",

@@ -21,7 +21,7 @@
 
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
-/* With a sanitizer more growth is allowed, since it keeps freed memory. */
+/* A sanitizer keeps freed memory, so more growth is allowed with a sanitizer. */
 enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
@@ -35,8 +35,8 @@ typedef struct world {
     long memory_kb;  /* of both processes at the start */
     pid_t front;
     unsigned scale;
-    uint64_t tried;     /* number of bad inputs sent */
-    int64_t slowest_ms; /* slowest answer to the honest device */
+    uint64_t tried;
+    int64_t slowest_ms;
     fed_rng rng;
 } world;
 
@@ -65,7 +65,7 @@ static long post_once(CURL *curl, const char *path, uint16_t port, const void *b
     return status;
 }
 
-/* post_once as an honest client does it: if the answer asks to wait, it waits and tries again. */
+/* Post as an honest client does: if the answer asks to wait, wait and try again. */
 static long post(CURL *curl, const char *path, uint16_t port, const void *body, size_t len,
                  char word[32]) {
     long status = post_once(curl, path, port, body, len, word);
@@ -106,7 +106,6 @@ static fed_assignment ask_work(const fed_identity *who) {
     return work;
 }
 
-/* Read /v1/status, the status for people, as text. */
 static void read_status(char dst[HEARD]) {
     CURL *curl = fed_curl_new(&w.ca, NULL, w.coordinator.front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
@@ -125,7 +124,6 @@ static void read_digest(char digest[17]) {
     digest[16] = '\0';
 }
 
-/* An honest device and /v1/status must be answered, with the model's digest as before. */
 static int still_well(void **state) {
     (void)state;
     char digest[17];
@@ -263,7 +261,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     assert_int_equal(post(curl, "/v1/checkin", port, body, len, NULL), 200);
     revoke(&lost);
-    for (int k = 0; k < 6; k++) { /* one kept connection, then new ones by ticket */
+    for (int k = 0; k < 6; k++) { /* a kept connection, then new ones by ticket */
         assert_int_equal(post(curl, "/v1/checkin", port, body, len, word), 403);
         assert_string_equal(word, "device_revoked");
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
@@ -279,8 +277,6 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
 }
-
-/* -- damaged updates -- */
 
 static size_t received(void) {
     char status[HEARD];
@@ -323,8 +319,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
     (void)state;
     static const float x[FLOATS] = {1, 1, 1, 1, 1, 1};
     const uint16_t port = w.coordinator.devices_port;
-    const fed_assignment work =
-        ask_work(&w.honest); /* a valid lease, so that the bytes are checked */
+    const fed_assignment work = ask_work(&w.honest);
     fed_writer body;
     fed_writer_growing(&body);
     device_encode(&work, x, 10, &body);
@@ -345,7 +340,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
         assert_true(status >= 400 && status < 500);
         w.tried++;
     }
-    memset(body.data + body.len - 4, 0xFF, 4); /* the last value becomes a NaN */
+    memset(body.data + body.len - 4, 0xFF, 4);
     assert_int_equal(post(curl, "/v1/update", port, body.data, body.len, NULL), 400);
     static uint8_t large[9 << 20];
     assert_int_equal(post(curl, "/v1/update", port, large, sizeof large, NULL), 413);
@@ -355,8 +350,6 @@ static void what_is_no_update_is_refused_whole(void **state) {
     fed_writer_free(&body);
     curl_easy_cleanup(curl);
 }
-
-/* -- malformed requests -- */
 
 /* Send these bytes on a new connection to both ports, the front's and the devices'. The answer may
  * be nothing or a refusal, but never a success, and it must not contain a secret. */
@@ -463,17 +456,17 @@ static void heads_without_end_are_cut_off(void **state) {
     enum { BOMB = 200 * 1024 };
     static char bomb[BOMB + 100];
     for (unsigned n = 0; n < w.scale; n++) {
-        int len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nHost: x\r\n"); /* many headers */
+        int len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nHost: x\r\n");
         while (len < BOMB) {
             len += snprintf(bomb + len, sizeof bomb - (size_t)len, "X-%d: y\r\n", len);
         }
         refused(bomb, (size_t)len);
-        len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nX: "); /* one long header */
+        len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nX: ");
         memset(bomb + len, 'a', BOMB);
         refused(bomb, BOMB);
-        memset(bomb, 'A', BOMB); /* an endless method */
+        memset(bomb, 'A', BOMB);
         refused(bomb, BOMB);
-        memcpy(bomb, "GET /", 5); /* an endless path */
+        memcpy(bomb, "GET /", 5);
         refused(bomb, BOMB);
         memset(bomb + 5, '?', 1);
         refused(bomb, BOMB);
@@ -527,7 +520,7 @@ static void no_tls_is_no_harm(void **state) {
         for (size_t k = 0; k < sizeof words; k++) {
             words[k] = (uint8_t)fed_rng_u32(&w.rng);
         }
-        if (n % 4 < 2) { /* half of the requests begin like a TLS handshake */
+        if (n % 4 < 2) {
             memcpy(words, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
         }
         (void)send(fd, words, sizeof words, MSG_NOSIGNAL);
@@ -536,10 +529,9 @@ static void no_tls_is_no_harm(void **state) {
     }
 }
 
-/* -- slow connections -- */
-
 /* The handshake, head or body of many connections stops in the middle. An honest device must be
- * served meanwhile. With SCALE above 1 the test waits until the coordinator closes them. */
+ * served meanwhile. With SCALE above 1 the test waits until the coordinator closes the slow
+ * connections. */
 static void the_slow_hold_up_nobody(void **state) {
     (void)state;
     enum { SLOW = 12, HELLO = 60 };
@@ -578,7 +570,7 @@ static void the_slow_hold_up_nobody(void **state) {
     }
 }
 
-/* -- floods, which come last, since enrolment is refused for a while after them -- */
+/* The floods come last, because enrolment is refused for a while after them. */
 
 static void a_flood_is_told_to_wait(void **state) {
     (void)state;

@@ -242,7 +242,6 @@ static void print(const chaos *c, const federation_result *r, int64_t ms) {
     fflush(stdout);
 }
 
-/** How often a device trained for the task again after it had trained for another one. */
 static unsigned came_back(const federation *f, uint64_t task) {
     unsigned times = 0;
     for (size_t k = 1; k < f->training_count; k++) {
@@ -308,7 +307,7 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
         print(&c, &result, took_ms);
         if (slots > 1) {
             printf("  task %u: devices came back to it %u times\n", (unsigned)task, returns);
-            unsound += returns == 0; /* 0: the tasks did not share their devices */
+            unsound += returns == 0;
         }
         unsound += result.broken[0] != '\0';
     }
@@ -323,7 +322,8 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_int_equal(unsound, 0);
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
     assert_true(c.database == NULL || c.database_kills > 0);
-    /* This may be 0: if devices on a busy machine are slower than their line, no packet waits. */
+    /* The count that is returned may be 0: on a busy machine devices may be slower than their line,
+     * so no packet waits. */
     unsigned long bytes = 0;
     (void)chaos_net_held_back(&c.run, &bytes);
     assert_true(c.run.far < 0 || bytes > 0);

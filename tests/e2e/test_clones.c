@@ -24,7 +24,7 @@ typedef struct copy {
     fedclient_platform platform;
     fedclient_transport line;
     fedclient *client;
-    float step;        /* each of this copy's trainings adds it to every value */
+    float step;        /* each training of this copy adds step to every value */
     struct copy *then; /* runs a whole round while this copy trains its first one */
 } copy;
 
@@ -165,15 +165,16 @@ static void read_model(copy *c, float values[PARAMETERS]) {
     free(read);
 }
 
-/* Both copies have the same lease; the second's update is counted while the first trains. */
+/* Both copies have the same lease. The second copy's update is counted while the first copy
+ * trains. */
 FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     float before[PARAMETERS], after[PARAMETERS];
     w->first.then = &w->second;
     const fedclient_event refused = step_until(&w->first, FEDCLIENT_REFUSED);
     assert_int_equal(refused.round, 1);
-    assert_in_range(refused.wait_ms, 30000, 60000); /* the refused copy waits long */
+    assert_in_range(refused.wait_ms, 30000, 60000);
     assert_int_equal(clones_known(w), 1);
-    read_model(&w->first, before); /* version 0 of the model */
+    read_model(&w->first, before);
 
     assert_int_equal(step_until(&w->first, FEDCLIENT_COUNTED).round, 2);
     step_until(&w->first, FEDCLIENT_FINISHED);

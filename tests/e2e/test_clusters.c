@@ -36,7 +36,7 @@ static void make_token(const world *w, fedserver_role role, const char *tag,
     fed_operator_token(w->coordinator.directory, &grant, token);
 }
 
-/* Start program k. more: further arguments, at most ten; the last is NULL. */
+/* Start program k. `more` has further arguments, at most ten, and ends with NULL. */
 static void start(world *w, int k, const char *program, const char *token,
                   const char *const *more) {
     char path[320], url[64], ca[320], state[320], log[320], shard[32];
@@ -53,7 +53,7 @@ static void start(world *w, int k, const char *program, const char *token,
         args[n++] = "--shard";
         args[n++] = shard;
     }
-    if (strcmp(program, "fedworker") == 0) { /* fedworker's first argument is its command */
+    if (strcmp(program, "fedworker") == 0) {
         memmove(args + 2, args + 1, (size_t)(n - 1) * sizeof *args);
         args[1] = "train";
         n++;
@@ -129,7 +129,7 @@ static const char *text(const json_t *object, const char *key) {
     return found != NULL ? found : "";
 }
 
-/* The worker group with this link in the status; NULL: it has not been reported yet. */
+/* Return the worker group with this link in the status, or NULL if it has not been reported yet. */
 static const json_t *worker_group_over(const json_t *root, const char *link) {
     size_t k = 0;
     const json_t *group = NULL;
@@ -237,7 +237,7 @@ static bool is_well(const json_t *worker) {
     return strcmp(text(worker, "state"), "well") == 0 || strcmp(text(worker, "state"), "slow") == 0;
 }
 
-static json_int_t long_task; /* the number of a task that outlasts the test */
+static json_int_t long_task;
 
 static bool three_work(const json_t *root) {
     bool all = integer(worker_group_over(root, "tcp"), "task") == long_task;
@@ -248,7 +248,7 @@ static bool three_work(const json_t *root) {
     return all;
 }
 
-static json_int_t killed_at; /* the other workers' step when one was killed */
+static json_int_t killed_at;
 
 /* Is there a verdict on worker 1, and have the other two trained on without it? */
 static bool two_go_on(const json_t *root) {
@@ -258,7 +258,6 @@ static bool two_go_on(const json_t *root) {
            integer(worker_of(root, 2), "step") > killed_at + 10;
 }
 
-/* Kill the worker of this rank. words: "pid N", as a verdict names it. */
 static void kill_worker(const json_t *root, size_t rank, char words[32]) {
     const pid_t pid = (pid_t)integer(worker_of(root, rank), "pid");
     assert_true(pid > 1 && pid != getpid());
@@ -270,7 +269,7 @@ static void kill_worker(const json_t *root, size_t rank, char words[32]) {
 static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) {
     world *w = *state;
     char words[32];
-    /* A task for clusters only, by its tag, which takes them longer than the test. */
+    /* A task only for clusters, by its tag. Its training takes longer than the test. */
     long_task = queue(w, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"tag\": \"cluster\","
                          " \"local_steps\": 1000000, \"batch\": 8, \"codec_up\": \"int8\","
                          " \"deadline_s\": 1000}");

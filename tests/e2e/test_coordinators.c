@@ -24,8 +24,8 @@ typedef struct world {
     fed_cluster cluster;
     chaos_child device[DEVICES];
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned kills;        /* of leaders */
-    unsigned acknowledged; /* acknowledged updates at the last kill */
+    unsigned kills; /* of leaders */
+    unsigned acknowledged;
     int64_t limit_ms;
 } world;
 
@@ -107,7 +107,6 @@ static void enrol_all(world *w) {
     w->run.board->storm = 1;
 }
 
-/* Wait until a coordinator leads in a later term than `before`, and return its number. */
 static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     int leader = fed_cluster_leader(&w->cluster, term);
     while (leader < 0 || *term <= before) {
@@ -120,7 +119,7 @@ static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     return (unsigned)leader;
 }
 
-/* Kill the leader in the middle of a round: some of its updates are acknowledged. */
+/* Kill the leader in the middle of a round, when some of the round's updates are acknowledged. */
 static void kill_leader(world *w) {
     uint64_t term = 0;
     const unsigned leader = await_leader(w, 0, &term);
@@ -197,7 +196,7 @@ static void await_end(world *w, unsigned k) {
 FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
     uint64_t term = 0;
     bool stopped[MEMBERS] = {false};
-    for (unsigned k = 0; k < MEMBERS; k++) { /* the last one has no follower that could lead */
+    for (unsigned k = 0; k < MEMBERS; k++) { /* the last leader has no follower that could lead */
         const unsigned leader = await_leader(w, term, &term);
         assert_false(stopped[leader]);
         stopped[leader] = true;

@@ -106,7 +106,7 @@ FED_TEST_WITH(test_a_stranger_with_a_good_certificate_is_unknown, world *w) {
     fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - 60, now + 3600, &who);
     CURL *curl = fed_curl_new(&w->ca, &who, w->devices_port, "/v1/checkin");
     fed_curl_expect(curl, 403, "device_unknown");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "a body"); /* refused before it is read */
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "a body");
     fed_curl_expect(curl, 403, "device_unknown");
     curl_easy_cleanup(curl);
 }
@@ -141,8 +141,7 @@ FED_TEST_WITH(test_bad_certificates_end_in_the_handshake, world *w) {
 FED_TEST_WITH(test_a_device_enrols_and_is_let_in, world *w) {
     fed_identity who, other;
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &who), 200);
-    assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &other),
-                     401); /* the token is used */
+    assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &other), 401);
 
     CURL *curl = fed_curl_new(&w->ca, &who, w->devices_port, "/v1/checkin");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "not a check-in");

@@ -1,7 +1,7 @@
-/* An edge aggregator, which is a device of the coordinator upstream, dies at each call that changes
- * a file: one of its own, or one of that device. It is killed, or loses power. It is started again
- * and goes on to the end of upstream's task. Each update that the edge aggregator acknowledged must
- * have been sent upstream once. */
+/* An edge aggregator serves devices and is itself a device of the coordinator upstream. It dies at
+ * each call that changes a file of its server or of its own device: it is killed or loses power.
+ * Then it is started again and goes on to the end of upstream's task. Each update that the edge
+ * aggregator acknowledged must have been sent upstream once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -18,14 +18,15 @@
 enum { SIZE = 6, DEVICES = 2, ROUNDS = 3, UPDATES = DEVICES * ROUNDS, LEASE_MS = 100000 };
 enum { TURNS_MOST = 100 };
 
-/* Updates are powers of four, so that a sum shows how often each of them is in it. */
+/* Updates are powers of four, so that a sum shows how often each update is in it. */
 static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* What the edge aggregator's device has stored: each change completely or not at all. */
+/* The state that the edge aggregator's device has stored. Each change is stored completely or not
+ * at all. */
 typedef struct upstream {
-    uint64_t number; /* of the last training; each one makes a version at once */
+    uint64_t number; /* of the last training; each training makes a version at once */
     double total;    /* sum of all stored changes, in units */
 } upstream;
 
@@ -57,7 +58,6 @@ static void upstream_write(const world *w, const upstream *u) {
     assert_fed_ok_err(fed_file_replace(path, u, sizeof *u, 0600, &err));
 }
 
-/* Each device that has a lease sends its update of the round, which must be counted. */
 static void devices_train(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
         const fed_assignment work = device_ask_work(&w->home, &w->device[k]);
@@ -69,7 +69,7 @@ static void devices_train(world *w) {
         for (int i = 0; i < SIZE; i++) {
             x[i] = unit * ldexpf(1, 2 * (int)which);
         }
-        coordinator_commit(&w->home); /* the lease is stored before the device gets it */
+        coordinator_commit(&w->home);
         assert_int_equal(device_upload(&w->home, &w->device[k], &work, x, 10, NULL), 200);
         coordinator_commit(&w->home);
         *w->acknowledged |= 1U << which;
@@ -121,7 +121,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* home is open from here on */
+    coordinator_crash(&w->home); /* the coordinator of `home` is open from here on */
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -167,7 +167,6 @@ static void report(void *user, fedserver_check_kind kind, const char *text) {
     }
 }
 
-/* Check that each acknowledged update is in the changes sent upstream, and none of them twice. */
 static void check(world *w, fault_kind kind, uint64_t at) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -190,7 +189,7 @@ static void check(world *w, fault_kind kind, uint64_t at) {
     fedserver_close(server);
 }
 
-/* Run with a fault at call number "at". Returns false if the edge aggregator made fewer calls. */
+/* Run with a fault at call number `at`. Returns false if the edge aggregator made fewer calls. */
 static bool dies_at(world *w, fault_kind kind, uint64_t at) {
     prepare(w);
     *w->plan = (fault_plan){.kind = kind, .at = at, .seed = at};
@@ -227,7 +226,7 @@ FED_TEST(each_update_goes_up_once_wherever_the_edge_dies) {
 
 int main(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 1); /* a power cut is simulated: a fast file system will do */
+        setenv("TMPDIR", "/dev/shm", 1); /* power cuts are simulated, so memory is enough */
     }
     return fed_cases_run(NULL, NULL);
 }

@@ -42,7 +42,7 @@ typedef struct server {
     unsigned front, devices; /* ports, the same after each restart */
     bool listened;
     unsigned kills;
-    int64_t strike_ms; /* the time of its next kill */
+    int64_t strike_ms;
 } server;
 
 typedef struct world {
@@ -217,7 +217,7 @@ static unsigned acknowledged(const world *w) {
 }
 
 /* Kill devices and coordinators at random. A coordinator is killed again only after some progress,
- * so that the test ends on a slow machine, too. Its first kill does not wait for progress: on a
+ * so that the test ends on a slow machine, too. The first kill does not wait for progress: on a
  * fast machine the rounds would be over before. */
 static void strike(world *w) {
     chaos_child *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
@@ -228,7 +228,7 @@ static void strike(world *w) {
         (void)kill(d->pid, SIGKILL);
         w->device_kills++;
     }
-    for (unsigned k = SERVERS; k-- > 0;) { /* in falling order: upstream first */
+    for (unsigned k = SERVERS; k-- > 0;) {
         server *s = &w->server[k];
         if (acknowledged(w) > w->acknowledged + 4 && s->child.pid > 0 &&
             (chaos_is_due(&w->dice, &s->strike_ms, k == UPSTREAM ? 1500 : 1200) || s->kills == 0)) {
@@ -255,7 +255,7 @@ static void begin(world *w) {
         make_run(w, k);
         start_server(w, k);
         chaos_board *board = w->run[k].board;
-        board->front = board->proxy_front = w->server[k].front; /* no proxy on this line */
+        board->front = board->proxy_front = w->server[k].front;
         board->devices = board->proxy_devices = w->server[k].devices;
     }
 }
@@ -345,7 +345,7 @@ static void check(const world *w, federation_result *result) {
     federation f;
     fed_history *history[EDGE];
     chaos_judge(&f, &setup, w->directory, result);
-    fed_history_free(f.history); /* each edge aggregator has its own history */
+    fed_history_free(f.history);
     for (unsigned k = 0; k < DEVICES; k++) {
         history[k / EACH] = k % EACH == 0 ? fed_history_new() : history[k / EACH];
         f.history = history[k / EACH];

@@ -52,7 +52,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** more: further keys and options. Clients use real connections, unless these say otherwise. */
+/** `more` has further keys and options. Without other options clients use real connections. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -89,7 +89,6 @@ static void model_digest(const char *path, char hex[17]) {
     fed_model_free(&model);
 }
 
-/** The digest of the model that `fedserver export` writes. */
 static void export_digest(const world *w, char hex[17]) {
     char command[1200], path[400];
     snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
@@ -168,7 +167,6 @@ static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void 
     json_decref(result);
 }
 
-/* Write rows whose largest number is in the column of their class, with some noise. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", w->directory, name);
@@ -258,7 +256,6 @@ static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* FedProx on the devices, FedAdam at the coordinator. */
 static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(void **state) {
     const world *w = *state;
     static const char task[] = "model = lr\n"
@@ -274,7 +271,8 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* The control variates are a part of the model, sent as float32: lossy codecs would spoil them. */
+/* The control variates are a part of the model. They are sent as float32, because lossy codecs
+ * would spoil them. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
     static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
@@ -321,7 +319,8 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
-/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. out: its output. */
+/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. `out` gets its
+ * output. */
 static int run_through_path(const world *w, const char *words, char out[4096]) {
     char line[1200];
     snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
@@ -334,7 +333,6 @@ static int run_through_path(const world *w, const char *words, char out[4096]) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-/** Run fedsim. It must succeed or fail, as "succeeds" demands, and print "says". */
 static void expect(const world *w, const char *words, bool succeeds, const char *says) {
     char out[4096];
     if ((run_through_path(w, words, out) == 0) != succeeds || strstr(out, says) == NULL) {
@@ -369,7 +367,6 @@ static void a_device_that_is_not_there_is_refused_before_anything_runs(void **st
     expect(*state, "model=lr clients=2 rounds=1 device=toaster", false, "device=toaster: ");
 }
 
-/* Clients train on a GPU, where each thread of fedsim has a net. */
 static void clients_learn_on_a_device(void **state) {
     char out[4096], words[400], name[FED_GPU_NAME];
     snprintf(words, sizeof words,
@@ -440,7 +437,6 @@ static void nap(long ms) {
     nanosleep(&time, NULL);
 }
 
-/* Start a run, and interrupt it "ms" after its coordinator's directory exists. */
 static void interrupt_after(const world *w, const char *const *more, long ms) {
     pid_t pid = start_fedsim(w, restart, more);
     while (access(w->coordinator, F_OK) != 0) {
@@ -463,14 +459,12 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
     json_t *result = read_result(w);
     assert_true(json_is_false(json_object_get(result, "finished")));
     json_decref(result);
-    assert_int_equal(run_fedsim(w, restart, more),
-                     2); /* a new run must not overwrite the results of an old one */
+    assert_int_equal(run_fedsim(w, restart, more), 2);
     const char *other[] = {"clients=20", "rounds=3", "--resume", NULL};
-    assert_int_equal(run_fedsim(w, restart, other),
-                     2); /* a run can't continue with another scenario */
+    assert_int_equal(run_fedsim(w, restart, other), 2);
 }
 
-/** hex = the digest in the run's summary, which must be that of its model file. */
+/** Copy the digest in the run's summary to hex. It must be the digest of the run's model file. */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
     char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);
@@ -484,7 +478,8 @@ static void digest_of_run(const world *w, const char *out, char hex[17]) {
     assert_string_equal(left, hex);
 }
 
-/* The run may have ended before the signal came. Then it can't be continued, which is fine. */
+/* The run may have ended before the signal came. Then it can't be continued, and the test accepts
+ * that. */
 static void a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model(void **state) {
     const world *w = *state;
     char whole[300], parts[300], one[17], other[17];

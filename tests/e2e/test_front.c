@@ -94,7 +94,6 @@ FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     fed_curl_close(curl);
 }
 
-/* Queue tasks whose model's text is as long as it may be. */
 static void queue_long_tasks(const world *w, size_t count) {
     static char json[5000] = "{\"rounds\": 1, \"cohort\": 1, \"model\": \"input 2";
     fed_error err = {0};
@@ -116,14 +115,15 @@ static void queue_long_tasks(const world *w, size_t count) {
     fedserver_close(home);
 }
 
-/* One packet of a Unix socket can't carry such a status: Linux's usual buffer has 212,992 bytes. */
+/* A status of many tasks does not fit into one packet of a Unix socket: Linux's usual buffer has
+ * 212,992 bytes. */
 FED_TEST_WITH(a_status_of_many_tasks_passes_the_front, world *w) {
     enum { LONG_TASKS = 60, BYTES = 256 * 1024, ASKED_MOST = 3000 };
     fed_error err = {0};
     queue_long_tasks(w, LONG_TASKS);
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
     size_t len = 0;
-    for (int k = 0; k < ASKED_MOST && len < BYTES; k++) { /* the tasks start one after the other */
+    for (int k = 0; k < ASKED_MOST && len < BYTES; k++) {
         fed_reply r = fed_curl_ask(curl);
         assert_true(r.status == 200 || r.status == 503);
         len = r.status == 200 ? r.body.len : 0;
@@ -161,12 +161,11 @@ FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
         fed_sleep_ms(PAUSE_MS);
     }
     assert_true(gone(front));
-    assert_fed_ok_err(
-        sim_coordinator_start(&w->coordinator, &err)); /* on the same ports as before */
+    assert_fed_ok_err(sim_coordinator_start(&w->coordinator, &err));
     assert_int_equal(enrol(w), 200);
 }
 
-/* Without the key no front can work, but devices and their rounds go on. */
+/* Without the key no front can work. Devices and their rounds go on. */
 FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     fed_error err = {0};
     char key[700], away[720];
@@ -178,7 +177,7 @@ FED_TEST_WITH(the_rounds_that_serve_do_not_need_the_key, world *w) {
     curl_easy_cleanup(curl); /* with TLS 1.3 the server checks our certificate later */
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
     assert_int_equal(rename(away, key), 0);
-    assert_int_equal(enrol(w), 200); /* the front was started again */
+    assert_int_equal(enrol(w), 200);
 }
 
 static void copy(const world *w, const char *from, const char *more, const char *to) {
@@ -196,7 +195,7 @@ static void copy(const world *w, const char *from, const char *more, const char 
     fed_test_put(w->coordinator.directory, to, text, strlen(text));
 }
 
-/* Start the coordinator. The front can't serve, so it must end with the reason. */
+/* Start the coordinator. Its front can't serve, so the coordinator must end with the reason. */
 static void expect_no_start(const world *w, const char *why) {
     char command[1200], said[4000] = "";
     snprintf(command, sizeof command,

@@ -38,9 +38,9 @@ typedef struct world {
     fed_postgres *database; /* NULL: the store is SQLite */
     chaos_child device[DEVICES], coordinator;
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned fills, fills_most; /* fills_most: how often the disk is filled at most */
+    unsigned fills, fills_most;
     bool full;
-    unsigned ends;         /* how often the coordinator ended since the disk was filled */
+    unsigned ends;
     bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
     unsigned acknowledged; /* acknowledged updates when the disk was last freed */
 } world;
@@ -57,7 +57,6 @@ static void name_ballast(const world *w, char path[500]) {
     snprintf(path, 500, "%s/ballast", w->small);
 }
 
-/* Write pieces of 1 MB while they fit, then ever smaller ones, down to 4 KB. */
 static void fill(world *w) {
     char path[500];
     off_t at = 0;
@@ -82,7 +81,7 @@ static void make_room(world *w) {
     w->full = false;
     w->acknowledged = w->run.board->acknowledged;
     if (w->database != NULL) {
-        fed_postgres_start(w->database); /* PostgreSQL ends without room for its log */
+        fed_postgres_start(w->database);
     }
 }
 
@@ -168,7 +167,7 @@ static void become_coordinator(const world *w) {
 }
 
 static void start_coordinator(world *w) {
-    (void)unlink(w->out); /* of an earlier start */
+    (void)unlink(w->out);
     if (chaos_child_is(&w->coordinator)) {
         become_coordinator(w);
     }
@@ -184,7 +183,7 @@ static void print_log(const world *w) {
     free(text);
 }
 
-/* The coordinator has ended. It may do that only if its store has no room, with exit status 1. */
+/* The coordinator has ended. It may end only while its disk is full, and with exit status 1. */
 static void note_coordinator(world *w, int how) {
     w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
@@ -220,8 +219,8 @@ static void signal_devices(const world *w, int number) {
 }
 
 /* Start the coordinator again. The first time the disk is still full, and the devices are stopped
- * until the coordinator is ready. They then come all at once, so that one batch has several
- * updates, and reads of devices that are not in memory between them. */
+ * until the coordinator is ready. Then all devices come at once. So one batch has several updates
+ * and, between them, reads of devices that are not in memory. */
 static void raise_coordinator(world *w) {
     w->held = w->ends++ == 0;
     if (w->held) {
@@ -232,8 +231,8 @@ static void raise_coordinator(world *w) {
     start_coordinator(w);
 }
 
-/* Continue the stopped devices once the coordinator has printed a line, because its ports are
- * open, or has ended. */
+/* Continue the stopped devices if the coordinator has ended, or has printed a line because its
+ * ports are open. */
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;

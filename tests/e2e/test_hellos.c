@@ -167,7 +167,7 @@ static uint8_t *put16(uint8_t *at, size_t value) {
 static void add_noise(void) {
     enum { SHARE = 1024, GROUP = 0x0104 };
     static const uint8_t fixed[] = {
-        0, 2, 0x13, 0x01, 1, 0, /* cipher suites, no compression */
+        0, 2, 0x13, 0x01, 1, 0,
     };
     hello *h = &w.hellos[w.kinds++];
     uint8_t extensions[SHARE + 64], *x = extensions;
@@ -214,8 +214,8 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Send a ClientHello, and wait until the server answers or ends the connection: then it has done
- * its computation. */
+/* Send a ClientHello, and wait until the server answers or ends the connection. By then the server
+ * has done its computation. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;
@@ -228,7 +228,8 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* Take the least CPU time of several batches, as other work on the machine adds to it. */
+/* Take the least CPU time of several batches, because other work on the machine adds to the
+ * time. */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {
@@ -266,7 +267,6 @@ FED_TEST(no_hello_is_dear_to_the_front) {
     assert_cheap(w.coordinator.front_port, fed_test_child(w.coordinator.pid));
 }
 
-/* Send fifty hellos a second, half to each port, without waiting for answers. */
 static void *rain(void *user) {
     (void)user;
     int open[OPEN_MOST];
@@ -302,7 +302,6 @@ static fed_reply post(CURL *curl, const char *path, const void *body, size_t len
     return fed_curl_ask(curl);
 }
 
-/* Take part in the open round as one device: check in, and send an update. */
 static fed_assignment train(CURL *curl) {
     static const float x[FLOATS] = {0.5f, -0.5f, 0.25f, 1, 2, 3};
     uint8_t bytes[64];
@@ -342,8 +341,7 @@ FED_TEST(devices_train_on_in_a_rain_of_hellos) {
             const fed_assignment work = train(curl[k]);
             last = work.action == FED_ACTION_TRAIN ? work.round : last;
         }
-        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT,
-                         1L); /* sometimes a new connection */
+        curl_easy_setopt(curl[last % DEVICES], CURLOPT_FRESH_CONNECT, 1L);
     }
     atomic_store(&w.over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -91,10 +91,10 @@ FED_TEST(two_messages_of_one_lease_are_found) {
 
 FED_TEST(a_round_that_commits_again_is_found) {
     fed_history *h = sound();
-    fed_history_committed(h, 4, DEVICES); /* committed again after a restart */
+    fed_history_committed(h, 4, DEVICES);
     assert_broken(h, "H3", "round 4 committed after round 4");
     h = sound();
-    fed_history_committed(h, 5, DEVICES); /* round 5 is in the log, not in the store */
+    fed_history_committed(h, 5, DEVICES);
     assert_broken(h, "H3", "the store has 0 such rounds");
     h = sound();
     fed_history_stored(h, 4, 0);

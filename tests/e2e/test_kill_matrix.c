@@ -22,8 +22,8 @@
 #include "fed_test.h"
 #include "kill_strike.h"
 
-/* A world is a federation of processes that gets several strikes, and whose history is checked
- * when they are over. From the last update but one to the next round the leader sends 30 to 60 SQL
+/* A world is a federation of processes that gets several strikes. Its history is checked after the
+ * last strike. From the last update but one to the next round the leader sends 30 to 60 SQL
  * statements; each kind of strike goes through STEPS of them. */
 enum { STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
 
@@ -53,7 +53,7 @@ typedef struct cell {
 enum { VERSIONS = 4096 };
 
 typedef struct tally {
-    unsigned version_ms[VERSIONS], versions; /* the first VERSIONS times of kill_world */
+    unsigned version_ms[VERSIONS], versions;
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
@@ -77,7 +77,6 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     }
 }
 
-/* Choose victim and fault in a cell with all victims. Each mode gets a share of its own. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
     unsigned at = number * KILL_MODES + c->mode;
     do {
@@ -202,7 +201,6 @@ static void name(cell *c) {
              c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
 }
 
-/* With --kills or --failovers: how many strikes all cells with that victim get together. */
 static unsigned kills_of(const options *o, kill_victim victim) {
     return victim == KILL_FAILOVER ? o->failovers : o->kills;
 }
@@ -229,7 +227,6 @@ static unsigned choose(const options *o, cell chosen[CELLS]) {
     return count;
 }
 
-/* How many of all strikes this cell gets. */
 static unsigned share_of(const options *o, const cell *cells, unsigned count, unsigned at) {
     const bool failover = cells[at].victim == KILL_FAILOVER;
     unsigned alike = 0, before = 0;
@@ -271,8 +268,6 @@ static void each_acknowledged_update_counts_once_whoever_dies(void **state) {
     assert_int_equal(broken, 0);
 }
 
-/* -- planted bugs -- */
-
 typedef struct plant {
     const char *name; /* a bug in support/planted; NULL: a wrong setup of the store */
     kill_victim victim;
@@ -286,12 +281,11 @@ static plant plants[] = {
     {NULL, KILL_FAILOVER, KILL_DIES, 1}, /* a standby that is not synchronous */
 };
 
-/* Was something counted wrongly? That the task did not end in time (D6) is not enough. */
+/* Was something counted wrongly? A task that only ends too late (D6) does not count. */
 static bool counts_wrongly(const tally *t) {
     return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
 }
 
-/* With the planted bug something must be counted wrongly. */
 static void it_is_found_out(void **state) {
     const plant *p = *state;
     const options o = {.seed = 1,
@@ -343,7 +337,7 @@ static bool read_number(const char *text, unsigned *number) {
     return whole;
 }
 
-/* Read the command line. False: it is wrong, and a message was printed. */
+/* Read the command line. Returns false if it is wrong, after printing a message. */
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},

@@ -23,7 +23,6 @@ static bool wait_until(const atomic_uint *flag) {
     return atomic_load(flag) != 0;
 }
 
-/* Move the worker at the far end of the line into a network namespace of its own. */
 static void enter(worker_group_board *board, uint32_t worker) {
     if (!wait_until(&board->line) || worker + 1 != atomic_load(&board->line)) {
         return;

@@ -21,7 +21,7 @@ typedef struct device {
 typedef struct world {
     char directory[300], server[64], said[4000];
     const char *transport;
-    sim_coordinator coordinator; /* its member ca: the old CA, which devices got */
+    sim_coordinator coordinator; /* its member ca is the old CA, which devices got */
     fed_pem new_ca;
     char token[TOKENS][FEDSERVER_TOKEN];
     int tokens_used;
@@ -33,7 +33,6 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return fed_fail(err, FED_ESTATE, "there is nothing to train");
 }
 
-/* Open a client on the device's platform, with the state stored there. */
 static void device_open(const world *w, device *d, const fed_pem *ca) {
     fed_error err = {0};
     assert_fed_ok_err(fedclient_transport_open(
@@ -93,7 +92,8 @@ static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return status;
 }
 
-/* Send SIGHUP: the coordinator reads its certificates again. Wait until it refuses this client. */
+/* Send SIGHUP, which lets the coordinator read its certificates again. Wait until the coordinator
+ * refuses this client. */
 static void hang_up_until_refused(const world *w, const fed_pem *ca, const fed_identity *who,
                                   uint16_t port) {
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
@@ -159,8 +159,8 @@ static void another_ca_over(world *w) {
     assert_cert(w, "drop-old-ca", false, "3 of 3 devices");
     change_over(w);
     read_new_ca(w);
-    /* The server's certificate is now of the new CA. Devices that have changed over keep working,
-     * also after a restart. */
+    /* The new CA has now signed the server's certificate. Devices that have changed over keep
+     * working, also after a restart. */
     assert_cert(w, "drop-old-ca --force", false, "fedserver cert renew");
     assert_cert(w, "renew --force", true, "server.pem is of the new one");
     hang_up_until_refused(w, old_ca, NULL, front);

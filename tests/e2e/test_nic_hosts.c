@@ -44,7 +44,6 @@ static void inside(unsigned host) {
     close(fd);
 }
 
-/* The value of a metric, by its name and labels, of a host's NIC. */
 static uint64_t metric(unsigned host, const char *name) {
     char words[100];
     char command[400];
@@ -71,12 +70,12 @@ static uint64_t coded_frames(unsigned host, const char *side) {
 }
 
 typedef struct wanted {
-    int family; /* AF_INET, AF_INET6 */
+    int family;
     bool marked;
     bool unmarked_answer; /* the listener's packets are not marked */
 } wanted;
 
-/* What host 2 has received, in memory that both processes share. */
+/* The bytes that host 2 has received, in memory that both processes share. */
 typedef struct board {
     _Atomic uint64_t received;
     _Atomic bool listens, failed;
@@ -114,7 +113,7 @@ static int socket_of(const wanted *w, int type) {
     return fd;
 }
 
-/* Host 2, a process of its own: accept one connection, and store the received bytes. */
+/* Host 2, which is a process of its own: accept one connection, and store the received bytes. */
 static void receive(const wanted *w, board *b) {
     struct sockaddr_storage at;
     (void)alarm(2 * LIMIT_S);
@@ -189,7 +188,6 @@ static void end_connection(connection *c) {
 
 static float values[FLOATS], rounded[FLOATS];
 
-/* Make values like gradients: small ones, and a few of any size. */
 static void make_values(void) {
     fed_rng rng;
     fed_rng_init(&rng, 22, 0, 0);
@@ -345,7 +343,7 @@ static void a_nic_is_killed_and_started_again(void **state) {
         put(&c, values, BYTES);
         await(c.board, BYTES);
         assert_int_equal(nic("", "kill 1"), 0);
-        put(&c, values, BYTES / 8); /* these bytes wait in the kernel meanwhile */
+        put(&c, values, BYTES / 8);
         assert_int_equal(nic("", "start 1"), 0);
         put(&c, (const uint8_t *)values + BYTES / 8, BYTES - BYTES / 8);
         await(c.board, 2 * BYTES);

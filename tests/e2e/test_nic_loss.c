@@ -11,7 +11,6 @@
 
 enum { SKIPPED = 77, STALL_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
 
-/* Plan connections over IPv4 and IPv6, from either host, and some that are not marked. */
 static void make_plans(nic_stream_plan *plans, size_t bytes) {
     for (size_t k = 0; k < MANY; k++) {
         plans[k] = (nic_stream_plan){
@@ -94,7 +93,6 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
     assert_true(compressed > 100);
 }
 
-/* How many of a million frames suffer each fault. */
 typedef struct weather {
     const char *what;
     unsigned chance[BAD_KINDS];
@@ -160,7 +158,7 @@ static void routers_may_change_the_dscp(void **state) {
     for (size_t k = 0; k < 3; k++) {
         nic_stream_plan plans[MANY];
         make_plans(plans, MB);
-        plans[6].tos = 0x2c; /* the program itself sets this DSCP */
+        plans[6].tos = 0x2c;
         atomic_store(&w->rates.packets, k != 1);
         nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
@@ -232,7 +230,6 @@ static void kernels_may_be_set_otherwise(void **state) {
     }
 }
 
-/* Segments end in the middle of floats, which must arrive all the same. */
 static void segments_may_have_any_size(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -275,7 +272,6 @@ static void tiny_segments_overrun_no_queue(void **state) {
     }
 }
 
-/* A marked, an unmarked and again a marked connection use the same addresses and ports. */
 static void ports_may_be_used_again(void **state) {
     nic_world *w = *state;
     for (unsigned k = 0; k < 6; k++) {
@@ -298,7 +294,6 @@ static void send_datagrams(const nic_world *w) {
     close(fd);
 }
 
-/* A frame that is too long for the line must not block the frames behind it. */
 static void a_frame_that_is_too_long_stops_no_other(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -317,7 +312,7 @@ static void restart(nic_world *w) {
     nic_world_restart_nic(w, 1);
 }
 
-/* The line clears the DSCP, so that the new NIC can't tell compressed segments by it. */
+/* The line clears the DSCP, so the new NIC can't recognize compressed segments by their DSCP. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
     nic_world_kill_nic(w, 0);

@@ -45,7 +45,8 @@ static void put16(uint8_t *p, uint32_t v) {
     p[1] = (uint8_t)v;
 }
 
-/* Give the segment a right checksum, or (twisted) the checksum of a compressed segment. */
+/* Give the segment a right checksum or, if `twisted` is true, the checksum of a compressed
+ * segment. */
 static void seal(bad_frame *f, const bad_parts *p, bool twisted) {
     bad_frame_set_tos(f, p, 3, twisted ? 0x2c : 0x28);
     put16(f->data + p->transport + 16, bad_frame_pseudo(f, p) + (twisted ? TWIST : 0u));
@@ -151,14 +152,9 @@ static void noise(stranger *s, bad_frame *f) {
     f->data[14] = below(s, 2) != 0 ? 0x45 : 0x60;
 }
 
-/* Give the frame offload flags for Linux (virtio_net_hdr) that make no sense. */
 static void strange_offload(stranger *s, bad_frame *f) {
-    static const uint8_t kinds[] = {VIRTIO_NET_HDR_GSO_TCPV4,
-                                    VIRTIO_NET_HDR_GSO_TCPV6,
-                                    VIRTIO_NET_HDR_GSO_UDP,
-                                    5 /* UDP in whole datagrams */,
-                                    0x84,
-                                    0};
+    static const uint8_t kinds[] = {
+        VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP, 5, 0x84, 0};
     f->offload = (struct virtio_net_hdr){.flags = (uint8_t)below(s, 4),
                                          .gso_type = kinds[below(s, 6)],
                                          .gso_size = (uint16_t)below(s, 2000),

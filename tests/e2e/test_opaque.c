@@ -12,7 +12,8 @@
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
-/* The share of the way to the target that one training goes. The mean is 0.5, the median 0.375. */
+/* Each training moves the values by this share of their way to the target. The mean of the shares
+ * is 0.5, the median 0.375. */
 static const float shares[DEVICES] = {0.25F, 0.875F, 0.375F};
 
 static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
@@ -22,8 +23,8 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport transport;
     fedclient *client;
-    float share;     /* of the way to the target that one training goes */
-    uint32_t rounds; /* rounds that this device has trained */
+    float share; /* of the way to the target, per training */
+    uint32_t rounds;
 } device;
 
 typedef struct world {
@@ -42,7 +43,6 @@ static float target(size_t i) {
     return (float)(i % 11) - 5;
 }
 
-/* A trainer of the program's own. It knows only the names and shapes of tensors. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     assert_true(fed_arch_is_opaque(round->arch));
@@ -53,7 +53,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
         round->values[i] += d->share * (target(i) - round->values[i]);
     }
     for (size_t i = TRAINED; i < VALUES; i++) {
-        round->values[i] = 4 * d->share; /* a running statistic */
+        round->values[i] = 4 * d->share;
     }
     round->samples = 10;
     round->loss = d->share;
@@ -112,7 +112,7 @@ static void write_first(const world *w) {
     fed_arch_free(&arch);
 }
 
-/* Add a task. settings: the task's keys other than model and initial. */
+/* Add a task. `settings` has the task's keys other than model and initial. */
 static fed_status add_task(const world *w, const char *model, const char *settings,
                            fed_error *err) {
     char path[320], json[600];
@@ -128,8 +128,8 @@ static fed_status add_task(const world *w, const char *model, const char *settin
     return status;
 }
 
-/* The devices take turns until all of them have learned that the task has ended. restarts: restart
- * the coordinator after the first update of each round. */
+/* The devices take turns until all of them have learned that the task has ended. If `restarts` is
+ * true, the coordinator restarts after the first update of each round. */
 static void run_to_the_end(world *w, bool restarts) {
     int finished = 0;
     fed_error err = {0};
@@ -173,7 +173,7 @@ static int setup(void **state) {
     assert_non_null(w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
     fed_coordinator_open(&w->home, w->directory, "home");
-    w->home.requests_per_s = 100000; /* these devices don't wait between their steps */
+    w->home.requests_per_s = 100000;
     fed_coordinator_stop(&w->home);
     fed_coordinator_start(&w->home);
     write_first(w);
@@ -215,7 +215,7 @@ static double by_adam(double value, double u, double state[2]) {
 
 static const struct strategy {
     const char *spec;
-    double taken; /* the share of the way to the target that u goes */
+    double taken; /* u as a share of the way to the target */
     server_step step;
 } strategies[] = {{"fedavg", 0.5, by_mean},
                   {"fedavgm:m=0.5", 0.5, by_momentum},
@@ -230,7 +230,7 @@ static void expect_computed(const float *values, const struct strategy *s) {
         for (int round = 0; round < ROUNDS; round++) {
             wanted = s->step(wanted, s->taken * ((double)target(i) - wanted), state);
         }
-        if (i >= TRAINED) { /* running statistics are those of the last round */
+        if (i >= TRAINED) {
             wanted = 4 * s->taken;
         }
         if (fabs((double)values[i] - wanted) > 1e-5) {
@@ -338,7 +338,7 @@ static void who_needs_layers_declines_with_a_sentence(void **state) {
     assert_int_equal(declines, 1);
 }
 
-/* Overwrite value 3 of conv1.bias by a NaN. The values lie at the end of the file. */
+/* Overwrite value 3 of conv1.bias by a NaN. The values are at the end of the file. */
 static void spoil_first(const world *w) {
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     char path[320];
@@ -352,7 +352,6 @@ static void spoil_first(const world *w) {
     free(bytes);
 }
 
-/* The task must be refused, with a sentence that contains these words. */
 static void expect_refusal(const world *w, const char *model, fed_status status,
                            const char *words) {
     fed_error err = {0};

@@ -1,6 +1,6 @@
-/* Each program that writes an output, with an output that is a link, a pipe or a full device: a
- * link's target is written, and what is not a plain file is not replaced by one. And programs with
- * messages that nobody reads. */
+/* Each program that writes an output is run with an output that is a link, a pipe or a full device.
+ * A link's target is written, and a special file is not replaced by a plain file. Other tests run
+ * programs whose messages nobody reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* mknod */
 #include "fed_cases.h"
@@ -22,7 +22,7 @@ static char out[8192]; /* what the last program printed */
 /* A program with its words; "@" stands for the output's name. */
 typedef struct writer {
     const char *program, *words;
-    bool once; /* it refuses an output that exists */
+    bool once;
 } writer;
 
 #define TRAIN "train --model lr --data . --steps 2 --batch 4 "
@@ -61,7 +61,6 @@ static void must(const char *program, const char *words) {
     }
 }
 
-/* The start of what went wrong. */
 static void blame(const writer *w, const char *kind, const char *what) {
     fail_msg("%s %s with %s: %s; it printed: %s", w->program, w->words, kind, what, out);
 }
@@ -87,13 +86,12 @@ static void serve_a_task(void) {
                       " \"cohort\": 1}");
     assert_fed_ok_err(fedserver_open(home, NULL, &server, &err));
     int64_t next_ms = 0;
-    assert_fed_ok_err(fedserver_begin(server, &err)); /* the task starts */
+    assert_fed_ok_err(fedserver_begin(server, &err));
     assert_fed_ok_err(fedserver_tick(server, 1, &next_ms, &err));
     assert_fed_ok_err(fedserver_commit(server, &err));
     fedserver_close(server);
 }
 
-/* Make what the programs read. */
 static int make_inputs(void **state) {
     assert_int_equal(fed_test_dir_make(state), 0);
     fed_digits_write(fed_test_dir, 40, 10);
@@ -131,7 +129,7 @@ FED_TEST(an_output_that_is_a_pipe_is_written) {
         char some[4096];
         assert_int_equal(mkfifo(in_dir("pipe.safetensors"), 0600), 0);
         const int reader = open(in_dir("pipe.safetensors"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        assert_true(fcntl(reader, F_SETPIPE_SZ, 1 << 20) >= 1 << 20); /* room for each output */
+        assert_true(fcntl(reader, F_SETPIPE_SZ, 1 << 20) >= 1 << 20);
         const int status = run(&writers[k], "pipe.safetensors");
         const ssize_t got = read(reader, some, sizeof some);
         close(reader);
@@ -161,8 +159,7 @@ FED_TEST(a_full_device_stays_a_device) {
     }
 }
 
-/* Start a program whose messages nobody reads, as in `fedserver run 2>&1 | head -1` after that one
- * line. */
+/* Start a program whose messages nobody reads. */
 static pid_t start_unheard(const char *program, const char *words) {
     char command[1024];
     int ends[2];
@@ -220,7 +217,7 @@ FED_TEST(a_coordinator_whose_log_nobody_reads_serves_on) {
         }
         fed_sleep_ms(POLL_MS);
     }
-    must("fedserver", "token --dir coordinator"); /* it logs further lines */
+    must("fedserver", "token --dir coordinator");
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(waitpid(pid, &how, 0), pid);
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);

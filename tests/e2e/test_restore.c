@@ -1,5 +1,5 @@
-/* A coordinator is restored from an older backup. Devices that have newer versions than it must go
- * on by themselves (D5 and D6 in docs/durability.md). */
+/* A coordinator is restored from an older backup. Devices that have newer versions than the backup
+ * must go on by themselves (D5 and D6 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ typedef struct device {
     fedclient_platform platform;
     fedclient_transport line, transport; /* transport: sends over line, or breaks uploads */
     fedclient *client;
-    bool breaks; /* transport breaks uploads */
+    bool breaks;
     float step;
 } device;
 
@@ -120,7 +120,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Open the coordinator's directory read-only, as another process would. */
 static fedserver *look(const world *w) {
     fed_error err = {0};
     fedserver *other;
@@ -196,7 +195,7 @@ FED_TEST_WITH(devices_ahead_of_an_older_backup_heal_and_finish_the_task, world *
     round_trip(w, 1);
     round_trip(w, 2);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);
-    back_up(w); /* at version 2, with one of two updates of round 3 */
+    back_up(w);
     step_until(&w->devices[1], FEDCLIENT_COUNTED);
     round_trip(w, 4);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);

@@ -27,7 +27,7 @@
 enum {
     MB = 1000000,
     TRANSFERS = 3
-}; /* transfers: the model as a patch, its update as float32, the new model as a patch */
+}; /* the transfers: the model as a patch, its update as float32, the new model as a patch */
 
 typedef struct world {
     char directory[256], coordinator[300], device[300];
@@ -151,7 +151,6 @@ static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     start_device(w);
 }
 
-/* When the lines have carried *next bytes, kill the device or the coordinator, in turn. */
 static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
     if (w->lines.up_bytes + w->lines.down_bytes < *next) {
         return;
@@ -178,7 +177,7 @@ static void run_world(world *w, uint64_t content) {
         if (waitpid(w->device_pid, &how, WNOHANG) == w->device_pid) {
             assert_true(WIFEXITED(how));
             finished = WEXITSTATUS(how) == 0;
-            if (!finished) { /* the coordinator did not run */
+            if (!finished) {
                 fed_sleep_ms(20);
                 start_device(w);
             }

@@ -19,8 +19,9 @@
 
 #define MODEL "input 8 | dense 3"
 
-/* Two of three devices are enough for a round. One is always late, so its update is refused and
- * sent with its next one. Every sum is exact, so each version can be computed plainly. */
+/* Two of three devices are enough for a round. One device is always late: its update is refused,
+ * and its values are sent with its next update. Every sum is exact, so each version can be computed
+ * plainly. */
 static const char late_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
@@ -34,7 +35,7 @@ static const char phases_task[] =
     " \"phases\": [{ \"round\": 2, \"batch\": 3 }, { \"round\": 3, \"learning_rate\": 0.3 }] }";
 
 /* All three updates count in every round. So each run must end with the same bits as the run
- * without a fault, also with lossy codecs both ways. */
+ * without a fault, although codecs are lossy both ways. */
 static const char lossy_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -47,7 +48,7 @@ static const char large_task[] =
     " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 3,"
     " \"goal\": 2, \"minimum\": 2, \"deadline_s\": 60 }";
 
-/* Strategies with a state (fedadam), and with a need for all updates at the same time (median). */
+/* Two strategies: fedadam has a state, and median needs all updates of a round at the same time. */
 static const char adam_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -57,14 +58,13 @@ static const char median_task[] =
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
     " \"strategy\": \"median\", \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* An asynchronous task: an update counts in the round that is open when it comes, with a weight
- * that depends on its staleness. */
+/* An asynchronous task. An update counts in the round that is open when the update comes, with a
+ * weight that depends on its staleness. */
 static const char stale_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"float32\", \"rounds\": 4, \"cohort\": 3, \"goal\": 2, \"minimum\": 2,"
     " \"staleness\": 3, \"deadline_s\": 60, \"small_tensor\": 0 }";
 
-/* A short task for runs in which devices enrol. */
 static const char first_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"float32\","
     " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2, \"goal\": 2, \"minimum\": 2,"
@@ -126,7 +126,7 @@ static void add_tally(tally *all, const tally *part) {
     all->histories += part->histories;
 }
 
-/** Start a process that does every step-th run of the list, from "first" on. */
+/** Start a process that does every step-th run of the list, beginning with run `first`. */
 static pid_t start_worker(const federation_setup *setup, const fault_list *list, size_t first,
                           size_t step, tally *t) {
     fflush(NULL);
@@ -144,7 +144,6 @@ static pid_t start_worker(const federation_setup *setup, const fault_list *list,
     _exit(0);
 }
 
-/** Do all runs of the list, with a process on each core, and free the list. */
 static void try_all(const federation_setup *setup, fault_list *list, tally *t) {
     enum { WORKERS = 64 };
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -174,8 +173,8 @@ static void print(const tally *t) {
     fflush(stdout);
 }
 
-/** Try one kind of fault at every stride-th call of every process. If the setup has an operator's
- * command, also after the last call. */
+/** Try one kind of fault at every stride-th call of every process, and also after the last call if
+ * the setup has an operator's command. */
 static void sweep(const federation_setup *setup, const federation_result *calm, fault_kind kind,
                   unsigned stride, tally *t) {
     fault_list list = {0};
@@ -194,8 +193,8 @@ static void sweep(const federation_setup *setup, const federation_result *calm, 
     try_all(setup, &list, t);
 }
 
-/** Do a run without a fault. Devices' keys are random, and decide how long devices wait. With some
- * keys no update comes late although one should; then try other keys. */
+/** Do a run without a fault. The devices' random keys decide how long each device waits. With some
+ * keys no update comes late although one should. Then try other keys. */
 static void run_calm(federation_setup *setup, federation_result *calm) {
     const federation_fault none = {0};
     bool late = false;
@@ -211,8 +210,6 @@ static void run_calm(federation_setup *setup, federation_result *calm) {
     assert_true(late);
 }
 
-/** Sweep all kinds of fault, and print a line for each. Faults come at every call in the whole
- * sweep, else at some of them, by stride. */
 static void sweep_kinds(federation_setup *setup, const char *name, unsigned stride,
                         bool same_digest) {
     federation_result calm;
@@ -231,12 +228,11 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
     assert_int_equal(broken, 0);
 }
 
-/* Part of the setup of several sweeps: three enrolled devices and this task. */
 #define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
 /* Each entry is a test, or, if `test` is NULL, a further part of the test of the entry before. */
 static const struct sweep_case {
-    const char *test; /* name of the test; NULL: as the entry before */
+    const char *test;
     const char *name;
     federation_setup setup;
     unsigned stride;
@@ -266,13 +262,11 @@ static const struct sweep_case {
     {NULL, "apart fedadam", {THREE(adam_task, MODEL), .apart = true}, 61, true},
     {NULL, "apart median", {THREE(median_task, MODEL), .apart = true}, 97, true},
     {NULL, "apart large", {THREE(large_task, LARGE_MODEL), .apart = true}, 97, false},
-    /* Asynchronous: updates for the next round come while a round closes. */
     {"nothing is lost where updates are stale and a round closes",
      "apart stale",
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true, .apart = true},
      47,
      false},
-    /* A backup is made while files of models are written and removed. */
     {"a backup has the files of its models",
      "apart backup",
      {THREE(large_task, LARGE_MODEL), .apart = true, .job = FEDERATION_BACKUP, .job_after = 3},
@@ -290,13 +284,11 @@ static const struct sweep_case {
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true},
      31,
      false},
-    /* Devices enrol with their first token. */
     {"a device enrols whatever dies",
      "enrol",
      {.task = first_task, .model = MODEL, .devices = 2},
      17,
      false},
-    /* A backup is made while the segment file has an update of the open round. */
     {"a backup is whole or not there",
      "backup",
      {THREE(large_task, LARGE_MODEL), .job = FEDERATION_BACKUP, .job_after = 3},
@@ -322,7 +314,6 @@ static const struct sweep_case {
      {THREE(phases_task, MODEL), .job = FEDERATION_MIGRATE, .job_after = 3, .layout = 8},
      7,
      false},
-    /* Coordinator, devices and the operator's command that changes the queue die at each call. */
     {"nothing is lost where tasks are paused and cancelled",
      "queue",
      {THREE(late_task, MODEL), .one_is_late = true, .job = FEDERATION_QUEUE, .job_after = 3},
@@ -340,7 +331,6 @@ static void sweep_case(void **state) {
     } while (c < cases + CASES && c->test == NULL);
 }
 
-/** A process dies, and dies again while it recovers. */
 static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_result calm;
@@ -363,7 +353,6 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     assert_int_equal(t.broken, 0);
 }
 
-/** All processes die again and again in one run. */
 static void nothing_is_lost_in_a_storm(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_prepare(&setup);
@@ -387,10 +376,10 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
         (void)try(&setup, &fault, &t);
     }
     federation_clear(&setup);
-    assert_true(t.broken > 0 && t.histories > 0); /* both checkers find the bug */
+    assert_true(t.broken > 0 && t.histories > 0);
 }
 
-/** Let a disk lose synced data at a power cut; the sweep must find that. */
+/** Let a disk lose synced data at a power cut. The sweep must find the loss. */
 static void find_lie(fault_lie lie, unsigned who, bool apart) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .apart = apart};
     federation_prepare(&setup);
@@ -416,7 +405,6 @@ static void a_directory_that_is_not_synced_is_found_out(void) {
     find_lie(FAULT_LIES_ON_NAMES, 1, false);
 }
 
-/** fedserver init dies at each call: afterwards the coordinator must be complete or not exist. */
 static void a_coordinator_is_complete_or_not_there(void) {
     unsigned points = 0;
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
@@ -436,7 +424,7 @@ int main(int argc, char **argv) {
     }
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm",
-               1); /* power cuts are simulated, so a memory file system will do */
+               1); /* power cuts are simulated, so a memory file system is enough */
     }
     struct CMUnitTest tests[CASES + 6] = {
         fed_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),

@@ -1,6 +1,6 @@
-/* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and
- * the database fails over to its standby. The model must have the same bits as without that,
- * nothing acknowledged may be lost, and a former leader must not write any more. */
+/* Coordinators with one PostgreSQL store take over from each other in the middle of rounds, and the
+ * database fails over to its standby. The model must have the same bits as in a calm run. Nothing
+ * acknowledged may be lost, and a former leader must not write any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -43,7 +43,7 @@ static fedserver *open_second(const coordinator *c, const char *address) {
     return second;
 }
 
-/* Run empty batches until this coordinator leads. cut: let the present lead expire. */
+/* Run empty batches until this coordinator leads. If `cut` is true, let the present lead expire. */
 static void let_lead(fedserver *server, bool cut) {
     static const char overdue[] = "UPDATE fedserver.leader SET until = '-infinity'";
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -78,7 +78,6 @@ static void expect_to_follow(fedserver *second, const char *leader) {
     assert_fed_ok_err(fedserver_commit(second, &err));
 }
 
-/* The store must refuse every batch of the former leader. */
 static void expect_outdone(fedserver *server) {
     fed_error err = {0};
     fed_status status = fedserver_commit(server, &err);
@@ -89,7 +88,7 @@ static void expect_outdone(fedserver *server) {
         status = status == FED_OK ? fedserver_begin(server, &err) : status;
     }
     assert_true(status == FED_EIO || status == FED_ESTATE);
-    assert_true(fedserver_begin(server, &err) == FED_ESTATE); /* also the next batch */
+    assert_true(fedserver_begin(server, &err) == FED_ESTATE);
 }
 
 /* The primary and the standby of a run with failovers; other runs use the shared server. At each
@@ -123,7 +122,7 @@ static void fail_over(void) {
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 
-/* End a leader that has lost its database: its memory may be ahead of the store. */
+/* End a leader that has lost its database. Its memory may be ahead of the store. */
 static void end_without_database(fedserver *leader) {
     fed_error err = {0};
     assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
@@ -144,7 +143,7 @@ static void change_leader(coordinator *c, change how) {
     } else if (how == FAILS_OVER) {
         fed_postgres_kill(&pair[0]);
         end_without_database(old);
-        fail_over(); /* the follower finds the new primary without help */
+        fail_over();
     }
     let_lead(second, how == CUT_OFF);
     if (how == CUT_OFF) {
@@ -176,7 +175,7 @@ static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
 static void upload(run *r, const fed_assignment *work, uint32_t who, change how) {
     if (how == UNSTORED || (how == FAILS_OVER && who == work->round)) {
         const uint32_t before = received(&r->c);
-        (void)send(r, work, who); /* the device never gets the answer */
+        (void)send(r, work, who);
         change_leader(&r->c, how);
         assert_int_equal(received(&r->c), before);
     }
@@ -221,7 +220,6 @@ static void judge(const run *r) {
     }
 }
 
-/* Run the task with this change of the lead. Returns the digest of the last model. */
 static uint64_t play(change how) {
     run r = {.history = fed_history_new()};
     coordinator_setup(&r.c);

@@ -160,8 +160,8 @@ static void read_traffic(const world *w, uint64_t *sent, uint64_t *received) {
     free(told);
 }
 
-/* Run the task. The first address fails after "up" bytes sent or "down" bytes received. *sent and
- * *received: all bytes of the device. */
+/* Run the task. The first address fails after `up` bytes sent or `down` bytes received. *sent and
+ * *received get the numbers of all bytes of the device. */
 static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) {
     static world w;
     bool there = true, done = false;
@@ -177,7 +177,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
             there = false;
         }
         done = ended(&w);
-        assert_false(done && there); /* the address failed in the middle */
+        assert_false(done && there);
     }
     read_traffic(&w, sent, received);
     close_world(&w);
@@ -195,5 +195,5 @@ FED_TEST(an_upload_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(5 * MB, UINT64_MAX, &sent, &received);
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
-    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* the upload did not begin again */
+    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE);
 }

@@ -30,15 +30,14 @@ static const char *name_of(user who) {
 
 typedef struct world {
     char parent[256], directory[300];
-    int program; /* an open fedserver, as the users need not reach its folder */
+    int program; /* open file of the program, because the users may have no access to its folder */
     pid_t rounds, front;
     uint16_t front_port, devices_port;
     fed_pem ca;
-    CURL *browser;   /* logged in to the page */
-    char out[16384]; /* what the last command printed */
+    CURL *browser;
+    char out[16384];
 } world;
 
-/* Run in a child: become the user, and then the program. */
 static _Noreturn void become(const world *w, user who, mode_t mask, char *const *words) {
     const gid_t group = who == FED || who == FRONT ? FED_GROUP : (gid_t)who;
     static char *const no_environment[] = {NULL};
@@ -52,7 +51,6 @@ static _Noreturn void become(const world *w, user who, mode_t mask, char *const 
     _exit(127);
 }
 
-/* Split a line at its blanks. */
 static void split(char *line, char *words[24]) {
     size_t count = 0;
     words[count++] = (char *)(uintptr_t) "fedserver";
@@ -118,7 +116,6 @@ static void put_task(const world *w, const char *name, const char *model) {
     fed_test_put(w->parent, name, text, strlen(text));
 }
 
-/* A folder in which the user can write outputs. */
 static const char *outputs(const world *w, user who) {
     static char path[320];
     snprintf(path, sizeof path, "%s/of-%d", w->parent, (int)who);
@@ -169,7 +166,7 @@ static void close_world(world *w) {
     fed_test_rmdir(w->parent);
 }
 
-/* Fail with the service's log if it has ended. */
+/* Fail with the service's log if the service has ended. */
 static void must_live(const world *w, pid_t pid) {
     char path[320];
     uint8_t *log = NULL;
@@ -182,7 +179,7 @@ static void must_live(const world *w, pid_t pid) {
     }
 }
 
-/* Ask the front until it answers with 200, which also wakes the process of the rounds. */
+/* Ask the front until it answers with 200. The question also wakes the process of the rounds. */
 static void ask_status(const world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     for (long status = 0; status != 200;) {
@@ -213,7 +210,6 @@ static void writes_no_core(pid_t pid) {
     assert_true(found && most == 0);
 }
 
-/* Start the services as their units do. front == rounds: one process tree of a single user. */
 static void start(world *w, user rounds, user front) {
     char line[1024], path[320];
     snprintf(path, sizeof path, "%s/log", w->parent);
@@ -236,7 +232,6 @@ static void start(world *w, user rounds, user front) {
     writes_no_core(rounds == front ? fed_test_child(w->rounds) : w->front);
 }
 
-/* The list of tasks says that this one is in that state. */
 static bool is_listed(world *w, user who, mode_t mask, unsigned task, const char *state) {
     char words[64];
     MUST(w, who, mask, "tasks --json");
@@ -263,14 +258,13 @@ static void must_be_private(const char *path, user who) {
     assert_int_equal(info.st_uid, who);
 }
 
-/* Log a browser in to the page, by a link of the user's. */
 static void log_in(world *w, user who) {
     MUST(w, who, 022, "page");
     char *token = strchr(w->out, '#');
     assert_non_null(token);
     token[strcspn(token, "\n")] = '\0';
     w->browser = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/login");
-    curl_easy_setopt(w->browser, CURLOPT_COOKIEFILE, ""); /* keep cookies */
+    curl_easy_setopt(w->browser, CURLOPT_COOKIEFILE, "");
     curl_easy_setopt(w->browser, CURLOPT_COPYPOSTFIELDS, token + 1);
     fed_curl_expect(w->browser, 200, "");
     curl_easy_setopt(w->browser, CURLOPT_HTTPGET, 1L);
@@ -284,7 +278,8 @@ static void download(const world *w, unsigned task) {
     fed_curl_expect(w->browser, 200, "");
 }
 
-/* Queue a task as users[k]; it starts. The others can then do what is done with a task. */
+/* Queue a task as users[k]. Every user exports the model, and the next user pauses and resumes the
+ * task. */
 static void use_task(world *w, const user *users, size_t count, size_t k, mode_t mask,
                      const char *file, unsigned task) {
     const user next = users[(k + 1) % count];
@@ -310,7 +305,8 @@ static void use_commands(world *w, user who, mode_t mask) {
     }
 }
 
-/* What needs the CA's key. The copy is a whole coordinator of the user's own. */
+/* Run the commands that need the CA's key. The backup is a complete coordinator that belongs to the
+ * user. */
 static void use_key(world *w, user who, mode_t mask) {
     MUST(w, who, mask, "cert show");
     char copy[400], kept[300];
@@ -322,7 +318,6 @@ static void use_key(world *w, user who, mode_t mask) {
     memcpy(w->directory, kept, sizeof kept);
 }
 
-/* Fail if a file of the folder belongs to root. */
 static void nothing_is_roots(const world *w) {
     DIR *folder = opendir(w->directory);
     assert_non_null(folder);
@@ -339,8 +334,8 @@ static void nothing_is_roots(const world *w) {
 static const mode_t masks[] = {0077, 022};
 enum { MASKS = sizeof masks / sizeof masks[0] };
 
-/* Walk the table: users, commands, sizes of models, umasks. The first `keepers` of the users
- * may read the CA's key. */
+/* Try all users, commands, sizes of models and umasks. The first `keepers` of the users may read
+ * the CA's key. */
 static void walk(world *w, const user *users, size_t count, size_t keepers, user rounds,
                  user front) {
     unsigned task = 0;
@@ -364,11 +359,11 @@ static void walk(world *w, const user *users, size_t count, size_t keepers, user
         }
         nothing_is_roots(w);
     }
-    start(w, rounds, front); /* also after everybody's checks */
+    start(w, rounds, front); /* the services must also start after all users' commands */
     ask_status(w);
 }
 
-/* Set owners and modes as fedserver-init does, by its own function. */
+/* Set owners and modes with the function of the script fedserver-init. */
 static void set_owners(const world *w) {
     char command[1200];
     snprintf(command, sizeof command,
@@ -389,7 +384,7 @@ FED_TEST(the_services_and_their_users) {
     walk(&w, users, 3, 2, FED, FRONT);
     char copy[400];
     snprintf(copy, sizeof copy, "%s/copy", outputs(&w, FED));
-    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1); /* it can't read the CA's key */
+    assert_int_equal(run(&w, FED, 022, "backup %s", copy), 1); /* can't read the CA's key */
     assert_non_null(strstr(w.out, "ca.key"));
     close_world(&w);
 }

@@ -1,5 +1,5 @@
-/* Workers are killed, stopped and cut off while they train. The verdict must name the right one,
- * and the others must train to the end with equal replicas. */
+/* Workers are killed, stopped and cut off while they train. The verdict must name the lost worker.
+ * The others must train to the end with equal replicas. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: unshare */
 #include <fcntl.h>
@@ -29,11 +29,10 @@ static fed_rng rng;
                 "--steps " FED_TEST_SIZE("8000", "2000") " "
 #define TRAIN "exec " FEDWORKER
 
-/* Start a command with its output in a file of the directory. */
 static pid_t start(const char *command, const char *output) {
     char path[300];
     (void)snprintf(path, sizeof path, "%s/%s", directory, output);
-    (void)unlink(path); /* left by the test before */
+    (void)unlink(path);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -73,14 +72,13 @@ static int64_t await_words(pid_t pid, const char *output, const char *words) {
             fail_msg("\"%s\" is not in the output: %s", words, text);
         }
         fed_sleep_ms(5);
-        ended = has_ended(pid); /* asked before the output is read for the last time */
+        ended = has_ended(pid); /* asked before the last read, so that no output is missed */
         read_output(output, text, sizeof text);
         now = fed_clock_monotonic_ms();
     }
     return now - began;
 }
 
-/* The number of epochs that have ended, by the output. */
 static uint32_t epochs(const char *output) {
     char text[8192];
     uint32_t count = 0;
@@ -98,7 +96,7 @@ static void await_epoch(pid_t pid, const char *output, uint32_t count) {
     assert_true(epochs(output) >= count);
 }
 
-/* The time limit holds for each epoch, since on a busy machine the training may take long. */
+/* The time limit holds for each epoch, since the whole training may take long on a busy machine. */
 static int await_end(pid_t pid, const char *output) {
     int status = 0;
     uint32_t before = epochs(output);
@@ -119,7 +117,6 @@ static int await_end(pid_t pid, const char *output) {
     return -1;
 }
 
-/* The k-th child of a process. */
 static pid_t child_of(pid_t parent, uint32_t k) {
     char path[64], text[400] = "", *at = text;
     (void)snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)parent, (long)parent);
@@ -135,7 +132,6 @@ static pid_t child_of(pid_t parent, uint32_t k) {
     return (pid_t)pid;
 }
 
-/* By the summary, all steps must have been done, and the model must recognize the digits. */
 static void assert_trained(void) {
     char path[300];
     json_error_t why;
@@ -207,7 +203,6 @@ static bool shell(const char *command) {
     return system(command) == 0; /* NOLINT: the command holds only our own text */
 }
 
-/* Move this process into a network namespace of its own. */
 static bool leave_network(void) {
     return unshare(CLONE_NEWNET) == 0 &&
            shell("ip link set lo up && ip address add 10.77.0.1/32 dev lo && "
@@ -272,7 +267,7 @@ static void a_line_goes_down(void **state) {
                   (long long)await_words(near, "out.txt", "was cut off"));
     assert_int_equal(await_end(near, "out.txt"), 0);
     assert_trained();
-    assert_int_equal(await_end(cut, "far.txt"), 1); /* the cut-off machine lost the detector */
+    assert_int_equal(await_end(cut, "far.txt"), 1); /* this machine lost the failure detector */
     (void)kill(far, SIGKILL);
     (void)waitpid(far, NULL, 0);
     (void)shell("ip link delete feddc0 2>/dev/null");
@@ -314,7 +309,7 @@ static void mpirun_alone_ends_with_the_verdict(void **state) {
     (void)snprintf(words, sizeof words, "pid %ld) was stopped", (long)victim);
     print_message("named in %lld ms\n", (long long)await_words(pid, "out.txt", words));
     assert_int_not_equal(await_end(pid, "out.txt"), 0);
-    (void)kill(victim, SIGKILL); /* if mpirun has not killed it */
+    (void)kill(victim, SIGKILL);
 }
 
 static void a_job_of_mpi_starts_again(void **state) {

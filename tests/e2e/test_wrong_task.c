@@ -115,7 +115,7 @@ static void a_task_that_fits_no_device_holds_up_nobody(void **state) {
     assert_int_equal(entries[0].declined, DEVICES);
     assert_non_null(strstr(entries[0].reasons[0].text, "784"));
     assert_non_null(strstr(entries[0].reasons[0].text, "3072"));
-    for (int k = 0; k < DEVICES; k++) { /* the devices still run */
+    for (int k = 0; k < DEVICES; k++) {
         assert_int_equal(waitpid(w->devices[k], NULL, WNOHANG), 0);
     }
 }

@@ -3,7 +3,7 @@
 #include "coordinator_fixture.h"
 #include "fedserver/identity/passes.h"
 
-/* events: the event of each line, followed by a blank; detail: that of the last line. */
+/* `events` has the event of each line, followed by a blank. `detail` is that of the last line. */
 typedef struct lines {
     char events[400], detail[480];
     size_t count;
@@ -42,7 +42,7 @@ static void what_operators_and_devices_do_is_there_after_a_crash(void **state) {
     assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, name, &entry, &err));
     assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     assert_fed_ok_err(
-        /* A device that is revoked already gives no line. */
+        /* A device that is revoked already gives no further line. */
         fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     coordinator_crash(c);
     assert_string_equal(read_since(c, 0).events, "token_made enrolled renamed revoked ");

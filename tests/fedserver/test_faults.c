@@ -14,7 +14,7 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* The real store with a counter: the call number `fail_at` of those that write fails. */
+/* The real store, except that call number `fail_at` of its writing functions fails. */
 static fedserver_store faulty;
 static const fedserver_store *real;
 static long calls, fail_at;
@@ -84,7 +84,7 @@ static void make_faulty(const coordinator *c) {
     faulty.commit = faulty_commit;
 }
 
-/* The requests of one device from enrolment to the task's end, with one batch for each. It
+/* The requests of one device from enrolment to the task's end, with one batch for each. The journey
  * stops at the first failure. */
 typedef struct journey {
     fedserver *server;
@@ -118,7 +118,6 @@ static fed_status post(journey *j, const char *path, const fed_writer *body, fed
     return fedserver_commit(j->server, err);
 }
 
-/* Send the device's message in two pieces; the second one completes it. */
 static fed_status upload(journey *j, const fed_assignment *work, fed_error *err) {
     fed_writer message, out, in;
     int http = 0;
@@ -178,8 +177,8 @@ static fed_status travel(journey *j, fed_error *err) {
     return FED_OK;
 }
 
-/* Number of rounds that the log has reported. A line may come only when the round is on the
- * disk. */
+/* Number of rounds that the log has reported. The log may report a round only when the round is on
+ * the disk. */
 static long claimed;
 
 static void count_claims(void *user, fed_log_level level, const char *line) {
@@ -193,7 +192,7 @@ static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     uint64_t clean = 0;
     bool failed = true;
-    for (long at = 0; failed; at++) { /* in the first run nothing fails */
+    for (long at = 0; failed; at++) {
         coordinator c;
         fed_error err = {0};
         coordinator_setup(&c);
@@ -218,8 +217,8 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
             assert_fed_ok_err(travel(&j, &err));
         }
         assert_true(j.done);
-        assert_int_equal(claimed, 2);     /* each round is reported once, whichever call failed */
-        assert_in_range(j.counted, 2, 3); /* one update may have been sent twice */
+        assert_int_equal(claimed, 2);
+        assert_in_range(j.counted, 2, 3);
         assert_int_equal(fedserver_rounds_front(&j.server->rounds)->versions.version, 2);
         clean = clean == 0 ? fedserver_rounds_front(&j.server->rounds)->versions.digest : clean;
         assert_true(fedserver_rounds_front(&j.server->rounds)->versions.digest == clean);
@@ -228,7 +227,7 @@ FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     }
 }
 
-/* A store that several coordinators share, whose connection breaks. Opening it again blocks
+/* A store that several coordinators share, whose connection breaks. Opening the store again blocks
  * until the test allows it, and may fail. */
 static bool gone, comes_back;
 static atomic_int opens_now;
@@ -260,7 +259,6 @@ static void gone_let_go(void *db) {
     assert_non_null(db);
 }
 
-/* Make a follower whose store is lost, and whose thread tries to open the store again. */
 static fedserver *lose_store(coordinator *c) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -289,7 +287,6 @@ static fedserver *lose_store(coordinator *c) {
     return server;
 }
 
-/* Run batches until the thread has opened the store or a batch fails. */
 static fed_status await_store(fedserver *server, fed_error *err) {
     fed_status status = FED_OK;
     for (int k = 0; k < 20000 && status == FED_OK && server->db == NULL; k++) {
@@ -302,7 +299,7 @@ static fed_status await_store(fedserver *server, fed_error *err) {
 
 static void end_follower(coordinator *c, fedserver *server) {
     fed_error err = {0};
-    fedserver_let_go(server); /* the HTTPS adapter does this after an error */
+    fedserver_let_go(server);
     fedserver_close(server);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
     coordinator_teardown(c);
@@ -332,7 +329,6 @@ FED_TEST(a_follower_goes_on_while_its_store_is_silent) {
         fed_sleep_ms(1);
     }
     assert_int_equal(atomic_load(&opens_now), 1);
-    /* The follower still knows the leader's address. */
     assert_true(fedserver_follows(server, &leader, &term));
     assert_string_equal(leader, "127.0.0.1:9");
     assert_int_equal(term, 7);

@@ -14,7 +14,7 @@ enum {
     PARAMETERS = INPUTS * CLASSES + CLASSES, /* the biases come before the weights */
     HONEST = 9,
     DEVICES = HONEST + 1,
-    SAMPLES = 40, /* samples of each honest device */
+    SAMPLES = 40,
     STEPS = 5,
     ROUNDS = 30
 };
@@ -48,7 +48,7 @@ static void draw_data(data *d, uint32_t device) {
 /* Softmax regression: return the loss, and if rate > 0 make a step of gradient descent on w. */
 static double learn(const data *d, float w[PARAMETERS], double rate) {
     double loss = 0, gradient[PARAMETERS] = {0};
-    float *bias = w, *weight = w + CLASSES; /* weight: (CLASSES, INPUTS) */
+    float *bias = w, *weight = w + CLASSES;
     for (int s = 0; s < SAMPLES; s++) {
         double p[CLASSES], all = 0, most = -INFINITY;
         for (int c = 0; c < CLASSES; c++) {
@@ -193,16 +193,16 @@ FED_TEST_WITH(a_hostile_device_does_not_ruin_the_model_and_is_named, world *w) {
     const double ruined = play(&w->c, w->d, unlimited, NOISE);
     print_message("loss %.3f honest, %.3f with noise, %.1f without a limit\n", honest, noise,
                   ruined);
-    assert_true(honest < 0.5);          /* log(4) = 1.39 at the start */
-    assert_true(noise < honest + 0.15); /* the model is learnt, though less exactly */
+    assert_true(honest < 0.5); /* log(4) = 1.39 at the start */
+    assert_true(noise < honest + 0.15);
     assert_true(ruined > 10);
     const named n = look_who(w, 2);
     assert_true(n.heaviest == ROUNDS && n.furthest == ROUNDS);
     assert_true(n.least_share > 0.99 && n.least_norm > 100);
 }
 
-/* With half of the weight a hostile device can reverse the model's change; with a quarter it
- * can't. */
+/* With half of the weight a hostile device can reverse the model's change. With a quarter of the
+ * weight it can't. */
 FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, world *w) {
     const double half = play(&w->c, w->d, task_json, BACKWARDS);
     const double quarter = play(&w->c, w->d, tighter, BACKWARDS);
@@ -211,7 +211,6 @@ FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, wo
     assert_true(quarter < 0.7);
 }
 
-/* If no device exceeds the limit, the rounds must give the same model as without a limit. */
 FED_TEST_WITH(an_honest_run_is_the_same_with_and_without_the_limit, world *w) {
     (void)play(&w->c, w->d, task_json, NONE);
     const uint64_t limited = fedserver_rounds_front(&w->c.server->rounds)->versions.digest;

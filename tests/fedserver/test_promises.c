@@ -21,7 +21,7 @@ static const float ones[6] = {1, 1, 1, 1, 1, 1};
 typedef struct scene {
     coordinator c;
     test_device trainer, judge, unseen;
-    fed_assignment work; /* the lease of the device that trains */
+    fed_assignment work;
     uint64_t task;
     char token[FEDSERVER_TOKEN];
     uint8_t body[FED_PEM_SIZE];
@@ -175,7 +175,7 @@ static void leads_again(const scene *s) {
 
 typedef struct failure {
     void (*begin)(const scene *s), (*end)(const scene *s);
-    bool shared; /* several coordinators use the store */
+    bool shared;
 } failure;
 
 static void set_up(scene *s, bool shared) {
@@ -211,7 +211,6 @@ static void digest_rows(const scene *s, char digest[40]) {
                      digest, 40);
 }
 
-/* Simulate code that ignores an error of the store. */
 static void look_carelessly(const scene *s, bool careless) {
     fedserver_device found;
     fed_error dropped = {0};
@@ -221,8 +220,8 @@ static void look_carelessly(const scene *s, bool careless) {
     }
 }
 
-/* Run a batch: handle the request, check the head of another request, tick and commit. *status:
- * the answer that waits for the commit. It may leave only if FED_OK is returned. */
+/* Run a batch: handle the request, check the head of another request, tick and commit. *status gets
+ * the HTTP status of the answer, which may leave only if FED_OK is returned. */
 static fed_status run_batch(scene *s, const fedserver_request *request, bool careless,
                             int *status) {
     fed_error err = {0};
@@ -260,7 +259,7 @@ static void walk(const failure *f, bool careless) {
         }
         assert_true(status == 0 || status == promises[k].answer);
         assert_string_equal(after, before);
-        /* This coordinator must stop. The next one can handle the same request. */
+        /* This coordinator must stop. The next coordinator can handle the same request. */
         fed_error err = {0};
         assert_fed_status(fedserver_begin(s.c.server, &err), FED_ESTATE);
         coordinator_crash(&s.c);

@@ -18,7 +18,7 @@ typedef struct member {
     fed_inproc line;
     const fed_layout *layout;
     int64_t takes_ms, piece_takes_ms; /* of a training, and of a piece's transfer */
-    uint8_t message[16384];           /* the message that arrives in pieces */
+    uint8_t message[16384];
     uint32_t pieces;
     void (*meanwhile)(struct member *member);
     struct member *others;
@@ -135,7 +135,6 @@ static void member_close(member *m) {
     fedclient_platform_memory_close(&m->platform);
 }
 
-/* While this client trains, the others complete three rounds. */
 static void others_go_on(member *m) {
     for (int k = 0; k < 9 && m->calls == 2; k++) {
         assert_int_equal(member_step(&m->others[k % 3]).outcome, FEDCLIENT_COUNTED);
@@ -173,7 +172,6 @@ static void what_comes_too_late_or_too_old_stays_with_its_client(void **state) {
     member_close(&slow);
 }
 
-/* While this client trains, the others reach the round's goal. */
 static void others_finish(member *m) {
     for (int k = 0; k < 2; k++) {
         assert_int_equal(member_step(&m->others[k]).outcome, FEDCLIENT_COUNTED);
@@ -219,10 +217,10 @@ static void of_an_upload_whose_deadline_is_over_no_more_is_sent(void **state) {
         slow.piece_takes_ms = 3000;
         assert_int_equal(member_step(&slow).outcome, FEDCLIENT_REFUSED);
         assert_string_equal(slow.word, "lease_expired");
-        assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces: the fourth arrived after 12 s */
+        assert_int_equal(slow.pieces, 4); /* 4 of 6 pieces, because the fourth arrived after 12 s */
         slow.piece_takes_ms = 1000;
         fedclient_event event = member_step(&slow);
-        if (event.outcome == FEDCLIENT_WAITED) { /* its turn is in the next attempt */
+        if (event.outcome == FEDCLIENT_WAITED) { /* the device's turn is in the next attempt */
             coordinator_wait(c, event.wait_ms);
             event = member_step(&slow);
         }

@@ -123,7 +123,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
     coordinator_task(c, plain);
     const fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    coordinator_restart(c); /* a restarted coordinator still knows which updates were counted */
+    coordinator_restart(c);
     c->server->rounds.log = &log;
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(h.warnings, 0);
@@ -131,7 +131,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
         assert_string_equal(upload(c, &a, &work, others), "409 cloned");
     }
     fed_hex(a.fingerprint, 8, name);
-    assert_int_equal(h.warnings, 1); /* the warning is logged once, however often the device asks */
+    assert_int_equal(h.warnings, 1);
     assert_non_null(strstr(h.last, name));
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
@@ -209,7 +209,6 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_string_equal(upload(c, &a, &work, large), "422 out_of_range");
     upload_expect_loss(c, &a, &work, -3e38f);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
-    /* The refused requests have not cost the device its slot. */
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
@@ -233,7 +232,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     const size_t whole = w.len;
     fed_writer_free(&w);
 
-    for (size_t len = 0; len < whole; len++) { /* truncated at every byte */
+    for (size_t len = 0; len < whole; len++) {
         device_encode(&work, ones, 1, &w);
         w.len = len;
         upload_expect(c, &d, &w, 400, "bad_update");
@@ -242,7 +241,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     fed_write_u8(&w, 0);
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* then the update exceeds the size limit */
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) {
         fed_write_u8(&w, 0);
     }
     upload_expect(c, &d, &w, 413, "too_large");
@@ -250,7 +249,7 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     memset(w.data + fedserver_intake_head_bytes(), 0xa5, w.len - fedserver_intake_head_bytes());
     upload_expect(c, &d, &w, 400, "bad_update");
     device_encode(&work, ones, 1, &w);
-    memset(w.data + w.len - 4, 0xff, 4); /* the last value becomes NaN */
+    memset(w.data + w.len - 4, 0xff, 4);
     upload_expect(c, &d, &w, 400, "bad_update");
     fed_assignment other = work;
     snprintf(other.task.codec_up, sizeof other.task.codec_up, "sbc:p=0.5");
@@ -291,7 +290,7 @@ static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
     coordinator_task(c, strict);
     fed_assignment old = device_ask_work(c, &a);
     coordinator_wait(c, 10000);
-    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN); /* attempt 2 is running */
+    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN);
     fed_assignment fresh = device_ask_work(c, &a);
     assert_int_equal(fresh.action, FED_ACTION_TRAIN);
     assert_true(fresh.lease != old.lease);
@@ -404,7 +403,7 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
             noise(x, round, (uint32_t)k);
             assert_int_equal(device_upload(c, &d[k], &work[k], x, 1, NULL), 200);
         }
-        coordinator_restart(c); /* the chain of deltas is read from the store */
+        coordinator_restart(c);
     }
     fed_assignment done = device_checkin(c, &d[0], FED_ROLE_TRAIN, 1, 2);
     assert_int_equal(done.action, FED_ACTION_DONE);
@@ -418,8 +417,6 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
     assert_memory_equal(follower, sleeper, sizeof follower);
     assert_memory_equal(follower, newcomer, sizeof follower);
     assert_true(fed_digest(newcomer, CROWD_PARAMETERS) == done.digest);
-    /* A device that is up to date is sent nothing. A device with an unknown version is sent
-     * everything. */
     assert_int_equal(device_download(c, &d[0], &done.task, 3, 3, follower, &delta_len), 200);
     assert_int_equal(delta_len, 0);
     assert_int_equal(device_download(c, &d[0], &done.task, 9, 3, follower, &chain_len), 200);
@@ -481,7 +478,7 @@ static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_task(c, plain);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
-    assert_false(ask_held(c, &d, 30000, 5).hold); /* the answer TRAIN is not held back */
+    assert_false(ask_held(c, &d, 30000, 5).hold);
 }
 
 static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state) {
@@ -552,7 +549,7 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
     assert_int_equal(work.version, 0);
     const fed_metric first = {.task = 1, .version = 0, .samples = 10, .correct = 1, .loss = 2};
     assert_int_equal(report(c, &judge, &first), 200);
-    /* The same report again, as if its answer was lost. */
+    /* the same report again, as if its answer was lost */
     assert_int_equal(report(c, &judge, &first), 200);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0).reason, FED_WAIT_NO_MODEL);
     fed_assignment round = device_ask_work(c, &trainer);
@@ -595,7 +592,7 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
             .path = cases[k].path,
             .query = "",
             .fingerprint = cases[k].who != NULL ? cases[k].who->fingerprint : NULL};
-        /* A small body is read first and then refused with the reason. */
+        /* A request that gets 403 is refused only after its body has been read. */
         const int early = cases[k].status == 403 ? 0 : cases[k].status;
         assert_int_equal(fedserver_body_refused(c->server, &head, cases[k].len), early);
         assert_int_equal(coordinator_status(c, cases[k].who, cases[k].method, cases[k].path, "",
@@ -610,8 +607,8 @@ static int refused(fedserver *server, const char *method, const char *path, uint
     return fedserver_body_refused(server, &head, len);
 }
 
-/* Never 413 for an update: a device would take an update that was counted before for one that
- * was not (D2 in docs/durability.md). */
+/* An update never gets 413. Otherwise a device could believe that an update was not counted,
+ * although it was (D2 in docs/durability.md). */
 static void a_follower_refuses_bodies_by_what_its_leader_says(void **state) {
     coordinator *c = *state;
     const uint64_t huge = 1 << 28;
@@ -658,7 +655,7 @@ static void a_task_of_another_process_starts_by_itself(void **state) {
     assert_fed_ok_err(fedserver_task_add(cli, c->now_ms, path, &id, &err));
     fedserver_close(cli);
     fed_sleep_ms(FEDSERVER_CHANGED_MS);
-    coordinator_commit(c); /* the next batch sees the change */
+    coordinator_commit(c);
     coordinator_wait(c, 1000);
     assert_non_null(fedserver_rounds_front(&c->server->rounds));
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.wire.id, id);
@@ -700,10 +697,10 @@ static void the_newest_model_can_be_exported(void **state) {
 static void a_batch_is_settled_until_it_writes(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
-    assert_false(fedserver_settled(c->server)); /* the certificate waits for the commit */
+    assert_false(fedserver_settled(c->server));
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
-    assert_false(fedserver_settled(c->server)); /* that the device has come is written */
+    assert_false(fedserver_settled(c->server)); /* the store must record that the device has come */
     coordinator_commit(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
     assert_true(fedserver_settled(c->server));
@@ -717,7 +714,7 @@ static void a_batch_is_settled_until_it_writes(void **state) {
     assert_true(device_ask_work(c, &d).lease == work.lease);
     assert_int_equal(device_download(c, &d, &work.task, -1, 0, values, NULL), 200);
     assert_true(fedserver_settled(c->server));
-    for (int k = 0; k < 2; k++) { /* the second time the update is already counted */
+    for (int k = 0; k < 2; k++) {
         assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
         assert_int_equal(fedserver_settled(c->server), k == 1);
         coordinator_commit(c);

@@ -40,7 +40,6 @@ static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     }
 }
 
-/* A valid message of the codec inceptionn must decode as bursts, too, to equal values. */
 static void compare_planes(const uint8_t *src, size_t len, size_t n, const float *y,
                            fed_status status) {
     uint8_t planes[CAP];

@@ -4,7 +4,6 @@
 
 #include "fedserver/cluster/cluster_message.h"
 
-/* A request that can be read must be written as the same bytes. */
 static void try_request(const fed_writer *head) {
     fedserver_request request;
     char known[20];

@@ -36,9 +36,9 @@ static bool all_equal(const float *y, const float *first, size_t n) {
     return n == 0 || memcmp(y, first, n * sizeof *y) == 0;
 }
 
-/* Adding a message must give the same as adding y, the values that it decodes to. The sums start
- * from 1, so that an added zero, of either sign, changes nothing. With a weight above 1 products
- * may overflow, but values that the message does not have must stay. */
+/* Adding a message must give the same as adding its decoded values y. The sums start from 1, so
+ * that an added zero, of either sign, changes nothing. With a weight above 1 products may overflow,
+ * but values that the message does not have must stay. */
 static void require_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          const float *y, size_t n) {
     const float w = -1.5f, start = 1.0f;
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
         return 0;
     }
     const uint8_t id = data[0] % IDS;
-    const size_t root = data[1], n = root * root; /* mostly few values, sometimes thousands */
+    const size_t root = data[1], n = root * root;
     for (size_t k = 0; k < FEDCODEC_COUNT && is_wanted(id); k++) {
         if (fedcodec_at(k)->id == id) {
             require_units_agree(k, data + HEAD, len - HEAD, n);

@@ -40,7 +40,7 @@ static fedtrain_input input_of(const uint8_t *data, size_t size) {
     return (fedtrain_input){.path = "fuzz", .bytes = {FEDTRAIN_BORROWED, data, size}};
 }
 
-/* Read a pair of files with labels and images: the first byte is where the images begin. */
+/* Read a pair of files with labels and images. The first byte tells where the images begin. */
 static fed_status parse_pair(const uint8_t *data, size_t size, fedtrain_dataset *set) {
     size_t cut = size > 0 && data[0] < size ? data[0] : 0;
     fedtrain_input labels = input_of(data + (size > 0), cut > 0 ? cut - 1 : 0);

@@ -39,7 +39,6 @@ static bool wrap(const char *what, const uint8_t *der, size_t len, fed_pem *pem)
     return w.status == FED_OK;
 }
 
-/* A certificate that is issued must be for the key of the request. */
 static void check_request(const fed_pem *csr) {
     const fed_cert_options options = {
         .purpose = FED_CERT_CLIENT, .common_name = "d", .not_before = 2, .not_after = 3};

@@ -14,7 +14,7 @@ typedef struct outcome {
     fed_writer answer;
 } outcome;
 
-/* Read the data in pieces of "step" bytes, each in memory of exactly its size. */
+/* Read the data in pieces of `step` bytes, each in memory of exactly its size. */
 static void run(outcome *o, const uint8_t *data, size_t len, size_t step) {
     fed_writer_growing(&o->answer);
     fedclient_http1_begin(&o->h, &o->answer, LIMIT);

@@ -69,7 +69,6 @@ static void ignore(void *user, const fednic_frame *frame) {
 
 static uint8_t memory[FRAME_ROOM];
 
-/* Open a connection: send SYN and its answer through both NICs. */
 static void agree(fednic_nic *near, fednic_nic *far, nic_shape shape) {
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
     shape.tos = MARKED;
@@ -167,7 +166,6 @@ static void compare(void *user, const fednic_frame *frame) {
               memcmp(&frame->offload, &o->frame->offload, sizeof frame->offload) == 0;
 }
 
-/* Pass any bytes to a NIC as a frame, from the host or from the line, with any offload flags. */
 static void any(fednic_nic *nic, input *in) {
     uint8_t side = (uint8_t)take(in, 1);
     fednic_frame frame = {.data = in->at};
@@ -178,7 +176,7 @@ static void any(fednic_nic *nic, input *in) {
     frame.offload.csum_offset = 16;
     size_t len = take(in, 1);
     frame.len = len < in->left ? len : in->left;
-    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows its end */
+    uint8_t *copy = malloc(frame.len + 1); /* so that AddressSanitizer knows the frame's end */
     MUST(copy != NULL);
     memcpy(copy, in->at, frame.len);
     frame.data = copy;

@@ -5,7 +5,6 @@
 #include "fedserver/task/config.h"
 #include "fedserver/task/task_text.h"
 
-/* The text of a task that a store writes must be readable as the same task. */
 static void check_text(const fedserver_task *task) {
     static fedserver_task back;
     fed_error err = {.status = FED_OK};
@@ -39,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     fed_task sent = *wire, got;
     fed_reader r;
     sent.id = 1;
-    fed_writer_growing(&w); /* every device must be able to read the task */
+    fed_writer_growing(&w);
     fed_task_write(&w, &sent);
     fed_reader_init(&r, w.data, w.len);
     require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);

@@ -7,7 +7,6 @@
 
 static const uint8_t secret[FEDDC_SECRET] = {1}, challenge[TCP_NONCE] = {2};
 
-/* A hello without the secret must be refused. */
 static void read_hello(const uint8_t *bytes) {
     const tcp_hello me = {.from = 1, .size = 4, .order = feddc_tcp_order()};
     tcp_hello hello;
@@ -25,7 +24,6 @@ static void read_welcome(const uint8_t *bytes) {
     require(feddc_tcp_verdict_text(verdict)[0] != '\0');
 }
 
-/* A record that can be read must be written as the same bytes. */
 static void read_record(const uint8_t *bytes) {
     tcp_record record;
     uint8_t again[TCP_RECORD];

@@ -105,7 +105,6 @@ static void set_byte(fed_rng *rng, input *in) {
     }
 }
 
-/* Overwrite 2, 4 or 8 bytes with zeros, ones or random bits, as if they were a number. */
 static void set_word(fed_rng *rng, input *in) {
     size_t size = 1U << (1 + fed_rng_below(rng, 3)), at = place(rng, in->len);
     uint32_t kind = fed_rng_below(rng, 3);
@@ -142,7 +141,6 @@ static void mutate(fed_rng *rng, input *in) {
     }
 }
 
-/* Take a seed, or the beginning of one seed and the end of another, with room to grow. */
 static input start_from_seed(fed_rng *rng) {
     const input *head = &seeds[fed_rng_below(rng, (uint32_t)seed_count)], *tail = head;
     size_t head_len = head->len, tail_len = 0;

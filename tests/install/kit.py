@@ -29,7 +29,7 @@ LIBRARIES = {  # folders and files of each library's public headers
     "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a header that is named alone belongs to this library, not to its folder's
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
 NOT_DECLARATIONS = re.compile(r"/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
-SECONDS = 240  # limit of any one command, so that the test can't hang
+SECONDS = 240  # limit of any command that hangs
 
 
 def fail(text):

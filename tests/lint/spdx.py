@@ -10,7 +10,7 @@ import sys
 import tree
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-# What a first comment looks like, and the line that names the licence, by the ending of a file's name.
+# Patterns of a file's first comment, and the line that names the licence, by the ending of the file's name.
 C_LIKE = (re.compile(r'\A(?:"use strict";\n)?(?:/\*.*?\*/\n|(?://[^\n]*\n)+)?', re.DOTALL), f"/* {LICENCE} */\n")
 HASH_LIKE = (re.compile(r'\A(?:#[^\n]*\n)*'), f"# {LICENCE}\n")
 PYTHON = (re.compile(r'\A(?:#[^\n]*\n)*(?:""".*?"""\n)?', re.DOTALL), f"# {LICENCE}\n")

@@ -37,8 +37,6 @@ from torch.nn import functional
 import torch_models
 from torch_optimizer import Optimizer
 
-# ---- Data ----
-
 def contents(path):
     if os.path.exists(path):
         with open(path, "rb") as file:
@@ -74,7 +72,7 @@ class Pictures:
             self.deviation = channels.std(1, unbiased=False).float().reshape(1, -1, 1, 1)
         augment = dict(pair.split("=") for pair in options.augment.split(",")) if options.augment else {}
         self.crop, self.flip = int(augment.get("crop", 0)), augment.get("flip") == "1"
-        self.steps = -(-len(self.x) // options.batch)  # an epoch
+        self.steps = -(-len(self.x) // options.batch)  # steps of an epoch
         self.order = self.walk()
 
     def walk(self):
@@ -113,7 +111,7 @@ class Pictures:
 class Text:
     """A text as numbers of words. Words are numbered by falling frequency, equally frequent ones in the order of their
     bytes. A line ends with the word <eos>."""
-    NOTHING = -100  # cross_entropy ignores it
+    NOTHING = -100  # a label that cross_entropy ignores
 
     def __init__(self, options):
         self.options = options
@@ -172,8 +170,6 @@ def points(data, options):
             for epoch in range(options.epochs) for step in range(every, data.steps + every, every)]
 
 
-# ---- PyTorch's run ----
-
 def forget(net):
     if hasattr(net, "hidden"):
         net.hidden = None
@@ -198,8 +194,6 @@ def run_torch(net, data, options):
         with torch.no_grad():
             yield step, sum(losses) / len(losses), *data.test(net)
 
-
-# ---- Ours ----
 
 def save(path, net):
     """Write the weights to a safetensors file. A tensor with several names is written under its first name only."""

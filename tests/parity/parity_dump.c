@@ -90,7 +90,7 @@ static void close_choices(FILE *file) {
     must(fclose(file) == 0 && !failed ? FED_OK : FED_EIO, &err);
 }
 
-/* The choices are derived from the outputs of nodes, which the net keeps for the backward pass. */
+/* Derive the choices from the outputs of nodes, which the net keeps for the backward pass. */
 static void add_choices(const dump *d, FILE *file) {
     const fast_net *f = d->net->work;
     for (size_t l = 0; l < d->arch.layer_count; l++) {

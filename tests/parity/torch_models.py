@@ -15,8 +15,6 @@ def chain(**layers):
     return net
 
 
-# ---- Digits ----
-
 def lr():
     return chain(flat=nn.Flatten(), dense1=nn.Linear(784, 10))
 
@@ -41,8 +39,6 @@ def lenet5():
                  fc1=nn.Linear(400, 120), tanh3=nn.Tanh(), fc2=nn.Linear(120, 84), tanh4=nn.Tanh(),
                  fc3=nn.Linear(84, 10))
 
-
-# ---- Residual nets ----
 
 class Block(nn.Module):
     """A residual block: two 3x3 convolutions, or (deep) one 3x3 between two 1x1 convolutions, and the shortcut."""
@@ -137,8 +133,6 @@ def alexnet():
                   nn.Linear(4096, 1000)]
     return chain(features=nn.Sequential(*features), flat=nn.Flatten(), classifier=nn.Sequential(*classifier))
 
-
-# ---- Inception with batch normalization ----
 
 def unit(width, out, k, stride=1):
     return chain(conv=nn.Conv2d(width, out, k, stride=stride, padding=k // 2), bn=nn.BatchNorm2d(out), relu=nn.ReLU())
@@ -235,8 +229,6 @@ def inception_bn_cifar():
     net.add_module("fc1", nn.Linear(width, 10))
     return net
 
-
-# ---- Words ----
 
 class WordLSTM(nn.Module):
     """The model of PyTorch's example word_language_model with --tied. The LSTM's state is kept from batch to batch."""

@@ -103,7 +103,8 @@ static void check(const char *model, const char *what, size_t wanted, size_t fou
     }
 }
 
-/* Use the narrowest vectors, which every machine has. False: the backend can't run the model. */
+/* Use the narrowest vectors, which every machine has. Returns false if the backend can't run the
+ * model. */
 static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     if (fedtrain_net_new(arch, batch, "fast", net, NULL) != FED_OK) {
         return false;
@@ -228,7 +229,6 @@ static void print_model(const char *model) {
     fed_arch_free(&arch);
 }
 
-/* Print the memory that a model's parsed description takes. */
 static void print_description(const char *model) {
     fed_arch arch;
     fed_error err = {0};
@@ -243,7 +243,6 @@ static void print_description(const char *model) {
     check(model, "bytes that a description leaves behind", before, live);
 }
 
-/* Print what the client library needs for an update: values, the codec's memory, the message. */
 static void print_update(const char *model, const char *spec) {
     enum { SMALL_TENSOR = 1024 };
     fed_arch arch;

@@ -1,6 +1,6 @@
 /*
- * Does the codec library do the same on this machine as on every other? A plain program without a
- * test framework, so that deploy/cross.sh can run it on big-endian and on 32-bit ones:
+ * Does the codec library do the same on this machine as on every other machine? A plain program
+ * without a test framework, so that deploy/cross.sh can run it on big-endian and 32-bit machines:
  *
  *     portable tests/vectors
  *
@@ -146,8 +146,6 @@ static float *to_floats(const list *l) {
     return x;
 }
 
-/* --- Encoding and decoding envelopes of tensors of these sizes --- */
-
 static encoded encode_envelope(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                const float *x) {
     size_t cap = fedcodec_envelope_bound(codec, layout, small);
@@ -187,7 +185,7 @@ static void check_vector(const vector *v, const char *where) {
     fed_layout layout;
     make_layout(&v->tensors, &layout, where);
     layout.statistics = v->statistics.len > 0 ? v->statistics.word[0] : 0;
-    bool whole = v->tensors.len > 0; /* the vector is an envelope */
+    bool whole = v->tensors.len > 0;
     check(!whole || layout.size == n, where, "sizes that are not the input's");
     fed_status status = whole ? fedcodec_envelope_decode(message, len, &layout, y, &err)
                               : fedcodec_decode(codec.vtable, message, len, y, n);
@@ -253,8 +251,6 @@ static void check_vectors(const char *root, const char *name,
     printf("%zu vectors of %s\n", count, name);
 }
 
-/* --- Every codec against its reference implementation --- */
-
 typedef enum fill { LAPLACE, ZERO, TIED, DENORMAL, HUGE_VALUES, SPARSE, FILL_COUNT } fill;
 
 /* A random value, made without functions of libm, whose last bits differ between machines. */
@@ -272,7 +268,7 @@ static float fill_value(fill kind, fed_rng *rng) {
     case SPARSE:
         return fed_rng_below(rng, 50) == 0 ? u : 0.0f;
     default:
-        return u * a * b; /* most values near zero, few large ones */
+        return u * a * b;
     }
 }
 
@@ -329,7 +325,7 @@ static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const 
     free(acc);
 }
 
-/* Cut messages must be refused; changed ones too, unless they decode to finite values. */
+/* Cut messages must be refused. Changed messages must be refused or decode to finite values. */
 static void check_garbage(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y);
     for (size_t len = 0; len < e->len; len++) {
@@ -370,7 +366,6 @@ static void check_codec(const fedcodec *codec) {
     }
 }
 
-/* Check each codec with its defaults, then with each parameter's least and greatest value. */
 static void check_codecs(void) {
     size_t count = 0;
     for (const fedcodec_vtable *vtable; (vtable = fedcodec_at(count)) != NULL; count++) {

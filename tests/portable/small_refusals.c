@@ -50,7 +50,6 @@ static void check_specs(void) {
     }
 }
 
-/* Optimizers that were not made by a spec, and jobs with augmented samples, must be refused. */
 static void check_jobs(void) {
     static const uint32_t token[9];
     const fedtrain_job jobs[] = {{.optimizer = {.rule = FED_ADAM}, .steps = 1},

@@ -84,7 +84,7 @@ class ClientTest(CoordinatorTest):
             with self.assertRaisesRegex(ValueError, r"the shape \(5,\), the model has \(3, 4\)"):
                 client.run(lambda params, told: (dict(params, **{"layer.weight": np.zeros(5)}), 1, {}))
             done = []
-            client.run(lambda params, told: (None, 1, {}), done.append)  # after all these failures it still trains
+            client.run(lambda params, told: (None, 1, {}), done.append)  # after all these failures the client still trains
         self.assertIn("counted", [event["outcome"] for event in done])
 
     def test_other_metrics_go_to_the_coordinator(self):

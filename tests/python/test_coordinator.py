@@ -112,7 +112,7 @@ class Serving(CoordinatorTest):
         said = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True).stdout
         with self.assertRaises(ProcessLookupError):
             os.kill(int(said), 0)
-        with fed.Coordinator(home):  # the folder is free again
+        with fed.Coordinator(home):
             pass
 
 

@@ -16,7 +16,6 @@ typedef struct list {
     size_t len;
 } list;
 
-/* Read a file of hexadecimal numbers; false: there is no such file. */
 static bool read_list(const char *name, const char *kind, list *l) {
     char path[1024];
     uint8_t *text = NULL;

@@ -55,7 +55,6 @@ static void agree(fednic_nic *card, nic_shape shape) {
     nic_heap_free(heap);
 }
 
-/* Check that the card turns the frame in the file `from` into the frame in the file `to`. */
 static void assert_becomes(fednic_nic *card, fednic_side side, const char *name, const char *from,
                            const char *to) {
     static hex_file given, wanted;
@@ -88,7 +87,7 @@ FED_TEST(two_nics_do_what_the_document_says) {
         fednic_nic *near = NULL, *far = NULL;
         assert_fed_ok(fednic_nic_new(&options, &near, NULL));
         options.e = 10;
-        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* has seen no connection */
+        assert_fed_ok(fednic_nic_new(&options, &far, NULL));
         agree(near, shape);
         assert_becomes(near, FEDNIC_HOST, name, ".host", ".wire");
         assert_becomes(far, FEDNIC_WIRE, name, ".wire", ".peer");

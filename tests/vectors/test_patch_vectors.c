@@ -51,5 +51,5 @@ FED_TEST(old_patches_are_read_and_written_as_they_always_were) {
     for (; vector_files_next(&files, fields, 4, v.name); count++) {
         check_vector(&v);
     }
-    assert_true(count >= 6); /* so that no vector is lost */
+    assert_true(count >= 6);
 }

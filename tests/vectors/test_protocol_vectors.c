@@ -68,7 +68,6 @@ static void send_request(replay *r) {
                                 query != NULL ? query : "", bytes, r->body.len);
 }
 
-/* Fail, and print the answer's bytes in the form of these files, to compare them. */
 static void refuse(const replay *r, const char *what) {
     char hex[3 * 256 + 1] = "";
     for (size_t k = 0; k < r->answer.len && k < 256; k++) {
@@ -99,7 +98,7 @@ static void compare_refusal(replay *r, int status, const char *word) {
     }
 }
 
-/* Send a request, or compare an answer, which is whole as the next message begins. */
+/* Send a request, or compare an answer, once all lines of the message are read. */
 static void end_message(replay *r) {
     if (r->request[0] == '<') {
         int status = 0;
@@ -156,7 +155,7 @@ static void replay_file(const char *path) {
         at = next;
     }
     end_message(r);
-    assert_true(r->leased); /* the conversation has come to a lease */
+    assert_true(r->leased);
     answer_free(&r->answer);
     coordinator_teardown(&r->coordinator);
     free(text);

@@ -53,5 +53,5 @@ FED_TEST(old_bytes_unpack_and_pack_as_they_always_did) {
     for (; vector_files_next(&files, fields, 3, name); count++) {
         check_vector(name, stage, &plain, &packed);
     }
-    assert_true(count >= 17); /* so that no vector is lost */
+    assert_true(count >= 17);
 }

@@ -144,7 +144,7 @@ static void run_net(const char *name, const char *text) {
     for (uint32_t i = 0; i < BATCH; i++) {
         t.label[i] = i % CLASSES;
     }
-    step(&t); /* once before the measurement, because the first step makes the net's plan */
+    step(&t); /* the first step makes the net's plan, which must not be measured */
     measure("step of 4 samples", name, step, &t);
     fedtrain_net_free(t.net);
     fed_arch_free(&t.arch);

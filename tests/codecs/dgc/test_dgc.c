@@ -17,8 +17,8 @@ FED_TEST(bytes_are_count_code_values_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
-    /* 2 positions; Golomb's b, 3; the values 4 and -2; the gaps 2, as bits 0 010, and 14, as bits
-     * 10 110; ones to the byte's end */
+    /* 2 positions; Golomb's b, 3; the values 4 and -2; the gaps 2 (bits 0 010) and 14 (bits 10
+     * 110); then ones to the end of the byte */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x80\x40\x00\x00\x00\xc0\x2b\x7f", 12);
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 0.0f);
 }
@@ -29,7 +29,6 @@ FED_TEST(values_arrive_to_the_bit_at_their_places) {
     for (size_t i = 0; i < 600; i++) {
         before[i] = x[i] = (float)((int)(i * 7919 % 601) - 300) * 1e-3f;
     }
-    /* two blocks of positions */
     size_t len = codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, 600));
     size_t sent = 0;
@@ -45,7 +44,6 @@ FED_TEST(narrow_values_follow_their_name) {
     float again[20];
     uint8_t dst[64];
     memcpy(again, x, sizeof x);
-    /* the same values, in bfloat16 */
     assert_int_equal(codec_case_encode("dgc:p=0.1,values=bfloat16", x, 20, dst, sizeof dst), 9);
     assert_memory_equal(dst, "\x02\x61\x03\x80\x40\x01\xc0\x2b\x7f", 9);
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[17] == 0.0f);

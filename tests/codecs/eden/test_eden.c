@@ -27,8 +27,8 @@ FED_TEST(a_rotation_is_its_own_inverse) {
     }
 }
 
-/* About half of the signs are minus. A value's sign depends on its place in the whole array, also
- * if the array is made from a later place on. */
+/* About half of the signs are minus. A value's sign depends only on its place in the whole array,
+ * also if signs are made from a later place on. */
 FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;
@@ -79,7 +79,6 @@ FED_TEST(the_error_is_what_the_papers_say) {
     }
 }
 
-/* The mean of many draws comes near to the value: the error falls with their number. */
 FED_TEST(the_mean_of_what_arrives_is_the_value) {
     enum { N = 60, TIMES = 4000 };
     float x[N];

@@ -35,7 +35,6 @@ static size_t encode(unsigned e, const float *x, size_t n, uint8_t *dst) {
     return len;
 }
 
-/* The value that arrives for x. */
 static float through(unsigned e, float x) {
     uint8_t dst[5];
     float y = 42.0f;
@@ -134,7 +133,7 @@ FED_TEST(the_sixteen_bit_class_begins_half_way_rounded_up) {
     }
 }
 
-/* Check that a message of the right length is refused, and y is untouched. */
+/* Check that a message of the right length is refused, and that y stays unchanged. */
 static void assert_refused(const char *message, size_t len, size_t n) {
     float y[4] = {42.0f};
     assert_fed_status(fedcodec_decode(fedcodec_by_id(13), (const uint8_t *)message, len, y, n),
@@ -186,7 +185,8 @@ static const fedcodec_vtable *on_unit(size_t k) {
     return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn];
 }
 
-/* Does the check accept a message, in memory of exactly its length? All units must agree. */
+/* Returns whether a message is accepted, in memory of exactly its length. All vector units must
+ * agree. */
 static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_abs) {
     uint8_t *copy = malloc(len + (len == 0));
     assert_non_null(copy);
@@ -203,7 +203,6 @@ static bool accepted(const uint8_t *message, size_t len, size_t n, float *max_ab
 
 enum { N = 150, N_TAGS = (N + 3) / 4 };
 
-/* Check a message of N equal values, except for another one at i. */
 static bool accepted_with(uint8_t tag, const char *word, size_t i, const char *other) {
     uint8_t message[N_TAGS + 4 * N];
     size_t bytes = tag == 3 ? 4 : tag;
@@ -263,8 +262,6 @@ FED_TEST(tags_that_call_for_more_than_there_is_are_refused) {
     }
 }
 
-/* All values are of one class, or one class follows another, so the payload ends long before the
- * tags. */
 FED_TEST(blocks_of_nothing_come_back) {
     enum { MANY = 3000 };
     static const float kinds[] = {0.0f, 0x1p-6f, -0.5f, 3.0f};

@@ -45,7 +45,8 @@ static double norm(const float *x, size_t n) {
     return sqrt(sum);
 }
 
-/* Encode the matrix x; residual: what is left out. Returns the message's length. */
+/* Encode the matrix x. The residual gets what the message leaves out. Returns the message's
+ * length. */
 static size_t encode(const char *params, const float *x, float *residual, uint8_t *message) {
     char spec[FEDCODEC_SPEC];
     snprintf(spec, sizeof spec, "powersgd:%s,rows=%d", params, ROWS);
@@ -53,7 +54,7 @@ static size_t encode(const char *params, const float *x, float *residual, uint8_
     return codec_case_encode(spec, residual, N, message, CAP);
 }
 
-/* What one message leaves out of x, relative to x. */
+/* Return the norm of what one message leaves out of x, relative to the norm of x. */
 static double error_of(const char *params, const float *x) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -73,7 +74,6 @@ FED_TEST(a_matrix_of_the_rank_arrives_whole) {
     }
 }
 
-/* If the matrix has a lower rank than the parameter, the message has that rank. */
 FED_TEST(columns_that_say_nothing_are_not_sent) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -171,7 +171,6 @@ FED_TEST(values_as_they_are_leave_nothing) {
     }
 }
 
-/* Of both tensors only the byte for rank 0 is sent. The whole matrix stays in the residual. */
 FED_TEST(zeros_and_values_out_of_range_are_one_byte) {
     static const float zeros[7] = {0.0f, -0.0f};
     float matrix[36] = {0x1p90f, 1.0f};
@@ -217,7 +216,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(POWERSGD, "\xff" ROW, 1);
     assert_refuses(POWERSGD, "\xff" ROW, 2);
     assert_refuses(POWERSGD, "\xff", 0);
-    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* values as they are, all 0 */
+    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* plain values, all 0 */
     assert_refuses(POWERSGD, "\xff\x00\x00\xc0\x7f", 1);             /* NaN */
     assert_accepts(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX, 9);     /* 3 rows of 3 */
     assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* longer than the matrix */

@@ -6,7 +6,6 @@
 
 enum { AROUND = 8 };
 
-/* Clear n values from place `lead` on, and check the values around them. */
 static void check_clear(float *buffer, size_t lead, size_t n) {
     for (size_t i = 0; i < n + 2 * AROUND; i++) {
         buffer[i] = 1.0f;

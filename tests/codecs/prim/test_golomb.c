@@ -94,7 +94,6 @@ FED_TEST(endless_ones_are_refused) {
     }
 }
 
-/* Measure the bits of a position, if each position is taken with probability p. */
 static double measure_bits(double p) {
     enum { N = 4000000 };
     static uint8_t dst[1000000];

@@ -34,7 +34,8 @@ static size_t put_as(fedcodec_pos pos, sample *s, uint8_t *dst, size_t cap, uint
     return len;
 }
 
-/* Read a message. Returns how many positions could be read; *status: FED_OK, or why it ended. */
+/* Read a message. Returns how many positions could be read. *status gets FED_OK, or why reading
+ * ended. */
 static size_t read_all(uint8_t how, const uint8_t *src, size_t len, size_t count, size_t n,
                        uint32_t *index, fed_status *status) {
     fedcodec_positions r;
@@ -90,7 +91,6 @@ static void fill_random(sample *s, size_t n, double p, uint32_t seed) {
     }
 }
 
-/* Fill s with stretches that are full, or nearly, between empty ones. */
 static void fill_clustered(sample *s, size_t n, double p, uint32_t seed) {
     fed_rng rng;
     fed_rng_init(&rng, 12, seed, 0);
@@ -210,7 +210,7 @@ FED_TEST(no_byte_may_follow) {
     }
 }
 
-/* A changed message must be refused, or be the only form of other positions, ascending below n. */
+/* A changed message must be refused, or give positions that ascend and are below n. */
 static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_t len, sample *s) {
     static sample other;
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -261,7 +261,7 @@ FED_TEST(random_bytes_are_refused_or_mean_positions) {
         size_t len = fed_rng_below(&rng, sizeof src + 1);
         for (size_t k = 0; k < len; k++) {
             uint32_t bits = fed_rng_u32(&rng);
-            src[k] = (uint8_t)(bits & bits >> 8); /* mostly zero bits */
+            src[k] = (uint8_t)(bits & bits >> 8);
         }
         s.k = 1 + fed_rng_below(&rng, 60);
         s.n = s.k + fed_rng_below(&rng, i % 2 == 0 ? 500 : 2000000000);
@@ -317,7 +317,6 @@ static size_t put_len(fedcodec_pos pos, double p, sample *s) {
     return len;
 }
 
-/* Fill s with positions of random n and p, with the k that a codec would send. */
 static void fill_any(sample *s, uint32_t seed, double *p) {
     fed_rng rng;
     fed_rng_init(&rng, 21, seed, 0);

@@ -9,7 +9,7 @@ FED_TEST(a_position_just_past_the_end_is_refused) {
     /* A message of sbc: 2 positions in the range coder's code, mean 1.5. The second position is
      * 100, but the last one is 99. */
     static const uint8_t message[] = {0x02, 0x40, 0x00, 0x00, 0xc0, 0x3f, 0xec, 0xc8};
-    float *y = malloc(100 * sizeof *y); /* so a sanitizer sees writes past it */
+    float *y = malloc(100 * sizeof *y); /* so a sanitizer sees writes past the values */
     assert_non_null(y);
     assert_fed_status(fedcodec_decode(fedcodec_by_id(3), message, sizeof message, y, 100),
                       FED_EFORMAT);

@@ -25,7 +25,6 @@ static void assert_reads(const uint32_t *number, size_t k, unsigned detail, size
     assert_memory_equal(back, number, k * sizeof *number);
 }
 
-/* Encode `zeros` zeros and one three, which makes very unequal counts. */
 static size_t put_lopsided(uint32_t *number, size_t zeros, unsigned detail) {
     memset(number, 0, zeros * sizeof *number);
     number[zeros] = 3;
@@ -36,7 +35,7 @@ static size_t put_lopsided(uint32_t *number, size_t zeros, unsigned detail) {
 static unsigned first_length(size_t len) {
     fed_bit_reader r;
     fed_bit_reader_init(&r, dst, len);
-    assert_int_equal(fed_get_bits(&r, 7), 3); /* the last symbol */
+    assert_int_equal(fed_get_bits(&r, 7), 3);
     return ((unsigned)fed_get_unary(&r, 64) + 1) / 2;
 }
 
@@ -77,7 +76,7 @@ static void assert_two_gaps_as_the_reference(size_t zeros, size_t threes) {
 
 FED_TEST(scaled_weights_are_the_references) {
     static uint32_t position[MANY];
-    for (size_t i = 0; i < MANY; i++) { /* gaps of 0, and some of 5, 17 and 300 */
+    for (size_t i = 0; i < MANY; i++) {
         uint32_t gap = i % 1000 == 7 ? 300 : i % 100 == 3 ? 17 : i % 20 == 0 ? 5 : 0;
         position[i] = i == 0 ? gap : position[i - 1] + 1 + gap;
     }
@@ -87,7 +86,6 @@ FED_TEST(scaled_weights_are_the_references) {
     assert_two_gaps_as_the_reference(16384, 4); /* a count of 4 becomes 1, too */
 }
 
-/* Write a weight of `length` bits for symbol 0, and the bytes that follow it. */
 static size_t write_weights(unsigned length, bool padded) {
     fed_bit_writer w;
     size_t len = 0;

@@ -45,7 +45,7 @@ static const functions all_functions[] = {
 static const functions *use;
 
 typedef struct place {
-    /* the value with the sign of its side taken off, or the magnitude */
+    /* the value times the sign of its side, or the magnitude */
     float value;
     uint32_t index;
 } place;
@@ -63,9 +63,10 @@ static int by_index(const void *a, const void *b) {
     return left->index < right->index ? -1 : 1;
 }
 
-enum { LARGE = 50021 }; /* number of values; they are selected in three parts */
+enum { LARGE = 50021 }; /* number of values; a pool selects them in three parts */
 
-/* Compare with a sort's choice, among values of one sign or, with sign 0, by magnitude. */
+/* Compare the choice with that of a sort among the values of one sign or, if `sign` is 0, by
+ * magnitude. */
 static void assert_side(const float *x, size_t n, size_t k, float sign, fedcodec_chosen chosen) {
     place *places = malloc((n + 1) * sizeof *places);
     assert_non_null(places);
@@ -91,7 +92,7 @@ static void assert_same_values(const float *x, fedcodec_chosen chosen) {
     }
 }
 
-/* Allocate exactly size bytes, so that a sanitizer sees an access past them. */
+/* Allocate exactly `size` bytes, so that a sanitizer sees an access past their end. */
 static void *exactly(size_t size) {
     void *memory = malloc(size + (size == 0));
     assert_non_null(memory);
@@ -191,8 +192,8 @@ static void many_equal_values_do_not_fit_the_candidates(void) {
     free(x);
 }
 
-/* All large values stand together: first in the middle, with both signs, then at the start, before
- * tiny values. */
+/* All large values stand together. First they are in the middle, with both signs, then at the
+ * start, before tiny values. */
 static void large_values_that_stand_together(void) {
     float *x = random_values(LARGE, 3);
     for (size_t i = 0; i < 4000; i++) {
@@ -208,7 +209,7 @@ static void large_values_that_stand_together(void) {
     free(x);
 }
 
-/* Larger values only at the places that are sampled, so that the threshold becomes too high. */
+/* Values are larger only at the places that are sampled, so that the threshold becomes too high. */
 static void a_sample_of_the_largest_values_only(void) {
     float *x = random_values(LARGE, 4);
     for (size_t i = 0; i < 2048; i++) {
@@ -286,7 +287,7 @@ static void sorted_and_constant_values(void) {
     free(x);
 }
 
-/* Each step of the search halves the range of values; here every power of two has values. */
+/* Each step of the search halves the range of values. Here every power of two has values. */
 static void a_value_in_each_power_of_two(void) {
     float *x = exactly(LARGE * sizeof *x);
     for (size_t i = 0; i < LARGE; i++) {

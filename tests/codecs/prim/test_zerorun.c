@@ -82,7 +82,6 @@ FED_TEST(what_is_not_zero_is_found_where_it_is) {
     }
 }
 
-/* Fill src with runs of about `rarity` bytes of 121, and with one long stretch of 121. */
 static void fill(uint8_t *src, size_t len, uint32_t rarity, fed_rng *rng) {
     size_t from = fed_rng_below(rng, 800), to = from + fed_rng_below(rng, 400);
     for (size_t i = 0; i < len; i++) {

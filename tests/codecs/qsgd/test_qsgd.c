@@ -50,7 +50,6 @@ FED_TEST(no_value_moves_by_a_level_or_more) {
     }
 }
 
-/* Each bucket has its own scale: small values beside large ones are not lost. */
 FED_TEST(a_bucket_has_a_scale_of_its_own) {
     enum { N = 128 };
     float x[N], y[N];

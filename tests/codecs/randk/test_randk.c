@@ -9,7 +9,6 @@
 
 enum { N = 103, CAP = 1024 };
 
-/* Encode the residual with this spec, and set y to the values that arrive. */
 static void send(const char *spec, float *residual, size_t n, float *y) {
     uint8_t message[CAP];
     fedcodec codec;
@@ -47,8 +46,8 @@ FED_TEST(one_value_of_each_stretch_is_sent) {
     }
 }
 
-/* In 20,000 tensors each value of a stretch of ten is sent about 2,000 times, of a stretch of nine
- * 2,222 times. The standard deviation is 45. */
+/* In 20,000 tensors each value of a stretch of ten is sent about 2,000 times, and each value of a
+ * stretch of nine about 2,222 times. The standard deviation is 45. */
 FED_TEST(each_value_is_sent_as_often_as_others) {
     static unsigned sent[N];
     fed_rng rng;
@@ -82,7 +81,6 @@ FED_TEST(the_seed_and_the_values_choose_the_places) {
     assert_true(other_seed > 10 && other_values > 10);
 }
 
-/* Otherwise the only value of a residual might never be sent. */
 FED_TEST(the_only_value_is_always_found) {
     for (size_t i = 0; i < N; i++) {
         float x[N] = {0}, y[N];

@@ -9,8 +9,8 @@ FED_TEST(values_of_at_least_t_are_sent) {
     const float x[6] = {0.5f, -0.49999997f, 0.25f, -4.0f, 0.0f, 0.5f};
     const float y[6] = {0.5f, [3] = -4.0f, [5] = 0.5f};
     const float left[6] = {[1] = -0.49999997f, [2] = 0.25f};
-    /* 3 of 6 values, so Golomb's b is 0; the gaps 0, 2 and 1 are the bits 0, 110 and 10; ones to
-     * the byte's end */
+    /* 3 of 6 values, so Golomb's b is 0; the gaps 0, 2 and 1 are the bits 0, 110 and 10; then ones
+     * to the end of the byte */
     assert_codec_message("threshold:t=0.5", x, y, 6,
                          "\x03\x00\x00\x00\x00\x3f\x00\x00\x80\xc0\x00\x00\x00\x3f\x6b", 15);
     assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
@@ -32,7 +32,7 @@ FED_TEST(levels_of_0_are_not_sent) {
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-/* A message of all values, none small, has the bound's length, less the room for longer gaps. */
+/* If no value is small, the message has the bound's length, less the room for longer gaps. */
 FED_TEST(all_values_take_no_more_than_the_bound) {
     enum { N = 64 };
     static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",

@@ -31,7 +31,7 @@ static int set_up(void **state) {
     for (int i = 0; i < 1000; i++) {
         x[i] = sinf((float)i);
     }
-    write_file(&f, "x.f32", x, sizeof x); /* little-endian, as the tests' machines */
+    write_file(&f, "x.f32", x, sizeof x); /* little-endian, as the machines are that run the test */
     *state = &f;
     return 0;
 }
@@ -101,7 +101,7 @@ FED_TEST_WITH(a_second_stage_is_named_and_undone, fed_program *f) {
     size_t plain_len, staged_len;
     uint8_t *sparse = calloc(LEN, 1);
     assert_non_null(sparse);
-    sparse[LEN / 2 + 3] = 0x3f; /* one value is 0.5, the others are 0 */
+    sparse[LEN / 2 + 3] = 0x3f;
     write_file(f, "s.f32", sparse, LEN);
     free(sparse);
     assert_runs(f, "encode --codec 3lc s.f32 plain.fed", 0, "");
@@ -150,7 +150,6 @@ FED_TEST_WITH(list_names_codecs_and_parameters, fed_program *f) {
     assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
-/* Write a model of w (20 x 30) and b (30) into a safetensors file. */
 static void write_model(const fed_program *f, const char *name) {
     char path[512];
     float values[630];

@@ -66,7 +66,8 @@ static void fill_random(float *x, size_t n, uint32_t stream) {
     }
 }
 
-/* Encode bit by bit, as docs/codec-formats.md says: the message, and the values that arrive. */
+/* Encode bit by bit, as docs/codec-formats.md says. `message` gets the bytes, and `left` the values
+ * that arrive. */
 static size_t by_bits(const float *x, size_t n, unsigned b, uint8_t *message, float *left) {
     size_t at = 8;
     memset(message, 0, CAP);

@@ -185,7 +185,7 @@ FED_TEST(test_layers_read_the_values_they_name) {
     const fed_layer *l = arch.layers;
     assert_int_equal(l[2].input[0], 1);
     assert_int_equal(l[3].input[0], 0);
-    assert_int_equal(l[4].inputs, 4); /* concat's inputs, in the order of channels */
+    assert_int_equal(l[4].inputs, 4);
     static const uint32_t inputs[] = {2, 3, 1, 4};
     assert_memory_equal(l[4].input, inputs, sizeof inputs);
     assert_int_equal(l[4].in.c, 2);

@@ -159,7 +159,6 @@ FED_TEST(test_a_model_without_tensors_round_trips) {
     fed_model_free(&model);
 }
 
-/* Write a file: the header's length in 8 bytes, this header, then data. */
 static void put_file(const char *header, const void *data, size_t len) {
     uint8_t file[2000];
     fed_writer w;

@@ -125,7 +125,7 @@ static void check_refused(const char *text, uint64_t data_bytes, const char *wor
         fail_msg("%.100s: %s (%s), not \"%s\"", text, fed_status_name(status), err.text, words);
     }
     assert_memory_equal(err.text, "x.st: ", 6);
-    assert_int_equal(header.layout.size, 77); /* unchanged after an error */
+    assert_int_equal(header.layout.size, 77);
 }
 
 FED_TEST(test_what_is_not_the_json_of_a_header_is_refused) {

@@ -79,10 +79,10 @@ FED_TEST(test_a_varint_that_is_not_the_shortest_is_refused) {
         size_t len;
         uint8_t bytes[11];
     } bad[] = {
-        {2, {0x80, 0x00}},                                                       /* 0 */
-        {3, {0xff, 0x80, 0x00}},                                                 /* 127 */
-        {10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02}},      /* 2^64 */
-        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},      /* above 2^64 */
+        {2, {0x80, 0x00}},                                                  /* 0 in two bytes */
+        {3, {0xff, 0x80, 0x00}},                                            /* 127 in three bytes */
+        {10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02}}, /* 2^64 */
+        {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}, /* above 2^64 */
         {11, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x81, 0x1}}, /* 11 bytes */
         {1, {0x80}},                                                             /* cut off */
         {0, {0}},
@@ -214,7 +214,7 @@ FED_TEST(test_a_growing_writer_grows) {
     fed_writer_free(&w);
     assert_null(w.data);
     assert_int_equal(w.len, 0);
-    fed_write_u8(&w, 1); /* usable again after fed_writer_free */
+    fed_write_u8(&w, 1);
     assert_fed_ok(w.status);
     fed_writer_free(&w);
 }

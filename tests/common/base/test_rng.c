@@ -32,7 +32,7 @@ FED_TEST(test_a_stream_is_named_by_seed_a_and_b) {
     fed_rng_init(&rng, 0x299f31d0a4093822, 0x13198a2e, 0x03707344);
     assert_int_equal(rng.key[0], 0xa4093822);
     assert_int_equal(rng.key[1], 0x299f31d0);
-    rng.counter[0] = 0x243f6a88; /* the counter of the test above with known output */
+    rng.counter[0] = 0x243f6a88;
     rng.counter[1] = 0x85a308d3;
     assert_int_equal(fed_rng_u32(&rng), 0xd16cfe09);
     assert_true(fed_rng_u64(&rng) == 0x5001e42094fdcceb); /* the first 32 bits are the low half */

@@ -13,7 +13,7 @@ static void assert_clean(const char *text, const char *wanted) {
 
 FED_TEST(test_readable_text_stays_as_it_is) {
     assert_clean("", "");
-    assert_clean("samples are 784 values, the model takes 3072", /* stays unchanged */
+    assert_clean("samples are 784 values, the model takes 3072",
                  "samples are 784 values, the model takes 3072");
     assert_clean("Gr\xc3\xb6\xc3\x9f"
                  "e, \xe2\x82\xac, \xf0\x9f\x99\x82",

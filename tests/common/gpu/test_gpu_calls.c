@@ -111,7 +111,7 @@ static void kernels_copies_and_fills(void) {
     add_to(stream, y, x, N);
     check_linear(stream, y, N, 1, 5 + ones);
     assert_fed_ok(fed_gpu_copy(stream, y, x, N * sizeof *y, FED_GPU_ACROSS));
-    add_to(stream, y, NULL, N); /* NULL is allowed as an address */
+    add_to(stream, y, NULL, N);
     check_linear(stream, y, N, 1, 12);
     fed_gpu_free(gpu, x);
     fed_gpu_free(gpu, y);
@@ -204,7 +204,7 @@ static void a_graph_runs_again(void) {
     add_to(stream, y, NULL, N);
     assert_fed_ok(fed_gpu_copy(stream, host, y, N * sizeof *y, FED_GPU_DOWN));
     assert_fed_ok(fed_gpu_kept(stream, &graph));
-    check_linear(stream, y, N, 0, 0); /* recording a graph runs nothing */
+    check_linear(stream, y, N, 0, 0);
     for (uint32_t round = 1; round <= 3; round++) {
         assert_fed_ok(fed_gpu_replay(stream, graph));
         assert_fed_ok(fed_gpu_sync(stream));
@@ -231,7 +231,7 @@ static void a_graph_reads_the_host_when_it_runs(void) {
     assert_fed_ok(fed_gpu_kept(stream, &graph));
     for (uint32_t round = 0; round < 3; round++) {
         *host = 100 * round;
-        assert_fed_ok(fed_gpu_replay(other, graph)); /* a graph runs on any stream of its GPU */
+        assert_fed_ok(fed_gpu_replay(other, graph));
         check_linear(other, y, 1, 0, 100 * round + 7);
     }
     fed_gpu_graph_free(graph);
@@ -316,7 +316,6 @@ static void failures_say_which_nic_and_what(void) {
     assert_fed_ok(fed_gpu_explain(gpu, FED_OK, &err));
 }
 
-/* The number of files in fed_test_dir; path: the name of one of them. */
 static size_t count_cached(char path[600]) {
     size_t count = 0;
     DIR *d = opendir(fed_test_dir);
@@ -370,7 +369,7 @@ static void compiled_kernels_are_cached(void) {
     build_and_run_with_cache();
     assert_int_equal(count_cached(again), 1);
     assert_string_equal(again, path);
-    assert_int_equal(truncate(path, size - 1), 0); /* damaged, so it must be made anew */
+    assert_int_equal(truncate(path, size - 1), 0);
     build_and_run_with_cache();
     assert_true(file_size(path) > size - 1);
 }

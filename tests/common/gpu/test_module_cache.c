@@ -84,11 +84,11 @@ FED_TEST(damaged_files_count_as_none_and_are_replaced) {
     const size_t len = fread(whole, 1, sizeof whole, f);
     fclose(f);
     assert_true(len > sizeof bytes && len < sizeof whole);
-    for (size_t cut = 0; cut < len; cut++) { /* a file cut at any length */
+    for (size_t cut = 0; cut < len; cut++) {
         fed_test_put(folder, strrchr(path, '/') + 1, whole, cut);
         check_none(parts);
     }
-    for (size_t k = 0; k < len; k++) { /* a file with any byte changed */
+    for (size_t k = 0; k < len; k++) {
         whole[k] ^= 1;
         fed_test_put(folder, strrchr(path, '/') + 1, whole, len);
         check_none(parts);

@@ -30,7 +30,7 @@ static const fed_task sample_task = {
     "\x00\x00\x00\x3f"                                                                             \
     "\x07\x00\x00\x00\x00\x00\x00\x00"
 
-/* Messages of protocol 1 must keep their bytes, because devices in use still speak it. */
+/* Messages of protocol 1 must keep their bytes, because devices in use still speak protocol 1. */
 static const fed_checkin sample_checkin = {
     .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .held = {{5, 258}}};
 
@@ -446,7 +446,7 @@ FED_TEST(test_the_smaller_messages_come_back_as_they_were) {
     assert_int_equal(part.kind, FED_PART_DELTA);
     assert_int_equal(part.from, 3);
     assert_int_equal(part.to, 4);
-    assert_ptr_equal(part.envelope, part_bytes + 10); /* points into the message, no copy */
+    assert_ptr_equal(part.envelope, part_bytes + 10);
     assert_true(part.envelope_len == 4);
 
     fed_update update;
@@ -473,7 +473,6 @@ FED_TEST(test_the_smaller_messages_come_back_as_they_were) {
     assert_true(metric.loss == 0.25f);
 }
 
-/* The status of reading the sample `which` after its bytes at offset were replaced by patch. */
 static fed_status read_patched(const char *which, size_t offset, const void *patch, size_t size) {
     for (size_t i = 0; i < MESSAGES; i++) {
         if (strcmp(messages[i].name, which) == 0) {
@@ -484,7 +483,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
             fed_reader_init(&r, bytes, messages[i].len);
             any_message m;
             fed_status status = messages[i].read(&r, &m);
-            assert_fed_status(r.status, status); /* the reader has the same status */
+            assert_fed_status(r.status, status);
             return status;
         }
     }
@@ -522,7 +521,8 @@ FED_TEST(test_a_list_of_tasks_comes_back_as_it_was) {
     free(work);
 }
 
-/* Byte 26 is the number of slots, byte 27 that of the further tasks, which begin at byte 28. */
+/* Byte 26 is the number of slots. Byte 27 is the number of further tasks, which begin at byte
+ * 28. */
 FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);
@@ -554,8 +554,8 @@ FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* a cache's address, 3 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* a cache's, 5 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* address 3 to 4, in a cache */
+    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* address 5 to 4 */
     static const char no_bytes[8] = "";
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);
 }
@@ -604,7 +604,7 @@ FED_TEST(test_a_string_with_a_nul_or_without_room_is_refused) {
     fed_reader r;
     fed_reader_init(&r, bytes, w.len);
     fed_task back;
-    assert_fed_ok(fed_task_read(&r, &back)); /* 4,095 characters fit */
+    assert_fed_ok(fed_task_read(&r, &back));
     assert_string_equal(back.model, task.model);
 }
 

@@ -84,7 +84,7 @@ FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     assert_int_equal(w.len, GOLDEN);
     assert_memory_equal(bytes, golden, GOLDEN);
     fed_reader r;
-    fed_reader_init(&r, bytes, w.len + 3); /* 3 bytes after the message are left */
+    fed_reader_init(&r, bytes, w.len + 3);
     fed_worker_group back;
     assert_fed_ok(fed_worker_group_read(&r, &back));
     assert_int_equal(fed_reader_left(&r), 3);
@@ -114,14 +114,14 @@ FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
         assert_fed_status(fed_worker_group_read(&r, &back), len < w.len ? FED_EFORMAT : FED_OK);
     }
     assert_memory_equal(&back, &named, sizeof back);
-    bytes[GOLDEN + 1] = 0; /* without any name, the message must have the other layout */
+    bytes[GOLDEN + 1] = 0; /* without any name, the message must have the older layout */
     fed_reader_init(&r, bytes, w.len - 11);
     assert_fed_status(fed_worker_group_read(&r, &back), FED_EFORMAT);
 }
 
 FED_TEST(test_cut_anywhere_it_is_refused_and_changes_nothing) {
     for (size_t len = 0; len < GOLDEN; len++) {
-        uint8_t *exact = malloc(len > 0 ? len : 1); /* exact: a sanitizer finds reads past it */
+        uint8_t *exact = malloc(len > 0 ? len : 1);
         memcpy(exact, golden, len);
         fed_reader r;
         fed_reader_init(&r, exact, len);
@@ -134,7 +134,6 @@ FED_TEST(test_cut_anywhere_it_is_refused_and_changes_nothing) {
     }
 }
 
-/* The status of reading the sample after its bytes at offset were replaced. */
 static fed_status read_patched(size_t offset, const void *patch, size_t size) {
     uint8_t bytes[GOLDEN];
     memcpy(bytes, golden, GOLDEN);
@@ -171,7 +170,7 @@ FED_TEST(test_values_that_are_not_allowed_are_refused) {
 FED_TEST(test_another_layout_is_told_apart_from_garbage) {
     assert_fed_status(read_patched(0, "\x03", 1), FED_EVERSION);
     fed_reader r;
-    fed_reader_init(&r, "\x03", 1); /* layout 3 is unknown, also in a short message */
+    fed_reader_init(&r, "\x03", 1);
     fed_worker_group m;
     assert_fed_status(fed_worker_group_read(&r, &m), FED_EVERSION);
 }

@@ -374,7 +374,7 @@ FED_TEST(serial_numbers_differ_and_are_positive) {
         assert_shell("openssl x509 -in client.pem -noout -serial");
         get("out.txt", &other);
         assert_null(strchr(other.text, '-'));
-        assert_int_equal(strlen(other.text), strlen("serial=\n") + 32); /* hex digits */
+        assert_int_equal(strlen(other.text), strlen("serial=\n") + 32);
         assert_shell("openssl x509 -in client.pem -noout -serial >>serials");
     }
     assert_shell("test $(sort -u serials | wc -l) -eq 16");

@@ -32,7 +32,7 @@ static void check_content(const char *name, const char *text) {
     size_t len = 0;
     assert_fed_ok_err(fed_file_read(in_dir(name), 1000, &data, &len, &err));
     assert_int_equal(len, strlen(text));
-    assert_string_equal((const char *)data, text); /* a NUL follows the last byte */
+    assert_string_equal((const char *)data, text);
     free(data);
 }
 
@@ -44,7 +44,7 @@ static int count_entries(void) {
         count++;
     }
     closedir(d);
-    return count - 2; /* without . and .. */
+    return count - 2;
 }
 
 static void check_says(const fed_error *err, const char *words) {
@@ -62,7 +62,7 @@ FED_TEST(test_a_replaced_file_has_the_new_bytes_and_mode) {
     struct stat info;
     assert_int_equal(stat(in_dir("f"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0640);
-    assert_int_equal(count_entries(), 1); /* no temp file is left */
+    assert_int_equal(count_entries(), 1);
 }
 
 FED_TEST(test_an_empty_file_can_be_written_and_read) {
@@ -96,7 +96,7 @@ FED_TEST(test_a_file_put_in_pieces_appears_when_it_is_committed) {
     put("f", "old");
     assert_fed_ok_err(fed_file_create(in_dir("f"), 0600, &file, &err));
     assert_fed_ok_err(fed_file_put(&file, "new ", 4, &err));
-    assert_fed_ok_err(fed_file_sync(&file, &err)); /* on the disk, but not yet under its name */
+    assert_fed_ok_err(fed_file_sync(&file, &err));
     assert_fed_ok_err(fed_file_put_floats(&file, x, 2, &err));
     check_content("f", "old");
     assert_fed_ok_err(fed_file_commit(&file, &err));
@@ -309,7 +309,7 @@ FED_TEST(test_an_output_that_is_an_open_file_of_this_process_is_written) {
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     assert_fed_ok_err(fed_file_replace(name, "new", 3, FED_FILE_OUTPUT | 0600, &err));
     char got[8] = "";
-    assert_int_equal(read(fd, got, sizeof got), 3); /* it is still the same file */
+    assert_int_equal(read(fd, got, sizeof got), 3); /* the output is still the same file */
     assert_string_equal(got, "new");
     close(fd);
 }
@@ -331,7 +331,8 @@ FED_TEST(test_a_full_device_stays_and_says_that_it_is_full) {
     assert_int_equal(count_entries(), 1);
 }
 
-/* Make a shared file in both ways, whatever the umask is. */
+/* Make two shared files, one with fed_file_replace and one with fed_file_open_shared, under a
+ * strict umask. */
 static void make_shared(const char *folder, const char *whole, const char *opened) {
     fed_error err = {0};
     char path[300];
@@ -384,7 +385,7 @@ FED_TEST(test_a_shared_file_is_made_only_where_that_is_asked_for) {
 FED_TEST(test_directories_are_made_with_their_parents) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("a/b//c/"), 0700, &err));
-    assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* it exists already */
+    assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err));
     struct stat info;
     assert_int_equal(stat(in_dir("a/b/c"), &info), 0);
     assert_true(S_ISDIR(info.st_mode));

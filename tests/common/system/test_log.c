@@ -58,7 +58,8 @@ FED_TEST(test_too_long_a_line_is_cut) {
     assert_in_range(strlen(c.line), 500, 1499);
 }
 
-/* fed_log_stderr writes to standard error, which is a file here, so that it can be read back. */
+/* fed_log_stderr writes to standard error. The test replaces it by a file, to read the lines
+ * back. */
 FED_TEST(test_the_stderr_sink_writes_time_level_and_text) {
     FILE *file = tmpfile();
     assert_non_null(file);

@@ -33,7 +33,7 @@ FED_TEST(a_file_gets_nothing) {
     fclose(file);
 }
 
-/* Returns a pseudo-terminal, *end its controlling side; -1: the system has none. */
+/* Returns a pseudo-terminal, or -1 if the system has none. *end gets its controlling side. */
 static int open_terminal(int *end) {
     *end = posix_openpt(O_RDWR | O_NOCTTY);
     if (*end < 0 || grantpt(*end) != 0 || unlockpt(*end) != 0) {
@@ -68,7 +68,7 @@ FED_TEST(a_terminal_gets_a_bar_that_is_rewritten) {
     assert_memory_equal(seen, "\r\033[K[##########          ] 50 %  step 7", 38);
     assert_null(strstr(seen, "too soon"));
     assert_non_null(strstr(seen, "[####################] 100 %  at once after a wipe, 0 s left"));
-    assert_string_equal(seen + len - 8, "left\r\033[K"); /* a second wipe writes nothing */
+    assert_string_equal(seen + len - 8, "left\r\033[K");
     close(terminal);
     close(end);
 }

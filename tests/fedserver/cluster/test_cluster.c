@@ -89,7 +89,6 @@ static void turn(world *w) {
     }
 }
 
-/* Open a connection to the leader's port without saying anything. */
 static int dial(world *w) {
     const int fd = fed_dial(w->port);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);

@@ -16,12 +16,12 @@
 
 typedef struct end {
     cluster_link *link;
-    fed_status status; /* result of the last cluster_link_run */
+    fed_status status;
     fed_error err;
     unsigned frames;
     uint64_t id;
     size_t body_len;
-    uint8_t last; /* last byte of the last body received */
+    uint8_t last;
     uint64_t moved;
 } end;
 
@@ -152,14 +152,13 @@ static void assert_refused(world *w, size_t credentials) {
         int fds[2];
         memset(w->ends, 0, sizeof w->ends);
         sockets(fds);
-        /* This end itself accepts any peer. */
         open_end(w, stranger, fds[stranger], credentials, &w->server);
         open_end(w, 1 - stranger, fds[1 - stranger], 0, &w->server);
         turn_both(w);
         assert_fed_status(w->ends[1 - stranger].status, FED_EAUTH);
         assert_fed_says(w->ends[1 - stranger].err, "does not hold this coordinator's key");
         assert_false(cluster_link_up(w->ends[1 - stranger].link));
-        assert_true(w->ends[stranger].status != FED_OK); /* both ends fail */
+        assert_true(w->ends[stranger].status != FED_OK);
         close_ends(w);
     }
 }
@@ -221,7 +220,6 @@ FED_TEST_WITH(heartbeats_keep_an_idle_link_up, world *w) {
     }
     assert_fed_ok(w->ends[0].status);
     assert_fed_ok(w->ends[1].status);
-    /* The link handles these frames itself. */
     assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0);
 }
 
@@ -368,7 +366,7 @@ FED_TEST_WITH(an_id_names_one_request_only, world *w) {
     assert_fed_ok_err(cluster_link_claim(link, &b, &second, &err));
     assert_ptr_equal(cluster_link_owner(link, first), &a);
     cluster_link_disown(link, first);
-    cluster_link_disown(link, first); /* a second call does no harm */
+    cluster_link_disown(link, first);
     assert_null(cluster_link_owner(link, first));
     assert_fed_ok_err(cluster_link_claim(link, &c, &third, &err));
     assert_int_equal((uint32_t)third, (uint32_t)first); /* the slot number is used again */

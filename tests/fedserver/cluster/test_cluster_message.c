@@ -56,12 +56,12 @@ static void pass_through(const fedserver_request *request, const char *known) {
     char back[20];
     fed_writer_growing(&w);
     cluster_request_write(&w, request, known);
-    char *text = malloc(w.len); /* all texts of a request fit into as many bytes as it has */
+    char *text = malloc(w.len); /* a request's texts take at most its length */
     assert_non_null(text);
     assert_fed_ok(cluster_request_read(w.data, w.len, text, w.len, &read, back));
     assert_same_request(request, &read);
     assert_string_equal(back, known);
-    for (size_t len = 0; len < w.len; len++) { /* a truncated request is refused */
+    for (size_t len = 0; len < w.len; len++) {
         assert_fed_status(cluster_request_read(w.data, len, text, w.len, &read, back), FED_EFORMAT);
     }
     free(text);
@@ -124,7 +124,6 @@ FED_TEST(an_answer_arrives_as_it_was) {
     fed_writer_free(&w);
 }
 
-/* Parse two frames whose bytes arrive in steps of that size. */
 static void take_in_steps(const fed_writer *w, size_t step) {
     cluster_frame frame;
     fed_error err = {0};

@@ -6,19 +6,18 @@
 
 #include <jansson.h>
 
-/* A coordinator that is not being served. It has a device with a counted update, an unused
- * token, a running task and two queued ones. */
+/* A coordinator that is not being served. It has a device with a counted update, an unused token, a
+ * running task and two queued tasks. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
-    char out[8192]; /* what the last command printed to stdout and stderr */
+    char out[8192];
 } world;
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* Run `fedserver COMMAND --dir DIRECTORY REST`. Returns its exit status. */
 static int run(world *w, const char *command, const char *rest) {
     char args[800];
     snprintf(args, sizeof args, "%s --dir '%s' %s", command, w->c.directory, rest);
@@ -200,7 +199,6 @@ static void the_directory_is_copied_checked_and_restored(void **state) {
 }
 
 int main(void) {
-    /* Skip the tests if the program fedserver was not built. */
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }

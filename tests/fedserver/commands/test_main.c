@@ -9,7 +9,7 @@
 
 typedef struct shop {
     char directory[256];
-    char out[4096]; /* what the last command printed to stdout and stderr */
+    char out[4096];
 } shop;
 
 static int setup(void **state) {
@@ -28,8 +28,6 @@ static int run(shop *s, const char *words) {
     return fed_test_run(s->directory, "fedserver", words, s->out, sizeof s->out);
 }
 
-/* Run fedserver with these words; it must exit with this status and its output must contain
- * `says`. */
 static void expect(shop *s, const char *words, int code, const char *says) {
     if (run(s, words) != code || strstr(s->out, says) == NULL) {
         fail_msg("fedserver %s has another status or output than expected: %s", words, s->out);

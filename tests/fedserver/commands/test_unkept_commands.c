@@ -9,13 +9,13 @@
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 
-/* A coordinator that is not being served, with a device, a token, a login link and three tasks,
- * the last one paused. */
+/* A coordinator that is not being served. It has a device, a token, a login link and three tasks,
+ * the last of them paused. */
 typedef struct world {
     coordinator c;
     char device[FED_SHA256_HEX];
     char token[FED_SHA256_HEX];
-    char out[8192]; /* what the last command printed to stdout and stderr */
+    char out[8192];
 } world;
 
 static int run(world *w, const char *command, const char *rest) {

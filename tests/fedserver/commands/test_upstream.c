@@ -79,7 +79,6 @@ static void start(world *w) {
     close(log);
 }
 
-/* How often does the log of the edge aggregator say this? */
 static unsigned says(const world *w, const char *words) {
     uint8_t *text = NULL;
     size_t len = 0;
@@ -107,7 +106,7 @@ static void wait_for(const world *w, const char *words) {
     }
 }
 
-/* A device of the edge aggregator checks in. Without one, nothing is asked upstream. */
+/* A device of the edge aggregator checks in. Without a device, nothing is asked upstream. */
 static void check_in(const world *w) {
     uint8_t body[128];
     fed_writer m;
@@ -120,7 +119,7 @@ static void check_in(const world *w) {
     fed_curl_close(curl);
 }
 
-/* The metric of the steps upstream that have failed in a row. */
+/* The metric that counts the steps upstream that have failed in a row. */
 static unsigned failures(const world *w) {
     static const char name[] = "\nfed_upstream_failures ";
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front, "/metrics");
@@ -146,10 +145,10 @@ static void read_pem(const world *w, const char *name, fed_pem *pem) {
 }
 
 static const char nonsense[] = "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nnonsense";
-/* WAIT, since there is no task, for 1,000 ms; no capabilities. */
+/* An assignment: wait for 1,000 ms, because there is no task; no capabilities. */
 static const char idle[] = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n\0\0\xe8\3\0\0\0\0\0";
 
-/* Something else gives this answer at this port of upstream, with upstream's certificate. */
+/* Start a server that gives this answer at this port of upstream, with upstream's certificate. */
 static void answer_with(const world *w, uint16_t port, const char *text, size_t size,
                         fed_tls *other) {
     const fed_step script[] = {{FED_RECEIVE, NULL, 0},
@@ -192,12 +191,12 @@ FED_TEST_WITH(an_edge_aggregator_outlives_answers_that_it_cannot_read, world *w)
     answer_with(w, w->upstream.devices, nonsense, sizeof nonsense - 1, &other);
     check_in(w);
     wait_for_tries(w, &other, 3);
-    check_in(w); /* its devices are served */
+    check_in(w);
     assert_int_equal(says(w, "the edge aggregator serves its devices, but not upstream"), 1);
     assert_int_equal(says(w, "ERROR the answer to the check-in can't be read"), 1);
     assert_true(failures(w) > 0);
     fed_tls_close(&other);
-    answer_with(w, w->upstream.devices, idle, sizeof idle, &other); /* with its last NUL */
+    answer_with(w, w->upstream.devices, idle, sizeof idle, &other);
     while (failures(w) > 0) {
         assert_lives(w);
         fed_sleep_ms(100);

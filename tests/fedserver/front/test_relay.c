@@ -51,7 +51,6 @@ static bool readable(const fedserver_relay *relay, int limit_ms) {
     return poll(&look, 1, limit_ms) == 1;
 }
 
-/* Ask at now_ms for a request that came at came_ms. */
 static fedserver_response ask(fedserver_relay *front, const char *path, int64_t came_ms,
                               int64_t now_ms) {
     const fedserver_request request = {.path = path, .waited_ms = now_ms - came_ms};
@@ -84,7 +83,6 @@ static fedserver_blob *blob_of(const char *text) {
     return fedserver_blob_new(&w);
 }
 
-/* The rounds' answer to each path except /none. */
 static fed_status say_path(void *user, const char *path, int64_t now_ms, bool *known,
                            fedserver_response *response, fed_error *err) {
     (void)now_ms, (void)err;
@@ -99,7 +97,6 @@ static fed_status say_path(void *user, const char *path, int64_t now_ms, bool *k
     return FED_OK;
 }
 
-/* Let the rounds answer all questions. Returns how many there were. */
 static int serve(const world *w) {
     fed_error err = {0};
     int asked = 0;
@@ -119,12 +116,12 @@ static void an_answer_leaves_after_the_commit(void **state) {
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     assert_asks(w, "/a", 1000);
     assert_int_equal(serve(w), 1);
-    assert_false(readable(w->rounds, 0)); /* reading the question has cleared the wake-up */
+    assert_false(readable(w->rounds, 0));
     assert_false(readable(w->front, 0));
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_send(w->rounds);
     assert_int_equal(fedserver_relay_receive(w->front), 1);
-    fedserver_relay_send(w->rounds); /* a second call sends nothing */
+    fedserver_relay_send(w->rounds);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_answered(w, "/a", 1000, 1001, "/a");
 }
@@ -143,7 +140,7 @@ static void an_answers_head_arrives_as_it_was(void **state) {
     }
 }
 
-/* The answer to each path: *user bytes, which no packet of a socket can hold. */
+/* Answer each path with *user bytes, which are more than a packet of the socket can hold. */
 static fed_status say_much(void *user, const char *path, int64_t now_ms, bool *known,
                            fedserver_response *response, fed_error *err) {
     (void)path, (void)now_ms, (void)err;
@@ -189,7 +186,7 @@ static void an_answer_of_any_size_arrives(void **state) {
 static void nobody_gets_what_was_asked_before_he_came(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 1000);
-    assert_true(ask(w->front, "/a", 1005, 1005).hold); /* it came after the question was sent */
+    assert_true(ask(w->front, "/a", 1005, 1005).hold);
     answer_all(w);
     assert_answered(w, "/a", 1000, 1010, "/a");
     assert_answered(w, "/a", 900, 1010, "/a");
@@ -204,13 +201,13 @@ static void one_question_of_a_path_is_under_way_and_fifty_a_second(void **state)
     assert_asks(w, "/a", 1000);
     assert_int_equal(ask(w->front, "/a", 1001, 1050).hold_ms, 200);
     assert_int_equal(serve(w), 1);
-    assert_int_equal(serve(w), 0); /* there was only one question */
+    assert_int_equal(serve(w), 0);
     fedserver_relay_send(w->rounds);
     assert_int_equal(fedserver_relay_receive(w->front), 1);
     assert_int_equal(ask(w->front, "/a", 1005, 1005).hold_ms, 15);
     assert_int_equal(ask(w->front, "/a", 1019, 1019).hold_ms, 1);
     assert_false(readable(w->rounds, 0));
-    assert_asks(w, "/b", 1005); /* the limit of one question in 20 ms applies to each path alone */
+    assert_asks(w, "/b", 1005); /* each path has its own limit of one question in 20 ms */
     answer_all(w);
     assert_asks(w, "/a", 1020);
 }
@@ -219,7 +216,7 @@ static void a_clock_that_is_set_back_stops_no_question(void **state) {
     const world *w = *state;
     assert_asks(w, "/a", 100000);
     answer_all(w);
-    assert_asks(w, "/a", 5); /* the answer from the time that now lies in the future is not used */
+    assert_asks(w, "/a", 5); /* the clock was set back, so the old answer is not used */
     answer_all(w);
     assert_answered(w, "/a", 5, 6, "/a");
 }
@@ -268,7 +265,7 @@ static void what_nothing_answers_ends_the_connection(void **state) {
     assert_int_equal(serve(w), 1);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
-    assert_asks(w, "/a", 1000); /* the question goes out on the new connection */
+    assert_asks(w, "/a", 1000);
     answer_all(w);
 }
 
@@ -286,8 +283,8 @@ static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
     assert_fed_says(err, "the store is gone");
 }
 
-/* The rounds learn of a question only by the descriptor, because their next tick may be seconds
- * away. So the descriptor must be watched again after an answer. */
+/* The process of the rounds learns of a question only by the descriptor, because its next tick may
+ * be seconds away. So the descriptor must be watched again after an answer. */
 static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
     const world *w = *state;
     const fedserver_response response = {.status = 200, .body = blob_of("far")};
@@ -297,7 +294,7 @@ static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
         const int64_t now_ms = 1000 + k * 20;
         assert_true(fedserver_relay_next(w->rounds, &question));
         assert_string_equal(question.path, k % 2 == 0 ? "/a" : "/b");
-        /* the next question has to wait, so it does not wake the rounds */
+        /* The next question has to wait, so it does not wake the process of the rounds. */
         assert_true(ask(w->front, k % 2 == 0 ? "/b" : "/a", now_ms + 20, now_ms + 20).hold);
         assert_false(readable(w->rounds, 0));
         fedserver_question other;
@@ -331,7 +328,7 @@ static void a_path_that_the_other_process_does_not_know_ends_the_connection(void
     fedserver_relay_give(w->rounds, &question, NULL);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
-    assert_asks(w, "/a", 1100); /* the path can be asked again */
+    assert_asks(w, "/a", 1100);
     assert_true(fedserver_relay_next(w->rounds, &question));
 }
 
@@ -343,13 +340,13 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &first));
     assert_true(ask(other, "/a", 1000, 1000).hold);
-    assert_true(readable(w->rounds, SOON_MS)); /* another front's question need not wait */
+    assert_true(readable(w->rounds, SOON_MS));
     assert_true(fedserver_relay_next(w->rounds, &second));
     assert_true(first.ticket != second.ticket);
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_receive(other), 1);
-    fedserver_relay_close(other); /* the second answer for the closed front reaches nobody */
+    fedserver_relay_close(other); /* the answer to the question of a closed front reaches nobody */
     fedserver_relay_give(w->rounds, &second, &response);
     assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_give(w->rounds, &first, &response);
@@ -372,7 +369,7 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
     snprintf(inner, sizeof inner, "%s/inner", w->directory);
     snprintf(taken, sizeof taken, "%s/front.sock", inner);
     assert_int_equal(mkdir(inner, 0700), 0);
-    assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the name of the socket */
+    assert_int_equal(mkdir(taken, 0700), 0);
     const int before = lowest_free_descriptor();
     assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, NULL, &relay, &err), FED_EIO);
     assert_fed_says(err, "can't listen on front.sock");
@@ -424,7 +421,7 @@ static void a_front_that_reads_no_answers_loses_its_place(void **state) {
         fedserver_relay_send(w->rounds);
         asked++;
     }
-    assert_in_range(asked, 1, 99999); /* the front lost its place when its socket was full */
+    assert_in_range(asked, 1, 99999); /* the front is disconnected when its socket is full */
     assert_int_equal(lines, 1);
     close(fd);
 }
@@ -438,10 +435,10 @@ static void a_place_that_a_front_left_is_free_again(void **state) {
             assert_true(readable(w->rounds, SOON_MS));
             assert_int_equal(serve(w), 0);
         }
-        for (int k = 0; k <= FRONTS; k++) { /* the last connection is one too many */
+        for (int k = 0; k <= FRONTS; k++) {
             assert_int_equal(is_closed(fd[k]), k == FRONTS);
         }
-        assert_false(readable(w->rounds, 0)); /* the refused connection wakes nobody */
+        assert_false(readable(w->rounds, 0));
         for (int k = 0; k <= FRONTS; k++) {
             close(fd[k]);
         }
@@ -474,7 +471,8 @@ static void the_longest_question_is_read_without_its_overhang(void **state) {
     close(fd);
 }
 
-/* Send a packet as the rounds do, with the descriptor `file`; -1: without one. */
+/* Send a packet as the process of the rounds does, with the descriptor `file`, or without a
+ * descriptor if file is -1. */
 static void send_raw(int link, const char *head, int file) {
     union {
         struct cmsghdr head;
@@ -506,7 +504,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
     enum { NOTHING, FILE_OF_BODY, PIPE };
     static const struct {
         const char *head;
-        int passed; /* what comes with the packet */
+        int passed; /* the descriptor that comes with the packet */
     } wrong[] = {
         {"", FILE_OF_BODY},
         {"200 /a -", FILE_OF_BODY},
@@ -543,7 +541,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
         if (taken != good || (fedserver_relay_fd(w->front) != -1) != good) {
             fail_msg("answer %zu of the rounds: taken %d, wanted %d", k, taken, good);
         }
-        assert_true(lowest_free_descriptor() <= before); /* the passed descriptor is closed */
+        assert_true(lowest_free_descriptor() <= before);
         close(fd);
     }
     assert_answered(w, "/a", 1000, 3000, "body");
@@ -557,7 +555,7 @@ static void another_descriptor_wakes_the_rounds_too(void **state) {
     const world *w = *state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    fedserver_relay_watch(w->front, ends[0]); /* no effect on a front */
+    fedserver_relay_watch(w->front, ends[0]);
     fedserver_relay_watch(NULL, ends[0]);
     fedserver_relay_watch(w->rounds, ends[0]);
     assert_false(readable(w->rounds, 0));

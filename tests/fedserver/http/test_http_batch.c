@@ -71,8 +71,8 @@ static void await_delivery(CURL *curl) {
     assert_int_equal(left, 0);
 }
 
-/* Send three requests on three connections. While the first one's batch ends, the other two
- * arrive, so both are in the next batch. */
+/* Send three requests on three connections. While the batch of the first request ends, the other
+ * two requests arrive, so they are together in the next batch. */
 static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const char *third) {
     for (int k = 0; k < 3; k++) {
         curls[k] = connected(w);
@@ -106,7 +106,7 @@ static void test_an_answer_behind_a_write_waits_too(void **state) {
     join(w);
     assert_fed_status(w->status, FED_EIO);
     assert_int_equal(atomic_load(&w->server.handled), 3);
-    assert_not_answered(curls[1], SOON_MS); /* the connection is closed without an answer */
+    assert_not_answered(curls[1], SOON_MS);
     assert_not_answered(curls[2], SOON_MS);
     close_all(curls);
     atomic_store(&w->server.commit_fails, false);
@@ -122,8 +122,8 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     close_all(curls);
 }
 
-/* The last two requests are in one batch. The first of them waits for the next epoch, which the
- * second one starts. */
+/* The last two requests are in one batch. The first of them waits for the next epoch, and the
+ * second starts that epoch. */
 static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
     world *w = *state;
     CURL *curls[3];

@@ -32,7 +32,6 @@ FED_TEST(each_address_has_a_budget_of_links_and_all_have_one) {
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 2) >= 1500);
     const http_address third = address(3);
     (void)handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 3);
-    /* Devices' handshakes have a separate budget. */
     assert_true(http_peers_admit(&peers, HTTP_HANDSHAKE_FULL, &third));
     http_peers_free(&peers);
 }
@@ -53,7 +52,7 @@ FED_TEST(who_connects_for_a_link_pays_from_that_budget) {
     assert_fed_ok_err(http_cluster_open(&h, fd, &err));
     const int stranger = fed_dial(port);
     cluster_poll(h.cluster, true, "", 0, &moved);
-    assert_int_equal(recv(stranger, &byte, 1, 0), 0); /* closed by the server */
+    assert_int_equal(recv(stranger, &byte, 1, 0), 0);
     close(stranger);
     cluster_close(h.cluster);
     http_peers_free(&h.peers);

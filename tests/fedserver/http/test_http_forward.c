@@ -6,11 +6,10 @@
 
 typedef struct pair {
     world *leader, *follower;
-    char address[32]; /* the leader's address for its followers */
+    char address[32];
     bool leader_runs, follower_runs;
 } pair;
 
-/* Open a socket that listens for links. *port: its port. */
 static int link_socket(uint16_t *port) {
     int fd = -1;
     fed_error err = {0};
@@ -25,7 +24,7 @@ static int setup_pair(void **state) {
     assert_int_equal(setup((void **)&p->leader), 0);
     p->follower = calloc(1, sizeof *p->follower);
     assert_non_null(p->follower);
-    world *f = p->follower; /* the follower has copies of the leader's keys */
+    world *f = p->follower;
     memcpy(f->server.directory, p->leader->server.directory, sizeof f->server.directory);
     f->server.big = p->leader->server.big;
     f->ca = p->leader->ca;
@@ -84,7 +83,7 @@ static CURL *device(const pair *p, const char *path) {
     return client(p->follower, &p->follower->device, p->follower->devices_port, path);
 }
 
-/* Send a device's request to the follower. body: of a POST; NULL: a GET. */
+/* Send a device's request to the follower: a POST of `body`, or a GET if body is NULL. */
 static fed_reply ask_device(const pair *p, const char *path, const char *body) {
     CURL *curl = device(p, path);
     if (body != NULL) {
@@ -146,7 +145,7 @@ static void the_leader_answers_what_arrives_at_a_follower(void **state) {
     r = ask_once(p->leader, &p->leader->device, p->leader->devices_port, "/who", NULL);
     snprintf(hex, sizeof hex, "%s", fed_reply_text(&r.body));
     fed_reply_free(&r);
-    r = ask_device(p, "/who", NULL); /* the leader sees the same device as the follower */
+    r = ask_device(p, "/who", NULL);
     fed_reply_assert(&r, 200, hex);
     assert_int_equal(atomic_load(&p->follower->server.handled), 0);
     assert_int_equal(atomic_load(&p->leader->server.handled), 3);
@@ -174,7 +173,7 @@ static void large_bodies_pass_in_both_directions(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* The limit keeps a device from using all memory for bodies by announcing a huge one. */
+/* The limit keeps a device from using all memory for bodies by announcing a huge body. */
 static void a_follower_knows_how_large_an_update_may_be(void **state) {
     pair *p = *state;
     char answer[2000];
@@ -197,7 +196,7 @@ static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking pending;
     start_and_hold(p, &pending);
-    fed_reply r = ask_device(p, "/echo", NULL); /* overtakes the held request */
+    fed_reply r = ask_device(p, "/echo", NULL);
     fed_reply_assert(&r, 200, "GET /echo?");
     atomic_store(&p->leader->server.released, true);
     atomic_fetch_add(&p->leader->server.epoch, 1);
@@ -235,9 +234,7 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
     set_model(p, 'n', "\"one\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
-    /* The follower asks the leader each time. */
     assert_int_equal(atomic_load(&p->leader->server.handled), 2);
-    /* Another query is not in the cache. */
     assert_int_equal(first_byte(p, "/model?have=2"), 'n');
     set_model(p, 'o', "\"two\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'o');
@@ -256,8 +253,7 @@ static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     wait_for(&p->leader->server.waiting, 1);
     fed_curl_receive_for(curl, "HTTP", none, sizeof none, 10);
     curl_easy_cleanup(curl);
-    for (int k = 0; k < 50 && before != after;
-         k++) { /* a held request is handled again at each epoch */
+    for (int k = 0; k < 50 && before != after; k++) {
         before = atomic_load(&p->leader->server.handled);
         atomic_fetch_add(&p->leader->server.epoch, 1);
         fed_sleep_ms(300);
@@ -296,7 +292,7 @@ static void when_the_leader_goes_its_follower_answers_what_was_held(void **state
     pair *p = *state;
     asking pending, update;
     start_and_hold(p, &pending);
-    CURL *curl = device(p, "/hold?50000"); /* like an update that is being sent */
+    CURL *curl = device(p, "/hold?50000");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
     begin_asking(&update, curl);
     wait_for(&p->leader->server.waiting, 2);
@@ -335,9 +331,8 @@ static void a_follower_rests_while_nothing_happens(void **state) {
     asking waiting;
     start_leader(p);
     start_follower(p, "");
-    begin_asking(&waiting, device(p, "/echo")); /* the request waits until there is a leader */
+    begin_asking(&waiting, device(p, "/echo"));
     assert_in_range(server_load_percent(p->follower), 0, 5);
-    /* No program listens at this address. */
     atomic_store(&p->follower->server.leader, "127.0.0.1:9");
     atomic_fetch_add(&p->follower->server.term, 1);
     assert_in_range(server_load_percent(p->follower), 0, 5);

@@ -31,7 +31,7 @@ static int close_hall(void **state) {
     return 0;
 }
 
-/* Let a frame with this request arrive. Returns NULL if it ends the link. */
+/* Let a frame with this request arrive. Returns NULL if the frame ends the link. */
 static http_exchange *ask(hall *l, fedserver_listener listener, const char *path, size_t body) {
     const fedserver_request request = {
         .listener = listener, .method = "GET", .path = path, .query = "", .waited_ms = 5000};
@@ -63,7 +63,7 @@ FED_TEST_WITH(a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them, h
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/enrol", 0));
     assert_fed_says(l->err, "a request that its own front must answer");
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/devices", 0));
-    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* accepted; its routes refuse it later */
+    x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* accepted here; the route refuses it later */
     assert_non_null(x);
     leave(x);
 }
@@ -84,7 +84,7 @@ FED_TEST_WITH(a_body_is_counted_until_its_request_is_over, hall *l) {
     assert_int_equal(x->request.body_len, 3000);
     assert_int_equal(x->request.body[2999], 'b');
     assert_int_equal(l->http.bodies, 3000);
-    assert_int_equal(l->frame.body.len, 0); /* the exchange now owns the body's memory */
+    assert_int_equal(l->frame.body.len, 0);
     /* The time that the request waited at the follower counts, too. */
     assert_true(fed_clock_monotonic_ms() - x->parked_ms >= 5000);
     leave(x);

@@ -26,8 +26,8 @@ static void test_a_page_may_load_nothing_from_elsewhere(void **state) {
     assert_page_headers(w, w->devices_port);
 }
 
-/* The header would hold for every port of localhost, and other programs may serve plain HTTP
- * there. */
+/* The header Strict-Transport-Security would hold for every port of localhost, and other programs
+ * may serve plain HTTP there. */
 static void test_localhost_is_not_bound_to_https(void **state) {
     world *w = *state;
     static const char *const hosts[] = {"Host: localhost", "Host: LocalHost:8443"};
@@ -77,8 +77,8 @@ static void test_only_what_never_changes_may_be_kept(void **state) {
     }
 }
 
-/* A GET that is answered 401 is no failed trial, as a POST is. So an enrolment from the same
- * address is still allowed. */
+/* A GET that is answered 401 does not count as a failed trial, unlike a POST. So an enrolment from
+ * the same address is still allowed. */
 static void test_looking_at_the_page_costs_no_trials(void **state) {
     world *w = *state;
     for (int k = 0; k < 30; k++) {

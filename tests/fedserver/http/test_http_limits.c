@@ -77,7 +77,7 @@ static void failures_are_counted_up_to_their_rate(void **state) {
         assert_int_equal(http_limits_fail(limits, peer, 0), 0);
     }
     assert_int_not_equal(http_limits_fail(limits, peer, 0), 0);
-    assert_int_equal(ask(limits, peer, 0, false, 0), 0); /* requests are still allowed */
+    assert_int_equal(ask(limits, peer, 0, false, 0), 0);
     assert_int_equal(http_limits_fail(limits, peer, 2000), 0);
     assert_int_not_equal(http_limits_fail(limits, peer, 2000), 0);
     assert_int_equal(http_limits_fail(limits, enter(limits, 2, 0), 0), 0);
@@ -141,7 +141,7 @@ static void the_table_keeps_who_owes_anything(void **state) {
     for (uint32_t who = 0; who < OTHERS; who++) {
         http_limits_leave(enter(limits, DEBTS + who, 0));
     }
-    assert_true(limits->count < OTHERS); /* the table has forgotten some of the others */
+    assert_true(limits->count < OTHERS);
     for (uint32_t k = 0; k < DEBTS; k++) {
         assert_int_equal(enter(limits, k, 0)->connections, k == CONNECTION ? 2 : 1);
     }
@@ -160,13 +160,12 @@ static void a_peer_is_forgotten_once_it_owes_nothing(void **state) {
         http_limits_leave(peer);
     }
     assert_int_equal(limits->count, 1000);
-    for (uint32_t who = 1000; who < 3000; who++) { /* by now all buckets are full again */
+    for (uint32_t who = 1000; who < 3000; who++) {
         http_limits_leave(enter(limits, who, 100000));
     }
     assert_true(limits->count <= 1024);
 }
 
-/* A peer is told to wait an hour at most. */
 static void a_wait_is_told_in_whole_seconds_and_an_hour_at_most(void **state) {
     http_limits *limits = *state;
     http_limits_peer *peer = enter(limits, 1, 0);

@@ -6,8 +6,6 @@
 
 #include <zlib.h>
 
-/* ---- requests and answers -------------------------------------------------------------------- */
-
 static void test_a_request_and_its_answer_pass_through_unchanged(void **state) {
     world *w = *state;
     CURL *curl = client(w, NULL, w->front_port, "/v1/echo?a=1&b=%20");
@@ -161,7 +159,6 @@ static void test_an_absolute_target_names_its_path(void **state) {
     }
 }
 
-/* Make a request whose head has a line of `len` bytes. */
 static void ask_at_length(const world *w, const fed_identity *who, uint16_t port, size_t len,
                           long status) {
     char line[10000] = "X-Long: ";
@@ -183,7 +180,7 @@ static void ask_with_arguments(world *w, const fed_identity *who, uint16_t port,
     fed_curl_close(curl);
 }
 
-/* So many do not fit into libmicrohttpd's memory, which can't answer then. */
+/* So many arguments do not fit into libmicrohttpd's memory for a connection. */
 static void test_a_query_with_too_many_arguments_gets_its_431(void **state) {
     world *w = *state;
     static const unsigned counts[] = {65, 71, 120, 300, 1000};
@@ -203,8 +200,6 @@ static void test_a_long_head_is_read_and_a_longer_one_gets_its_431(void **state)
     ask_at_length(w, &w->device, w->devices_port, 6000, 431);
     assert_works(w);
 }
-
-/* ---- refused bodies -------------------------------------------------------------------------- */
 
 static void test_a_body_that_is_too_large_gets_its_413(void **state) {
     world *w = *state;
@@ -328,9 +323,9 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
 
-/* End the connection in the middle of a TLS record or between two records. Only the sending
- * half is closed: a reset could overtake what was sent, and libmicrohttpd 1.0 discards what it
- * reads together with a reset. */
+/* End the connection in the middle of a TLS record or between two records. Only the sending half is
+ * closed. A reset could overtake what was sent, and libmicrohttpd 1.0 discards what it reads
+ * together with a reset. */
 static void break_line(CURL *curl, bool in_record) {
     static const char start[] = "\x17\x03\x03\x40\x11 and so on";
     curl_socket_t fd;
@@ -355,7 +350,7 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     }
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
-    CURL *stays = raw(w, &w->device, w->devices_port); /* still open when the coordinator stops */
+    CURL *stays = raw(w, &w->device, w->devices_port);
     fed_curl_send(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
     fed_sleep_ms(20);
     finish(w);
@@ -390,8 +385,6 @@ static void test_slow_bodies_block_nobody(void **state) {
         curl_easy_cleanup(slow[k]);
     }
 }
-
-/* ---- held requests ---- */
 
 static void test_a_held_request_is_asked_again_when_its_time_is_over(void **state) {
     world *w = *state;
@@ -441,7 +434,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
-    assert_works(w); /* by now the client's end of the connection has arrived at the server */
+    assert_works(w);
     const int handled = atomic_load(&w->server.handled);
     atomic_store(&w->server.released, true);
     atomic_fetch_add(&w->server.epoch, 1);
@@ -458,7 +451,7 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
-    /* The coordinator has given up the lead. */
+    /* the stop has given up the lead */
     assert_int_equal(atomic_load(&w->server.let_go), before + 1);
     char heard[2048];
     fed_curl_receive(curl, "}", heard, sizeof heard);
@@ -473,11 +466,9 @@ static void test_time_passes_without_requests(void **state) {
     wait_for(&w->server.ticks, atomic_load(&w->server.ticks) + 2);
 }
 
-/* ---- limits ---------------------------------------------------------------------------------- */
-
 static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
     world *w = *state;
-    w->options.requests_per_s = 1; /* ten requests at once are allowed */
+    w->options.requests_per_s = 1;
     start(w);
     CURL *curl = client(w, &w->device, w->devices_port, "/echo");
     int refused = 0;
@@ -488,7 +479,7 @@ static void test_a_device_beyond_its_rate_is_told_to_wait(void **state) {
         fed_reply_free(&r);
     }
     assert_true(refused > 0);
-    assert_works(w); /* other devices have limits of their own */
+    assert_works(w);
     curl_easy_cleanup(curl);
     finish(w);
     w->options.requests_per_s = 0;
@@ -545,8 +536,6 @@ static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* ---- answers that wait for a commit ---- */
-
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
     start(w);
@@ -570,8 +559,6 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     assert_true(atomic_load(&w->server.let_go) > 0);
     atomic_store(&w->server.commit_fails, false);
 }
-
-/* ---- start ---- */
 
 static void test_a_port_in_use_is_named(void **state) {
     world *w = *state;
@@ -611,7 +598,7 @@ static void test_all_addresses_are_those_of_ipv4_too(void **state) {
     w->options.bind = NULL;
     if (!atomic_load(&w->ready)) {
         join(w);
-        skip(); /* this machine has no IPv6 */
+        skip();
     }
     assert_works(w);
     finish(w);

@@ -28,7 +28,8 @@ static void put(http_object_cache *object_cache, const fedserver_request *reques
     fedserver_blob_free(response.body);
 }
 
-/* Check that the cache has a body for the request, with this tag. NULL: it has none. */
+/* Check that the cache has a body with the tag `wanted` for the request. NULL: the cache must have
+ * none. */
 static void assert_kept(http_object_cache *object_cache, const fedserver_request *request,
                         const char *wanted) {
     char etag[HTTP_OBJECT_CACHE_TAG];
@@ -95,7 +96,7 @@ FED_TEST(what_was_used_longest_ago_makes_room) {
     assert_kept(&object_cache, &first, "\"a\"");
     assert_kept(&object_cache, &second, NULL);
     assert_kept(&object_cache, &last, "\"a\"");
-    for (unsigned k = 0; k < 5; k++) { /* five bodies of a quarter of the room each */
+    for (unsigned k = 0; k < 5; k++) {
         const fedserver_request q = question(queries[k]);
         put(&object_cache, &q, HTTP_OBJECT_CACHE_BYTES / 4, "\"b\"");
         assert_true(object_cache.bytes <= HTTP_OBJECT_CACHE_BYTES);

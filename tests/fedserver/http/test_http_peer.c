@@ -11,7 +11,7 @@
 
 enum { UPLOAD = 64 * 1024, UPLOADS = 4, UPLOADS_OF_ALL = 256, HEAD_MS = 30000 };
 
-/* Takes the place of the system's clock. */
+/* This clock takes the place of the system's clock. */
 static int64_t clock_ms = 1000000;
 
 int64_t fed_clock_unix_ms(void) {
@@ -120,7 +120,7 @@ static void all_devices_together_have_256_uploads_at_a_time(void **state) {
     http_peer *late = device[UPLOADS_OF_ALL];
     http_peer *page = connect_as(w, FEDSERVER_FRONT, 7);
     assert_int_equal(http_peer_ask(late, UPLOAD), 1);
-    assert_int_equal(http_peer_ask(page, UPLOAD), 1); /* the shared limit spans listeners */
+    assert_int_equal(http_peer_ask(page, UPLOAD), 1);
     assert_int_equal(http_peer_ask(late, UPLOAD - 1), 0);
     http_peer_body_ends(device[9], UPLOAD);
     upload(late, UPLOAD);
@@ -173,7 +173,7 @@ static void a_rate_holds_for_each_device_and_one_for_all(void **state) {
     enum { RATE = 100, DEVICE_BURST = 1000, BURST_OF_ALL = 25600 };
     world *w = *state;
     int let_in = 0;
-    for (uint32_t k = 0; k < 30; k++) { /* together they ask for more than is allowed for all */
+    for (uint32_t k = 0; k < 30; k++) {
         http_peer *p = connect_as(w, FEDSERVER_DEVICES, k);
         int own = 0;
         while (http_peer_ask(p, 0) == 0) {
@@ -246,7 +246,6 @@ static void each_kind_of_handshake_has_a_budget_for_an_address_and_for_all(void 
     }
 }
 
-/* The table must not grow with addresses that came only once. */
 static void addresses_that_came_once_are_forgotten(void **state) {
     world *w = *state;
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
@@ -348,7 +347,7 @@ static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
         l[k] = connect_line(w, k);
     }
     http_peer_settled(l[SPOKE].peer);
-    http_peer_settled(l[SPOKE].peer); /* a second call does no harm */
+    http_peer_settled(l[SPOKE].peer);
     clock_ms += HEAD_MS - 1;
     http_peer_owes(l[ANSWERED].peer);
     l[LATE] = connect_line(w, LATE);
@@ -369,7 +368,6 @@ static void who_owes_a_head_for_thirty_seconds_is_cut_off(void **state) {
     assert_null(w->peers.newest);
 }
 
-/* When a connection ends, the others stay in the list in their order. */
 static void who_leaves_is_no_longer_waited_for(void **state) {
     enum { LINES = 5 };
     world *w = *state;

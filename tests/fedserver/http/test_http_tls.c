@@ -7,8 +7,6 @@
 
 #include "fed_tls.h"
 
-/* ---- who may come in ------------------------------------------------------------------------- */
-
 static void test_the_front_wants_no_certificate(void **state) {
     world *w = *state;
     fed_reply r = ask_once(w, NULL, w->front_port, "/who", NULL);
@@ -23,7 +21,7 @@ static void test_a_device_is_known_by_its_key(void **state) {
     assert_fed_ok_err(fed_key_fingerprint(&w->device.key, digest, &err));
     fed_hex(digest, sizeof digest, hex);
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
-    for (int k = 0; k < 3; k++) { /* a new connection each time */
+    for (int k = 0; k < 3; k++) {
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
         fed_curl_expect(curl, 200, hex);
     }
@@ -52,7 +50,7 @@ static void test_a_certificate_of_another_ca_is_shut_out(void **state) {
     fed_pem ca_key, ca;
     fed_identity rogue;
     const int64_t now = time(NULL);
-    make_ca("our CA", &ca_key, &ca); /* another CA with the same name */
+    make_ca("our CA", &ca_key, &ca); /* another CA with the same name as the real one */
     fed_identity_make(&ca_key, &ca, FED_CERT_CLIENT, now - 3600, now + 86400, &rogue);
     assert_shut_out(w, &rogue);
 }
@@ -87,8 +85,9 @@ static void test_a_self_signed_certificate_is_shut_out(void **state) {
     assert_shut_out(w, &self);
 }
 
-/* Make a request of a device whose certificate expires at *until, and answer it before that. A
- * busy machine may be too slow for a short life, so each further try takes a longer one. */
+/* Make a request of a device whose certificate expires at *until, and get the answer before that
+ * time. A busy machine may be too slow for a short life, so each further try takes a longer
+ * life. */
 static CURL *answered_in_time(world *w, fed_identity *brief, CURLSH **sessions, int64_t *until) {
     enum { MOST_S = 64 };
     for (int64_t life_s = 2; life_s <= MOST_S; life_s *= 2) {
@@ -124,17 +123,13 @@ static void test_a_certificate_expires_under_a_living_connection(void **state) {
     fed_reply r = fed_curl_ask(curl); /* on the same connection as before */
     assert_header(&r, "Connection: close");
     fed_reply_assert(&r, 403, "certificate has expired");
-    r = fed_curl_ask(
-        curl); /* a new connection with the session's ticket, whose handshake verifies no
-                  certificate */
+    r = fed_curl_ask(curl); /* new connection, resumed session: verifies no certificate */
     fed_reply_assert(&r, 403, "certificate has expired");
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
     finish(w);
     assert_int_equal(atomic_load(&w->server.handled), 1);
 }
-
-/* ---- peers that stall ------------------------------------------------------------------------ */
 
 static void assert_stalling_costs_nothing(world *w, int peers, const uint8_t *words, size_t len) {
     int fds[64];
@@ -209,9 +204,8 @@ static void test_a_request_works_while_others_stall(void **state) {
     finish(w);
 }
 
-/* ---- certificates that change ---------------------------------------------------------------- */
-
-/* Write a certificate for this host by another CA, and its key, to files of that name. */
+/* Write a certificate for this host by another CA, and its key. The names of both files begin with
+ * `name`. */
 static void write_pair(const world *w, const char *name, fed_pem *ca) {
     char file[32];
     fed_pem ca_key;
@@ -286,8 +280,6 @@ static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
     finish(w);
 }
 
-/* ---- sessions of several processes ----------------------------------------------------------- */
-
 /* Is a session of one server resumed at a second server that was started with the same files? */
 static bool resumes_elsewhere(world *w, gnutls_datum_t *session) {
     start(w);
@@ -302,7 +294,7 @@ static void test_servers_that_share_tickets_resume_each_others_sessions(void **s
     w->options.shared_tickets = true;
     assert_false(resumes_elsewhere(w, &session));
     assert_true(resumes_elsewhere(w, &session));
-    assert_true(resumes_elsewhere(w, &session)); /* a resumed session can be resumed again */
+    assert_true(resumes_elsewhere(w, &session));
 
     fed_identity other;
     make_usual(w, FED_CERT_SERVER, &other);
@@ -333,9 +325,6 @@ static void test_a_server_alone_keeps_its_tickets_to_itself(void **state) {
     gnutls_free(session.data);
 }
 
-/* ---- too many handshakes --------------------------------------------------------------------- */
-
-/* Send a TLS client's hello. Does the server answer it, rather than close the connection? */
 static bool hello_is_answered(const world *w, const uint8_t *hello, size_t len) {
     uint8_t byte;
     const int fd = fed_dial(w->devices_port);
@@ -375,10 +364,8 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     finish(w);
 }
 
-/* ---- behind a proxy -------------------------------------------------------------------------- */
-
-/* Send these bytes and then a TLS client's hello. Does the server answer, rather than close the
- * connection? */
+/* Send these bytes and then a TLS client's hello. Returns whether the server answers, rather than
+ * closes the connection. */
 static bool is_answered_behind(const world *w, const char *words, const uint8_t *hello,
                                size_t len) {
     uint8_t byte;
@@ -408,7 +395,7 @@ static void test_a_proxy_says_whose_limits_count(void **state) {
     for (int k = 0; k < 3; k++) {
         assert_true(is_answered_behind(w, PROXY("198.51.100.2"), hello, len));
     }
-    assert_false(is_answered_behind(w, "", hello, len)); /* a proxy must always send its header */
+    assert_false(is_answered_behind(w, "", hello, len));
     assert_false(is_answered_behind(w, "PROXY TCP4 me you 1 2\r\n", hello, len));
     w->options.requests_per_s = 0;
     w->options.proxies = NULL;
@@ -481,15 +468,12 @@ static void test_a_proxy_that_is_no_address_is_named(void **state) {
     assert_fed_says(w->err, "\"proxy.example\" is not an IP address");
 }
 
-/* ---- records and segments ------------------------------------------------------------------- */
-
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static void open_sealer(const world *w, fed_sealer *s) {
     fed_sealer_open(s, w->devices_port, &w->device);
 }
 
-/* Check that the next answers are those to /one and /two, in this order. */
 static void assert_hears_both(fed_sealer *s) {
     char heard[2048];
     fed_sealer_receive(s, "/two?", heard, sizeof heard, 10000);
@@ -513,8 +497,8 @@ static void test_two_requests_of_one_record_or_segment_are_answered(void **state
     fed_sealer_close(&s);
 }
 
-/* While the first request waits, its connection is suspended, although the second request has
- * been read already. */
+/* While the first request waits, its connection is suspended. The second request has been read
+ * already. */
 static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) {
     static const char *const waits[] = {GET("/promise"), GET("/hold?300")};
     world *w = *state;
@@ -532,7 +516,6 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
     fed_sealer_close(&s);
 }
 
-/* Cut two TLS records at every byte of the heads of both requests. */
 static void test_records_that_are_cut_anywhere_arrive(void **state) {
     enum { AROUND = 8 };
     world *w = *state;
@@ -543,7 +526,7 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
         const size_t first = s.sealed.len;
         fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, k <= AROUND ? k : first - AROUND + k - AROUND);
-        fed_sleep_ms(3); /* lets the server read the first part alone */
+        fed_sleep_ms(3);
         fed_sealer_send(&s, SIZE_MAX);
         assert_hears_both(&s);
     }
@@ -615,7 +598,7 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     }
 }
 
-/* The connection is reset while a record that was read waits behind a request. */
+/* The connection is reset while its second request waits for the answer to the first. */
 static void test_a_reset_harms_nobody(void **state) {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     world *w = *state;

@@ -77,10 +77,10 @@ static void one_read_brings_what_is_asked_for_later(void **state) {
     char byte;
     peer_says(e, "heads, bodies", 13);
     assert_pulls(e, 5, "heads");
-    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1); /* the socket is empty */
+    assert_int_equal(recv(e->wire.fd, &byte, 1, MSG_PEEK), -1);
     assert_pulls(e, 2, ", ");
     assert_pulls(e, 100, "bodies");
-    assert_null(e->wire.ahead.data); /* the memory for bytes read ahead is freed */
+    assert_null(e->wire.ahead.data);
     assert_true(e->progress >= 3);
     assert_pull_fails(e, EAGAIN);
 }
@@ -160,7 +160,6 @@ static void a_long_push_is_not_held(void **state) {
     assert_null(e->wire.pending.data);
 }
 
-/* Fill the pipe; return the bytes that it took. */
 static size_t fill(ends *e) {
     static const char dots[1000] = {'.'};
     size_t filled = 0;
@@ -193,7 +192,6 @@ static void a_full_pipe_loses_nothing_that_is_held(void **state) {
     assert_peer_hears(e, "head body");
 }
 
-/* When a pipe takes only a part, the part that is held back counts as not pushed. */
 static void a_write_may_end_anywhere(void **state) {
     enum { HEAD = 3000, BODY = 400000 };
     ends *e = *state;

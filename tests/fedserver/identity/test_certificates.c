@@ -121,7 +121,8 @@ FED_TEST_WITH(a_renewal_without_the_cas_key_changes_nothing, const world *w) {
     assert_string_equal(before.text, after.text);
 }
 
-/* A device's certificate must not sign others: a thief could admit devices with its key. */
+/* A device's certificate must not sign other certificates. Otherwise a thief of its key could admit
+ * devices. */
 FED_TEST_WITH(the_ca_makes_no_further_authorities, const world *w) {
     fed_pem pem;
     gnutls_x509_crt_t ca;
@@ -143,7 +144,6 @@ static void note_warning(void *user, fed_log_level level, const char *text) {
     }
 }
 
-/* Check what the front reports about ca.key when it starts. */
 static void assert_start_says(const world *w, const char *words) {
     char said[1000] = "";
     const fed_log log = {.write = note_warning, .user = said, .level = FED_LOG_INFO};
@@ -179,7 +179,7 @@ FED_TEST_WITH(a_file_that_is_no_certificate_is_refused, const world *w) {
                      "server.pem is not a certificate");
 }
 
-/* Put in place a certificate with that many names, as another tool could make it with the
+/* Put in place a certificate with `count` names, as another tool could make it with the
  * coordinator's CA. */
 static void put_certificate_with_names(const world *w, size_t count) {
     static char names[FEDSERVER_CERTIFICATE_HOSTS + 1][8];
@@ -260,7 +260,7 @@ FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     read_file(w, "ca.pem", &both);
     read_file(w, "server.pem", &leaf);
     assert_non_null(strstr(both.text, old.text));
-    assert_true(both.text != strstr(both.text, old.text)); /* the new CA comes first in the file */
+    assert_true(both.text != strstr(both.text, old.text));
     assert_true(signed_by(&leaf, &old));
     look(w, &change);
     assert_true(change.open && change.server_is_old && !change.unfinished);

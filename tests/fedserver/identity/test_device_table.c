@@ -59,7 +59,6 @@ FED_TEST(a_device_stays_where_it_is) {
     fedserver_devices_free(&devices);
 }
 
-/* Compare with a simple array of the times of the last check-ins. */
 FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
@@ -73,7 +72,7 @@ FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
             fedserver_devices_checked_in(&devices, at[k], step);
             last[k] = step;
         } else {
-            fedserver_devices_left(&devices, at[k]); /* may be absent from the list */
+            fedserver_devices_left(&devices, at[k]);
             last[k] = 0;
         }
         uint64_t there = 0, listed = 0;
@@ -94,7 +93,7 @@ FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
     fedserver_devices_free(&devices);
 }
 
-/* A device that checked in while the clock was wrong does not block those behind it in the
+/* A device that checked in while the clock was wrong does not block the devices behind it in the
  * list. */
 FED_TEST(a_clock_that_is_set_back_leaves_the_list_in_order) {
     fedserver_devices devices = {0};
@@ -119,7 +118,7 @@ FED_TEST(who_differs_from_its_row_is_in_one_list_once) {
     unsigned found[DEVICES] = {0};
     fill(&devices, at);
     for (size_t k = 0; k < DEVICES; k += 3) {
-        at[k]->id *= 1000; /* scatters the devices over several lists */
+        at[k]->id *= 1000;
         fedserver_devices_differs(&devices, at[k]);
         fedserver_devices_differs(&devices, at[k]);
         assert_true(at[k]->unsaved);
@@ -136,7 +135,7 @@ FED_TEST(who_differs_from_its_row_is_in_one_list_once) {
         assert_int_equal(found[k], k % 3 == 0);
     }
     assert_true(lists > 50);
-    fedserver_devices_differs(&devices, at[3]); /* a device that was taken out can be noted again */
+    fedserver_devices_differs(&devices, at[3]);
     assert_ptr_equal(fedserver_devices_next_unsaved(&devices, 3000 / 1024), at[3]);
     fedserver_devices_free(&devices);
 }

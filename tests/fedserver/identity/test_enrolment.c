@@ -53,7 +53,7 @@ static const char *renew(coordinator *c, const fed_pem *key) {
     return certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text));
 }
 
-/* A byte of the signature is changed, so the signature is wrong, or can't even be parsed. */
+/* The signature has a changed byte, so it is wrong or can't even be parsed. */
 static void assert_spoilt(const char *said) {
     assert_true(strncmp(said, "403", 3) == 0 || strncmp(said, "400", 3) == 0);
 }
@@ -144,8 +144,8 @@ static void a_wrong_request_does_not_use_up_the_token(void **state) {
     assert_string_equal(certify(c, "/v1/enrol", token, "", 0), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, "no PEM", 6), "400 bad_request");
     assert_string_equal(certify(c, "/v1/enrol", token, csr.text, strlen(csr.text) + 1),
-                        "400 bad_request");         /* the token contains a NUL */
-    char *digit = strstr(csr.text, "-----END") - 9; /* a character within the signature */
+                        "400 bad_request"); /* the request contains a NUL */
+    char *digit = strstr(csr.text, "-----END") - 9;
     *digit = *digit == 'A' ? 'B' : 'A';
     assert_spoilt(enrol(c, token, &csr));
     *digit = 'A';
@@ -161,7 +161,7 @@ static void an_expired_certificate_is_refused(void **state) {
     answer_expect(&a, 403, "device_unknown");
 }
 
-/* Revoke a device as the command line does: in another process, on the same directory. */
+/* Revoke a device through a second handle, as the command line does in another process. */
 static void revoke(coordinator *c, const test_device *d, fedserver_entry *entry) {
     fedserver *other;
     fed_error err = {0};
@@ -186,7 +186,7 @@ static void a_revoked_device_is_refused_from_its_next_request_on(void **state) {
     coordinator_commit(c);
     revoke(c, &lost, &entry);
     assert_int_equal(entry.revoked_ms, c->now_ms);
-    coordinator_commit(c); /* the next batch sees the change */
+    coordinator_commit(c);
     assert_string_equal(ask_model(c, &lost), "403 device_revoked");
     assert_string_equal(ask_model(c, &kept), "400 bad_request");
     coordinator_crash(c);
@@ -247,7 +247,7 @@ static void a_key_is_enrolled_once(void **state) {
     new_token(c, token);
     assert_string_equal(enrol(c, token, &csr), "409 key_known");
     new_request(&csr);
-    assert_string_equal(enrol(c, token, &csr), "200"); /* the token is still unused */
+    assert_string_equal(enrol(c, token, &csr), "200");
 }
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -264,13 +264,12 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     assert_string_equal(renew(c, &d.key), "200");
     coordinator_restart(c);
     c->now_ms += INT64_C(700) * DAY_MS; /* by now the old certificate would have expired */
-    /* The update was counted before, so it stays counted (D2 in docs/durability.md). */
     assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
     assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
     assert_int_equal(coordinator_enrolled(c), 1);
 }
 
-/* The time is past the end of the old certificate, and the device stays in memory. */
+/* The time is past the end of the old certificate. */
 static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
@@ -321,14 +320,13 @@ static void only_a_device_in_good_standing_renews(void **state) {
     assert_string_equal(certify(c, "/v1/renew", NULL, "no PEM", 6), "400 bad_request");
 }
 
-/* A copy of a device's request with the signature of another key must be refused. */
 static void a_renewal_is_signed_with_the_devices_key(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
     fed_pem csr;
     const test_device d = coordinator_enrol(c);
     assert_fed_ok_err(fed_csr_new(&d.key, "me", &csr, &err));
-    char *digit = strstr(csr.text, "-----END") - 9; /* a character within the signature */
+    char *digit = strstr(csr.text, "-----END") - 9;
     *digit = *digit == 'A' ? 'B' : 'A';
     assert_spoilt(certify(c, "/v1/renew", NULL, csr.text, strlen(csr.text)));
 }
@@ -342,7 +340,6 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     assert_fed_ok_err(
         store->device_name(c->server->db, coordinator_device(c, &d)->id, d.certificate, &err));
     coordinator_restart(c);
-    /* The device has not made a request since the update of the schema. */
     assert_string_equal(renew(c, &d.key), "403 device_unknown");
     assert_string_equal(ask_model(c, &d), "400 bad_request");
     assert_string_equal(renew(c, &d.key), "200");

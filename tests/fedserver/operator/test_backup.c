@@ -12,7 +12,7 @@
 #include "fed_first_release.h"
 #include "large_world.h"
 
-/* Make a backup as `fedserver backup` does, in a separate process. */
+/* Make a backup through a second handle, as `fedserver backup` does in another process. */
 static fed_status back_up(const char *from, const char *to, fed_error *err) {
     fedserver *other;
     FED_TRY(fedserver_open(from, NULL, &other, err));
@@ -93,7 +93,6 @@ static void backups_made_while_rounds_come_and_go_are_whole(void **state) {
     }
 }
 
-/* Make the backup's database that of release 0.1.0. */
 static void make_older(const char *path) {
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
@@ -153,7 +152,7 @@ static void keys_are_for_the_owner_only(void **state) {
     }
 }
 
-/* Is this a file that a backup leaves out? It belongs to a process or to this test, or the
+/* Is this a file that a backup leaves out? Such a file belongs to a process or to this test, or the
  * store copies it in its own way. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {".",          "..",          "backup",   "copy",
@@ -186,7 +185,6 @@ static void assert_same_file(const char *from, const char *to, const char *name)
     free(data[1]);
 }
 
-/* Check that each file of `from` is in `to` with the same bytes. Returns how many there are. */
 static size_t assert_whole(const char *from, const char *to) {
     size_t count = 0;
     DIR *folder = opendir(from);
@@ -208,8 +206,6 @@ static void put_with_mode(const world *w, const char *name, unsigned mode) {
     assert_fed_ok_err(fed_file_replace(path, name, strlen(name), mode, &err));
 }
 
-/* The files of init and of the store, and those that people may add, are in the backup. Then
- * they are in the restored folder. */
 static void a_backup_has_every_file_of_the_coordinators_folder(void **state) {
     world *w = *state;
     fed_error err = {0};

@@ -9,7 +9,7 @@
 
 typedef struct report {
     size_t findings, notes, checked;
-    char text[8000]; /* the findings and notes */
+    char text[8000];
 } report;
 
 static void listen(void *user, fedserver_check_kind kind, const char *text) {
@@ -41,7 +41,6 @@ static void expect_sound(world *w) {
     assert_in_range(r.checked, 3, 10);
 }
 
-/* Make three versions, and two of the three updates of round 4. */
 static void three_rounds_and_a_half(world *w) {
     for (int k = 0; k < 3; k++) {
         one_round(w, &w->home, 0);
@@ -78,7 +77,7 @@ static void meddle(const world *w, const char *sql) {
 
 typedef struct damage {
     const char *sql;
-    const char *words; /* the findings must contain these words */
+    const char *words;
 } damage;
 
 static const damage damages[] = {
@@ -114,7 +113,6 @@ static const damage damages[] = {
     {"UPDATE updates SET device = 77 WHERE device = 2", "is of no device"},
 };
 
-/* A copy of one of the coordinator's files, to restore the file after damage. */
 typedef struct kept_file {
     char path[400];
     uint8_t *data;
@@ -162,7 +160,7 @@ static void a_damaged_page_of_the_database_is_found(void **state) {
     three_rounds_and_a_half(w);
     stop(w);
     kept_file sound = keep(w, "server.db");
-    const size_t page = 16384; /* a page's middle may be unused */
+    const size_t page = 16384; /* damage the start of a page: its middle may be unused */
     memset(sound.data + sound.len / 2 / page * page, 0xee, 5000);
     put_back(&sound);
     free(sound.data);

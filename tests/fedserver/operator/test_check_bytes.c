@@ -33,7 +33,6 @@ static void upload(world *w, int k) {
     coordinator_commit(&w->c);
 }
 
-/* Make two versions and two of the three updates of round 3, then close the coordinator. */
 static int setup(void **state) {
     static world w;
     coordinator_setup(&w.c);
@@ -202,7 +201,7 @@ static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
         fed_test_put(w->c.directory, names[k], "garbage\n", 8);
         assert_non_null(strstr(check(w).text, names[k]));
         unlink(sound.path);
-        if (strcmp(names[k], "front.pem") == 0) { /* falls back to the server's certificate */
+        if (strcmp(names[k], "front.pem") == 0) { /* the front uses the server's certificate */
             assert_string_equal(check(w).text, "");
         } else {
             assert_non_null(strstr(check(w).text, names[k]));
@@ -217,7 +216,6 @@ static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
     assert_string_equal(check(w).text, "");
 }
 
-/* The directory is mounted read-only in a separate process, if the system allows that. */
 static void a_read_only_medium_is_checked_too(void **state) {
     const world *w = *state;
     const char *at = w->c.directory;

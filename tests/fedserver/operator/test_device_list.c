@@ -99,13 +99,12 @@ static void last_seen_costs_one_write_a_minute(void **state) {
     coordinator *c = *state;
     c->agent = "fedclientd/9 (test)";
     const test_device d = coordinator_enrol(c);
-    coordinator_wait(c, 0); /* begin the first minute */
+    coordinator_wait(c, 0);
     const int64_t first_ms = c->now_ms;
     for (int k = 0; k < 10; k++) {
         assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
         coordinator_wait(c, 5000);
-        assert_int_equal(stored(c, &d).seen_ms,
-                         first_ms); /* the first request is written at once */
+        assert_int_equal(stored(c, &d).seen_ms, first_ms);
     }
     const int64_t last_ms = row_of(c, &d)->seen_ms;
     coordinator_wait(c, 10000);
@@ -124,7 +123,7 @@ static fed_status keep_last(void *user, const fedserver_entry *entry, fed_error 
     return FED_OK;
 }
 
-/* The field is optional: a device that does not send it, such as one of an older release,
+/* The field is optional. A device that does not send it, such as a device of an older release,
  * computes on its processor. */
 static void what_a_device_computes_on_is_what_its_last_check_in_says(void **state) {
     coordinator *c = *state;
@@ -143,7 +142,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     assert_int_equal(strncmp(got, "cuda:0 'H?xxx", 13), 0);
     c->computes_on = "opencl:0 pthread-Xeon";
     (void)device_ask_work(c, &d);
-    c->computes_on = NULL; /* requests without the field, other than a check-in, change nothing */
+    c->computes_on = NULL; /* only a check-in without the field changes the device's row */
     assert_int_equal(coordinator_status(c, &d, "POST", "/v1/update", "", "x", 1), 400);
     assert_string_equal(row_of(c, &d)->computes_on, "opencl:0 pthread-Xeon");
     answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
@@ -157,7 +156,7 @@ static void what_a_device_computes_on_is_what_its_last_check_in_says(void **stat
     fedserver_entry entry = {.name = ""};
     assert_fed_ok_err(fedserver_device_each(c->server, c->now_ms, keep_last, &entry, &err));
     assert_string_equal(entry.computes_on, "opencl:0 pthread-Xeon");
-    (void)device_ask_work(c, &d); /* without the field */
+    (void)device_ask_work(c, &d);
     assert_string_equal(row_of(c, &d)->computes_on, "");
 }
 

@@ -65,7 +65,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Kill all processes of the edge aggregator and start them again. */
 static void crash(world *w) {
     coordinator_crash(&w->home);
     open_edge(w);
@@ -78,7 +77,6 @@ static void assign(world *w, uint32_t version, float value) {
     }
 }
 
-/* Let the edge aggregator do one turn between two batches, then a batch. */
 static bool turn(world *w) {
     fed_error err = {0};
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
@@ -153,7 +151,7 @@ static void a_claim_that_the_edge_lowers_weighs_as_little_upstream(void **state)
     open_edge(w);
     assign(w, 0, 0);
     turn(w);
-    train(w, 0, 1, 4000000000U); /* its weight equals that of the other two devices together */
+    train(w, 0, 1, 4000000000U); /* this weight equals that of the other two devices together */
     train(w, 1, 2, 10);
     train(w, 2, 4, 10);
     assert_true(turn(w));
@@ -237,7 +235,8 @@ static void a_change_that_nobody_took_up_is_the_same_again(void **state) {
     assert_true(turn(w));
     for (int k = 0; k < 3; k++) {
         crash(w);
-        /* At last the upstream coordinator has version 1, made without this edge aggregator. */
+        /* In the last turn the upstream coordinator has version 1, made without this edge
+         * aggregator. */
         assign(w, k > 1 ? 1 : 0, 50);
         assert_true(turn(w));
         assert_values(w->values, 2.5f, 0);
@@ -290,7 +289,7 @@ static void an_asynchronous_upstream_gets_another_change_of_the_same_version(voi
     world *w = *state;
     first_round(w);
     assert_true(turn(w));
-    w->offer.number++; /* the change was counted, so nothing is owed */
+    w->offer.number++; /* the upstream coordinator has counted the change */
     assign(w, 0, 100);
     assert_false(turn(w));
     train(w, 0, 4, 10);
@@ -443,16 +442,17 @@ static void the_last_version_ends_the_edges_task(void **state) {
     assert_values(values, 7, 1);
     assert_fed_ok_err(
         fedserver_edge_finish(w->edge, 7, w->values, SIZE, w->home.now_ms, &done, &err));
-    assert_true(done); /* a second call changes nothing */
+    assert_true(done);
 }
 
-/* Upstream may give the number of a task to another one after it was restored from a backup. */
+/* An upstream coordinator that was restored from a backup may give a task's number to another
+ * task. */
 static void the_last_version_of_another_model_is_declined(void **state) {
     world *w = *state;
     fed_error err = {0};
     bool done = false;
     first_round(w);
-    assert_true(turn(w)); /* the round is closed, so the task is paused */
+    assert_true(turn(w));
     coordinator_commit(&w->home);
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
     assert_fed_status(
@@ -482,7 +482,6 @@ static fed_status commit_nothing(void *db, fed_error *err) {
     return fed_fail(err, FED_ENOSPC, "the disk is full (test)");
 }
 
-/* The round is closed in memory, but not in the store. */
 static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -496,7 +495,7 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
                      FED_ENOSPC, "the disk is full (test)");
     assert_fed_status(fedserver_begin(w->home.server, &err), FED_ESTATE);
     crash(w);
-    assert_true(turn(w)); /* as if the failed turn had not happened */
+    assert_true(turn(w));
     assert_values(w->values, 2.5f, 0);
 }
 

@@ -45,7 +45,7 @@ static void what_was_written_comes_back(void **state) {
     fed_error err = {0};
     fedserver_edge_record read = {.task = 9};
     assert_fed_ok_err(fedserver_edge_record_read(*state, &read, &err));
-    assert_same(&read, &(fedserver_edge_record){0}); /* there is no file yet */
+    assert_same(&read, &(fedserver_edge_record){0});
     assert_fed_ok_err(fedserver_edge_record_write(*state, &some, &err));
     assert_fed_ok_err(fedserver_edge_record_read(*state, &read, &err));
     assert_same(&read, &some);

@@ -9,8 +9,8 @@
 #include "fed/clock.h"
 #include "fedserver/operator.h"
 
-/* Wait until the coordinator is healthy. It opens its ports a moment before the socket in its
- * directory. */
+/* Wait until the coordinator is healthy. The coordinator opens its ports a moment before the socket
+ * in its directory. */
 static void await_health(const char *directory) {
     enum { TRIES = 6000, PAUSE_MS = 10 };
     fed_error err = {0};

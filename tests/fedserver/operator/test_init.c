@@ -81,7 +81,7 @@ FED_TEST(an_interrupted_init_can_be_run_again) {
     fedserver *server = NULL;
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(half, sizeof half, "%s/server.db.new", directory);
-    assert_int_equal(mkdir(half, 0700), 0); /* in the way of init's last step */
+    assert_int_equal(mkdir(half, 0700), 0); /* a folder in the way of init's last step */
     for (int k = 0; k < 2; k++) {
         assert_fed_status(fedserver_init(directory, NULL, &err), FED_EIO);
         assert_int_equal(mode_of(directory, "ca.key"), 0600);
@@ -97,7 +97,6 @@ FED_TEST(an_interrupted_init_can_be_run_again) {
     fed_test_rmdir(directory);
 }
 
-/* Delete what keeps the rows, and nothing else. */
 static void lose_store(const char *directory, const char *store) {
     char path[300];
     if (store != NULL) {

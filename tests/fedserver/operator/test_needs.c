@@ -24,7 +24,6 @@ static fedserver_needs estimate(const char *model, const char *strategy, uint32_
     return estimate_at("", model, strategy, goal);
 }
 
-/* A model of 159 million values. */
 FED_TEST(test_a_huge_task_is_said_to_be_one) {
     const fedserver_needs needs = estimate("input 12600 | dense 12600", "fedavg", 2);
     char text[400];

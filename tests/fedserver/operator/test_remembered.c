@@ -6,8 +6,8 @@
 
 enum { CROWD = 300, SLOTS = 3 };
 
-/* Let the devices check in, the one that was enrolled last first. So the last SLOTS devices get the
- * leases. */
+/* Let the devices check in, beginning with the one that was enrolled last. So the last SLOTS
+ * devices get the leases. */
 static void gather(coordinator *c, test_device d[CROWD]) {
     coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                         " \"cohort\": 3, \"rounds\": 9, \"deadline_s\": 3600}");

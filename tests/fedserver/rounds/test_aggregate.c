@@ -64,7 +64,7 @@ static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples
     return status;
 }
 
-/* End the round. x: the values of each update. */
+/* End the round. `x` has the values of each update. */
 static fedserver_weights settle(fixture *f, double most, const float (*x)[SIZE]) {
     fed_error err = {0};
     fedserver_weights weights;

@@ -29,7 +29,7 @@ static void a_device_trains_again_at_once_after_its_report(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
-    for (uint32_t k = 1; k <= 4; k++) { /* two rounds with two fresh updates each */
+    for (uint32_t k = 1; k <= 4; k++) {
         fed_assignment work = device_ask_work(c, &d);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
         assert_int_equal(work.deadline_ms, 10000);
@@ -45,7 +45,7 @@ static void older_updates_count_for_less(void **state) {
     test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, plain);
     fed_assignment old = device_ask_work(c, &d[0]);
-    for (int k = 0; k < 2; k++) { /* two rounds pass */
+    for (int k = 0; k < 2; k++) {
         for (int who = 1; who < 3; who++) {
             fed_assignment work = device_ask_work(c, &d[who]);
             assert_int_equal(device_upload(c, &d[who], &work, ones, 1, NULL), 200);
@@ -99,7 +99,7 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     fed_assignment work = device_ask_work(&c, &d[1]);
     memcpy(before, fedserver_rounds_front(&c.server->rounds)->versions.values, sizeof before);
-    /* A variance, which begins with 1. */
+    /* This value is a variance, which begins with 1. */
     assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6);
     for (int i = 0; i < NORMED_VALUES; i++) { /* this update measured 0.1 for a model with 1 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
@@ -116,7 +116,7 @@ static void check_late_statistics(const char *strategy, double late, double fres
     }
     const double between = (late * 0.1 + fresh * 0.2) / (late + fresh);
     assert_float_equal(values[NORMED_VALUES - 1], (float)between, 1e-6);
-    /* A mean, which begins with 0. */
+    /* This value is a mean, which begins with 0. */
     assert_float_equal(values[NORMED_SUMMED], (float)between - 1, 1e-6);
     coordinator_teardown(&c);
 }
@@ -145,7 +145,7 @@ static void too_old_an_update_is_refused_and_its_slot_is_free(void **state) {
     fed_assignment fresh = device_ask_work(c, &d[0]);
     assert_true(fresh.lease != old.lease);
     assert_int_equal(fresh.version, 3);
-    fresh.round = 0; /* no device was told of round 0, nor of round 5 */
+    fresh.round = 0;
     assert_int_equal(device_upload(c, &d[0], &fresh, ones, 1, word), 409);
     assert_string_equal(word, "lease_unknown");
     fresh.round = 5;
@@ -180,7 +180,7 @@ static void a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits(
     assert_int_equal(round_of(c)->leased, 2);
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, word), 409);
     assert_string_equal(word, "lease_expired");
-    coordinator_wait(c, 500); /* two devices compete for one slot */
+    coordinator_wait(c, 500);
     assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_TRAIN);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
 }
@@ -191,7 +191,7 @@ static void the_deadline_commits_what_is_in_and_without_anything_waits_on(void *
     coordinator_task(c, plain);
     coordinator_wait(c, 3600000);
     fed_assignment work = device_ask_work(c, &d);
-    coordinator_wait(c, 3600000); /* the lease has ended */
+    coordinator_wait(c, 3600000);
     assert_int_equal(round_of(c)->attempt, 1);
     work = device_ask_work(c, &d);
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
@@ -218,7 +218,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(again.version, 2);
     assert_int_equal(again.round, 3);
     assert_int_equal(again.deadline_ms, 6000);
-    for (int k = 0; k < 4; k++) { /* by the end, an update for d[0]'s first model is too stale */
+    for (int k = 0; k < 4; k++) {
         fed_assignment work = device_ask_work(c, &d[1]);
         assert_int_equal(device_upload(c, &d[1], &work, ones, 1, NULL), 200);
     }
@@ -227,7 +227,7 @@ static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
     assert_int_equal(device_upload(c, &d[0], &again, ones, 1, NULL), 200);
 }
 
-/* With a narrower sum, only 140 updates of 60,000 samples and full weight would have fitted. */
+/* A narrower sum would have room for only 140 updates of 60,000 samples with full weight. */
 static void a_round_of_large_devices_is_reached(void **state) {
     coordinator *c = *state;
     enum { DEVICES = 4, GOAL = 200 };
@@ -274,7 +274,7 @@ static void one_device_does_not_fill_a_round_that_others_work_on(void **state) {
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
     coordinator_wait(c, 9999);
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
-    coordinator_wait(c, 1); /* the other devices do not return, so their slots become free */
+    coordinator_wait(c, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
@@ -316,7 +316,7 @@ static void leases_that_are_over_take_no_slot_after_a_restart(void **state) {
     coordinator_task(c, plain);
     for (int k = 0; k < 5; k++) {
         d[k] = coordinator_enrol(c);
-        coordinator_wait(c, k == 3 ? 10000 : 0); /* the first three leases have ended */
+        coordinator_wait(c, k == 3 ? 10000 : 0);
         work = device_ask_work(c, &d[k]);
         assert_int_equal(work.action, FED_ACTION_TRAIN);
     }
@@ -338,7 +338,7 @@ static void a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now(void **
     assert_int_equal(round_of(c)->leased, 1);
     coordinator_wait(c, 10000);
     assert_int_equal(round_of(c)->leased, 0);
-    coordinator_wait(c, -5000); /* the clock is set back */
+    coordinator_wait(c, -5000);
     assert_int_equal(device_upload(c, &d, &first, ones, 1, NULL), 409);
     assert_int_equal(round_of(c)->leased, 0);
 }

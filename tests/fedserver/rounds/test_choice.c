@@ -41,7 +41,6 @@ FED_TEST(of_two_that_admit_later_the_earlier_comes_first) {
     assert_before(soon, late);
 }
 
-/* The same offer must come first for every device, in whatever order the offers are listed. */
 FED_TEST(the_order_is_total_and_the_same_each_time) {
     fedserver_offer all[4 * 2 * 2];
     size_t n = 0;

@@ -55,8 +55,7 @@ static fed_status gated_commit(void *db, fed_error *err) {
     return status;
 }
 
-/* A row names this file, so the file must have been committed before, whatever happens to the
- * row's transaction. */
+/* Check that the handle that wrote this file has committed, because a row names the file. */
 static void assert_committed(uint64_t digest) {
     bool found = false;
     pthread_mutex_lock(&files_lock);
@@ -166,8 +165,8 @@ static bool closes(const coordinator *c) {
     return training_of(c)->round.phase == FEDSERVER_ROUND_CLOSING;
 }
 
-/* Commit the batch, which starts the thread. Then wait for the version as a serving program
- * does: for the descriptor, then in a batch. */
+/* Commit the batch, which starts the thread. Then wait for the new version as a serving program
+ * does: first for the descriptor, then in a batch. */
 static void finish_closing(coordinator *c) {
     coordinator_commit(c);
     while (closes(c)) {
@@ -220,7 +219,7 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(device_upload(c, &d[1], &work[1], some, 1, NULL), 200);
     const uint64_t epoch = fedserver_epoch(c->server);
     coordinator_commit(c);
-    for (int k = 0; k < 3; k++) { /* for several batches */
+    for (int k = 0; k < 3; k++) {
         assert_true(closes(c));
         assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_WAIT);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_WAIT);
@@ -230,14 +229,14 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
         assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, -1, 0, values, NULL), 200);
         assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 404);
-        coordinator_wait(c, 20000); /* the deadline passes, which no longer matters */
+        coordinator_wait(c, 20000); /* the deadline passes and changes nothing */
         coordinator_commit(c);
     }
     assert_int_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(training_of(c)->versions.version, 0);
     open_gate();
     finish_closing(c);
-    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* so waiting devices ask again */
+    assert_int_not_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(training_of(c)->versions.version, 1);
     assert_int_equal(training_of(c)->round.number, 2);
     assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 200);
@@ -274,7 +273,6 @@ static bool any_closes(const coordinator *c) {
     return any;
 }
 
-/* Four devices report to two tasks. One of the tasks is paused while both rounds close. */
 static void rounds_of_two_tasks_close_at_once(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
@@ -333,8 +331,6 @@ static void status_and_metrics_say_that_the_round_closes(void **state) {
     answer_free(&metrics);
 }
 
-/* Train with two devices for all rounds; the updates of a device differ by round. Returns the
- * final digest. */
 static uint64_t train(coordinator *c, const char *task) {
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
     coordinator_task(c, task);
@@ -376,13 +372,11 @@ static void a_thread_makes_the_version_that_the_caller_would_make(void **state) 
     }
 }
 
-/* Files with old values, residuals and states are deleted. An older version that is kept has one
- * file. */
 static void files_do_not_pile_up(void **state) {
     coordinator *c = *state;
     train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
-    /* Values, residual and state of the last version, and two older versions. */
-    fedserver_close(c->server); /* ends the thread that deletes what is no longer named */
+    /* Left are the values, residual and state of the last version, and two older versions. */
+    fedserver_close(c->server); /* ends the thread that deletes files which no row names */
     assert_int_equal(count_blobs(c), 5);
     open_apart(c, 1);
     float *old = NULL;
@@ -420,7 +414,7 @@ static void rows_name_files_that_their_closing_has_committed(void **state) {
 static const char flowing[] = TASK(", \"staleness\": 2");
 
 /* Give leases to three devices and let two report, so that the round closes. The third device
- * reports while it closes. */
+ * reports while the round closes. */
 static void report_while_it_closes(coordinator *c, test_device d[3], fed_assignment work[3]) {
     for (int k = 0; k < 3; k++) {
         d[k] = coordinator_enrol(c);
@@ -450,7 +444,7 @@ static uint64_t finish_second_round(coordinator *c, const test_device *d) {
     return training_of(c)->versions.digest;
 }
 
-/* Return the digest when no thread makes the versions: the same updates must count in the same
+/* Return the digest if no thread makes the versions. The same updates must count in the same
  * rounds. */
 static uint64_t reference(void) {
     coordinator c;
@@ -496,13 +490,13 @@ static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(voi
         work[k] = device_ask_work(c, &d[k]);
     }
     atomic_store(&shut, true);
-    for (int k = 0; k < 3; k++) { /* the first update closes round 1; the others are for round 2 */
+    for (int k = 0; k < 3; k++) {
         assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
         coordinator_commit(c);
     }
     assert_int_equal(training_of(c)->round.ahead, 2);
     open_gate();
-    finish_closing(c); /* this finishes both rounds */
+    finish_closing(c);
     assert_int_equal(training_of(c)->versions.version, 2);
     assert_int_equal(training_of(c)->round.number, 3);
     assert_int_equal(training_of(c)->round.received, 0);
@@ -514,7 +508,7 @@ static void a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_
     fed_assignment work[3];
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
-    atomic_store(&fails, true); /* now the thread fails */
+    atomic_store(&fails, true);
     open_gate();
     fedserver_close(c->server);
     atomic_store(&fails, false);
@@ -566,7 +560,7 @@ static void another_way_to_close_is_taken_up_after_a_restart(void **state) {
     assert_int_equal(finish_second_round(c, &d[0]), reference());
 }
 
-/* Change the task as the command line does, in a separate process. */
+/* Change the task through a second handle, as the command line does in another process. */
 static void change_task(coordinator *c, uint64_t id, fedserver_task_deed deed) {
     fed_error err = {0};
     fedserver *other;
@@ -586,7 +580,7 @@ static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
     atomic_store(&shut, true);
     report_while_it_closes(c, d, work);
     const uint64_t id = training_of(c)->task.wire.id;
-    open_gate(); /* the thread may finish, or the pause may end it before */
+    open_gate();
     change_task(c, id, FEDSERVER_PAUSE);
     assert_null(training_of(c));
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
@@ -604,7 +598,7 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
     open_gate();
     change_task(c, training_of(c)->task.wire.id, FEDSERVER_CANCEL);
     assert_null(training_of(c));
-    expect_sound(c); /* the start has deleted what no row names */
+    expect_sound(c);
     coordinator_commit(c);
     assert_int_equal(count_blobs(c), 0);
 }

@@ -21,10 +21,10 @@ static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
 typedef struct crowd {
     test_device device[CROWD];
-    fed_assignment work[CROWD]; /* the last assignment of each device */
+    fed_assignment work[CROWD];
     uint64_t held[CROWD][TASKS];
-    uint32_t yes[TASKS];     /* number of updates that the coordinator has acknowledged */
-    uint32_t crashes[TASKS]; /* number of crashes while a round of that task closed */
+    uint32_t yes[TASKS]; /* number of updates that the coordinator has acknowledged */
+    uint32_t crashes[TASKS];
 } crowd;
 
 static fedserver_training *task_of(const coordinator *c, uint64_t id) {
@@ -37,7 +37,6 @@ static bool closes(const fedserver_training *t) {
     return t->round.phase == FEDSERVER_ROUND_CLOSING;
 }
 
-/* Close without a commit, as in a crash, and open again. */
 static void reopen_apart(coordinator *c) {
     fed_error err = {0};
     fedserver_close(c->server);
@@ -100,10 +99,10 @@ static void step(coordinator *c, crowd *all, fed_rng *rng) {
         report(c, all, who);
     } else if (dice < 950) {
         coordinator_wait(c, (int64_t)fed_rng_below(rng, 5000));
-    } else if (dice < 960) { /* the clock is set back */
+    } else if (dice < 960) {
         coordinator_wait(c, -(int64_t)fed_rng_below(rng, 200000));
     } else if (dice < 970) {
-        coordinator_commit(c); /* the commit starts threads */
+        coordinator_commit(c);
     } else if (dice < 990) {
         finish_closing(c);
     } else {

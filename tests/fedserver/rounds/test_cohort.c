@@ -13,8 +13,8 @@ enum { DEVICES = 40, SLOTS = 8, WINDOW_MS = 1000 };
 typedef struct crowd {
     fedserver_candidate devices[DEVICES];
     bool away[DEVICES];
-    uint32_t taken[DEVICES]; /* slots that a device got in all rounds */
-    int64_t full_ms;         /* how long the last round took to fill */
+    uint32_t taken[DEVICES];
+    int64_t full_ms;
 } crowd;
 
 static crowd crowd_of(void) {
@@ -174,8 +174,8 @@ FED_TEST(round_robin_prefers_who_has_waited_longest) {
 
 FED_TEST(who_took_part_after_the_drawing_comes_last) {
     crowd c = crowd_of();
-    /* At first SLOTS devices have never taken part, and the others in round 1. Then all devices
-     * have taken part in round 2. */
+    /* In the first pass SLOTS devices have never taken part, and the others took part in round 1.
+     * In the second pass all devices have taken part in round 2. */
     for (uint32_t round = 1; round < 3; round++) {
         for (uint32_t k = 0; k < DEVICES; k++) {
             c.devices[k].last_round = round == 1 && k < SLOTS ? 0 : round;
@@ -196,7 +196,6 @@ FED_TEST(a_round_fills_within_its_window_though_most_stay_away) {
     }
     for (uint32_t round = 1; round <= 20; round++) {
         for (int selection = 0; selection < 3; selection++) {
-            /* play() checks that the round fills in time */
             play(&c, (fedserver_selection)selection, round);
         }
     }
@@ -211,7 +210,7 @@ FED_TEST(with_slots_for_all_everybody_comes_at_once) {
         for (uint32_t k = 0; k < DEVICES; k++) {
             assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms);
         }
-        fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS); /* no device has been seen yet */
+        fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS);
         assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
     }
 }

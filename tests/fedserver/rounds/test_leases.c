@@ -29,7 +29,6 @@ static void crowd_of(coordinator *c, test_device *d, size_t count) {
     }
 }
 
-/* Make a crowd of devices that have checked in before there was a task. */
 static void crowd_seen(coordinator *c, test_device d[CROWD]) {
     crowd_of(c, d, CROWD);
     for (int k = 0; k < CROWD; k++) {
@@ -183,7 +182,7 @@ static void what_a_device_says_of_its_samples_is_kept(void **state) {
     coordinator_crash(c);
     assert_int_equal(row_of(c, d)->samples, 600);
     fed_assignment work = device_ask_work(c, d);
-    assert_int_equal(row_of(c, d)->samples, 600); /* this check-in has no sample count */
+    assert_int_equal(row_of(c, d)->samples, 600);
     assert_int_equal(device_upload(c, d, &work, ones, 70, NULL), 200);
     coordinator_commit(c);
     coordinator_crash(c);
@@ -196,7 +195,7 @@ static void revoke(coordinator *c, const test_device *d) {
     char hex[FED_SHA256_HEX];
     fed_hex(d->fingerprint, FED_SHA256_SIZE, hex);
     coordinator_commit(c);
-    fedserver *cli = NULL; /* as the command line would do */
+    fedserver *cli = NULL;
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_device_revoke(cli, c->now_ms, hex, &entry, &err));
     fedserver_close(cli);
@@ -220,7 +219,7 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
         assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
-        revoke(c, &d[0]); /* the update that it has reported stays counted */
+        revoke(c, &d[0]);
         coordinator_wait(c, 0);
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
         coordinator_commit(c);
@@ -229,7 +228,8 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
-/* A new attempt leaves ended leases in the list. They are dropped when the list is full. */
+/* A new attempt leaves ended leases in the list. The ended leases are dropped when the list is
+ * full. */
 static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
     coordinator *c = *state;
     test_device d[1];
@@ -240,7 +240,7 @@ static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
         assert_int_equal(t->round.attempt, attempt);
         assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
         assert_true(t->leases.cap <= 16);
-        coordinator_wait(c, 100000); /* the attempt's deadline passes */
+        coordinator_wait(c, 100000);
     }
 }
 
@@ -249,7 +249,7 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     test_device d[1];
     crowd_of(c, d, 1);
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
-    for (uint64_t k = 0; k < 4000; k++) { /* devices that have checked in just now */
+    for (uint64_t k = 0; k < 4000; k++) {
         fedserver_device other = *row_of(c, d);
         memcpy(other.fingerprint + 8, &k, sizeof k);
         memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
@@ -265,12 +265,12 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
         assert_in_range(work.retry_ms, 3750, 83770);
     }
     assert_true(longest > 60000);
-    coordinator_wait(c, 20 * 60 * 1000); /* the other devices have not checked in since */
+    coordinator_wait(c, 20 * 60 * 1000);
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
-/* Make up `count` devices that checked in just now and then `left` that have left again. Every
- * third device has another tag. */
+/* Make up `count` devices that checked in just now, and then `left` devices that have left again.
+ * Every third device has another tag. */
 static void made_up_crowd(coordinator *c, const test_device *d, uint64_t count, uint64_t left) {
     for (uint64_t k = 0; k < count + left; k++) {
         fedserver_device other = *row_of(c, d), *added = NULL;
@@ -290,7 +290,7 @@ static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
     coordinator *c = *state;
     static const struct {
         uint64_t crowd, left;
-        double off; /* how far the result may be off */
+        double off;
     } crowds[] = {{3000, 0, 1e-12}, {3999, 3999, 1e-12}, {60000, 0, 0.15}, {60000, 30000, 0.15}};
     for (size_t k = 0; k < sizeof crowds / sizeof crowds[0]; k++) {
         test_device d[1];
@@ -306,7 +306,6 @@ static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
     }
 }
 
-/* Check, after every request, that each taken slot belongs to a device. */
 static void check_slots(const coordinator *c) {
     const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;

@@ -66,7 +66,7 @@ FED_TEST(names_beyond_the_limit_are_dropped_and_counted) {
     }
     assert_int_equal(t.count, FEDSERVER_OWN_NAMES);
     assert_int_equal(t.dropped, 1000 - FEDSERVER_OWN_NAMES);
-    tell(&t, 1, "n999", 5); /* already in the full table */
+    tell(&t, 1, "n999", 5);
     assert_string_equal(t.rows[FEDSERVER_OWN_NAMES - 1].name, "n999");
     assert_int_equal(t.rows[FEDSERVER_OWN_NAMES - 1].reports, 2);
 }

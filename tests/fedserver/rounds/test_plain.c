@@ -39,7 +39,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Write an update of that round, with all values x, to f->body. */
 static void encode(fixture *f, uint32_t round, const char *spec, float x, float loss) {
     fedcodec codec;
     float residual[VALUES];
@@ -83,7 +82,7 @@ FED_TEST_WITH(an_update_is_judged_by_its_rounds_phase, fixture *f) {
     encode(f, 3, "3lc:s=1", 0.5f, 2);
     assert_fed_status(open_update(f, &update, &err), FED_EFORMAT);
     assert_fed_says(err, "sent as 3lc, expected float32");
-    fedserver_intake_of(&f->task)->drop(&update); /* a second call does no harm */
+    fedserver_intake_of(&f->task)->drop(&update);
     encode(f, 3, "float32", 0.5f, 2);
     assert_fed_ok_err(open_update(f, &update, &err));
     fedserver_intake_of(&f->task)->drop(&update);

@@ -98,7 +98,7 @@ static void it_waits_for_that_task_where_another_has_places(void **state) {
     assert_int_equal(waits.reason, FED_WAIT_REPORTED);
 }
 
-/* A device that left for the other task could return and report here a second time. */
+/* A device that left for the other task could return and report in this round a second time. */
 static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"minimum\": 2"));
@@ -109,7 +109,7 @@ static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_REPORTED);
     assert_int_equal(task_of(c, 2)->round.leased, 0);
     assert_int_equal(train(c, &b, 1), 1);
-    coordinator_wait(c, 1); /* the round is over */
+    coordinator_wait(c, 1);
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).task.id, 2);
 }
 
@@ -136,7 +136,7 @@ static void it_may_leave_once_the_task_is_over_or_declined(void **state) {
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, left, 0).task.id, 5 - left);
 }
 
-/* Check in as a device of the first release, which names its model's task but no capabilities.
+/* Check in as a device of the first release, which names the task of its model but no capabilities.
  * Returns the task. */
 static uint64_t ask_as_first_release(coordinator *c, const test_device *d, uint64_t held) {
     uint8_t body[64];
@@ -190,7 +190,7 @@ static void a_deadline_of_each_task_passes_by_itself(void **state) {
     assert_int_equal(task_of(c, 1)->round.attempt, 2);
     assert_true(runs(c, 2));
     coordinator_wait(c, 90000);
-    assert_false(runs(c, 2)); /* the round closed with the minimum of 1 */
+    assert_false(runs(c, 2));
     assert_int_equal(task_of(c, 2)->versions.version, 1);
 }
 
@@ -242,7 +242,6 @@ static void a_device_without_a_free_slot_serves_its_own_tasks_in_turn(void **sta
     }
 }
 
-/* The device's row may hold the lease of its other task (D2, S3 in docs/durability.md). */
 static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 3, \"minimum\": 3, \"priority\": 9"));
@@ -258,7 +257,7 @@ static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void
         assert_int_equal(waits.action, FED_ACTION_WAIT);
         assert_int_equal(waits.reason, FED_WAIT_REPORTED);
         coordinator_commit(c);
-        coordinator_crash(c); /* who has reported is read from the store */
+        coordinator_crash(c);
     }
     assert_int_equal(task_of(c, 1)->round.received, 1);
     assert_int_equal(task_of(c, 2)->round.received, 1);
@@ -277,8 +276,8 @@ static void a_task_that_does_not_run_makes_room(void **state) {
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
     coordinator_wait(c, 1);
-    /* Both models may be replaced. That of the finished task goes first, whichever was trained
-     * last. */
+    /* Both models may be replaced. The model of the finished task goes first, whichever task was
+     * trained last. */
     assert_int_equal(say(c, &a, 2, 3, 2).replaces, 3);
     assert_int_equal(say(c, &a, 2, 2, 3).replaces, 3);
     assert_int_equal(say(c, &a, 1, 2, 0).replaces, 2);
@@ -357,7 +356,7 @@ static void a_task_that_does_not_fit_waits_and_says_why(void **state) {
     coordinator_task(c, PLAIN);
     assert_true(runs(c, 1) && !runs(c, 2));
     coordinator_commit(c);
-    fedserver *person = NULL; /* another process knows the limit, too */
+    fedserver *person = NULL;
     fed_writer w;
     fed_writer_growing(&w);
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &person, &err));
@@ -377,7 +376,6 @@ static void a_task_that_does_not_fit_waits_and_says_why(void **state) {
     assert_true(runs(c, 2));
 }
 
-/* Copy what task `id` waits for. */
 static void read_why(coordinator *c, uint64_t id, char why[FEDSERVER_TASK_WAITS]) {
     size_t k = 0;
     json_t *status = coordinator_json(c, "/v1/status", ""), *one = NULL;
@@ -413,7 +411,6 @@ static void each_queued_task_says_why_it_does_not_run(void **state) {
     assert_non_null(strstr(why, "it fits"));
 }
 
-/* Another process queues it. No device makes a request. */
 static void a_queued_task_is_seen_within_a_second(void **state) {
     coordinator *c = *state;
     fed_error err = {0};

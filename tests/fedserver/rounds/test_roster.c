@@ -158,7 +158,7 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     }
     const int64_t seen_ms = c->now_ms;
     for (size_t k = 0; k < CROWD; k++) {
-        /* at once, since nobody would believe a device that is there to be away */
+        /* The row is written at once, so that a device that is there does not look absent. */
         assert_int_equal(stored_seen_ms(c, &d[k]), seen_ms);
     }
     coordinator_wait(c, 30000);
@@ -172,11 +172,10 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
         seen_ms + FEDSERVER_PACE_LATELY_MS; /* without a tick, which writes after a minute */
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
     assert_int_equal(device_ask_work(c, &d[1]).action, FED_ACTION_WAIT);
-    assert_int_equal(stored_seen_ms(c, &d[0]), c->now_ms); /* it was away */
+    assert_int_equal(stored_seen_ms(c, &d[0]), c->now_ms);
     assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 30000);
 }
 
-/* Make up devices with rows that have checked in just now. */
 static void many_seen(coordinator *c, uint64_t first, uint64_t count) {
     fed_error err = {0};
     for (uint64_t k = first; k < first + count; k++) {
@@ -200,7 +199,7 @@ static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
     coordinator *c = *state;
     enum { MANY = 600, AT_ONCE = 256 };
     coordinator_wait(c, 0);
-    many_seen(c, 0, MANY); /* consecutive numbers, so all are in the first list */
+    many_seen(c, 0, MANY);
     coordinator_wait(c, 60000);
     assert_int_equal(unwritten(c), MANY - AT_ONCE);
     coordinator_wait(c, 1);
@@ -208,7 +207,7 @@ static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
     coordinator_wait(c, 1);
     assert_int_equal(unwritten(c), 0);
     many_seen(c, MANY, 5);
-    coordinator_wait(c, 59000); /* the minute is not over yet */
+    coordinator_wait(c, 59000);
     assert_int_equal(unwritten(c), 5);
     coordinator_wait(c, 1000);
     assert_int_equal(unwritten(c), 0);

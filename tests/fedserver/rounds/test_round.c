@@ -80,11 +80,11 @@ static void a_edges_round_never_commits_by_itself(void) {
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1100),
-                     FEDSERVER_DO_REOPEN); /* more slots, as the goal is not reached */
+                     FEDSERVER_DO_REOPEN);
     EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
     EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1400),
-                     FEDSERVER_DO_NOTHING); /* the goal is reached */
+                     FEDSERVER_DO_NOTHING);
     assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
     EXPECT(&round, GIVEN, 9999, CLOSE);
@@ -132,7 +132,7 @@ static void a_resumed_round_asks_anew_for_what_is_missing(void) {
     fedserver_round_step(&stale, &round, FEDSERVER_ON_UPDATE_LEASED, 10);
     fedserver_round_step(&stale, &round, FEDSERVER_ON_RESUMED, 5000);
     assert_int_equal(round.attempt, 1);
-    assert_int_equal(round.leased, 1); /* the other lease is still valid */
+    assert_int_equal(round.leased, 1);
     assert_int_equal(round.deadline_ms, 6000);
 }
 
@@ -270,7 +270,7 @@ asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing(void *
     assert_int_equal(round.deadline_ms, 0);
     FLOW(&round, UPDATE_LEASED, 300, COUNT);
     assert_int_equal(round.deadline_ms, 1300);
-    FLOW(&round, TICK, 1300, NOTHING); /* one update is below the minimum */
+    FLOW(&round, TICK, 1300, NOTHING);
     FLOW(&round, TICK, 900000, NOTHING);
     assert_int_equal(round.attempt, 1);
     assert_int_equal(round.leased, 1);
@@ -322,7 +322,7 @@ static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     EXPECT(&round, UPDATE_COUNTED, 5000, COUNTED_BEFORE);
     EXPECT(&round, UPDATE_CLONED, 5000, REFUSE_CLONED);
     assert_memory_equal(&round, &settled, sizeof round);
-    EXPECT(&round, LEASE_ENDED, 5000, FREE); /* a device is revoked */
+    EXPECT(&round, LEASE_ENDED, 5000, FREE);
     assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
     EXPECT(&round, COMMITTED, 5000, OPEN);
     assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
@@ -339,7 +339,7 @@ static void only_a_round_that_closes_can_be_committed(void) {
     }
     EXPECT(&round, COMMITTED, 100, NOTHING);
     assert_int_equal(round.number, 1);
-    EXPECT(&round, GIVEN, 200, CLOSE); /* the version that another coordinator has made */
+    EXPECT(&round, GIVEN, 200, CLOSE); /* another coordinator has made the version */
     EXPECT(&round, GIVEN, 300, NOTHING);
     EXPECT(&round, COMMITTED, 300, OPEN);
     assert_int_equal(round.number, 2);
@@ -365,7 +365,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     FLOW(&round, CHECKIN_LEASED, 1250, LEASE_AGAIN);
     FLOW(&round, UPDATE_LEASED, 1300, COUNT);
     assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
-    assert_int_equal(round.received, 2); /* the round's set of updates is settled */
+    assert_int_equal(round.received, 2);
     assert_int_equal(round.ahead, 1);
     assert_int_equal(round.leased, 0);
     FLOW(&round, COMMITTED, 1500, OPEN);
@@ -373,7 +373,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     assert_int_equal(round.number, 2);
     assert_int_equal(round.received, 1);
     assert_int_equal(round.ahead, 0);
-    assert_int_equal(round.deadline_ms, 2500); /* 1,000 ms after the round opened */
+    assert_int_equal(round.deadline_ms, 2500);
     FLOW(&round, CHECKIN_NEW, 1600, LEASE);
     FLOW(&round, UPDATE_LEASED, 1700, COUNT);
     FLOW(&round, TICK, 2500, CLOSE);
@@ -420,7 +420,7 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
         if (leases == 0 &&
             (event == FEDSERVER_ON_UPDATE_LEASED || event == FEDSERVER_ON_CHECKIN_LEASED ||
              event == FEDSERVER_ON_LEASE_ENDED)) {
-            continue; /* the caller could not make this event happen */
+            continue;
         }
         for (int64_t wait_ms = 0; wait_ms <= 1000; wait_ms += 500) {
             fedserver_round next = round;

@@ -16,7 +16,7 @@
 #define SMALL                                                                                      \
     "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"rounds\": 1, \"cohort\": 1}"
 
-static char said[4000]; /* the log's warnings and errors */
+static char said[4000];
 
 static void hear(void *user, fed_log_level level, const char *line) {
     const size_t len = strlen(said);
@@ -32,7 +32,6 @@ static void expect_said(const char *words) {
     }
 }
 
-/* The file of the task's first version. */
 static void find_blob(const coordinator *c, uint64_t task, char path[400]) {
     fed_error err = {0};
     fedserver_model_row row;
@@ -67,7 +66,7 @@ static void start(coordinator *c) {
     fedserver_ports(c->server, 8443, 8444);
     assert_fed_ok_err(fedserver_begin(c->server, &err));
     coordinator_wait(c, 0);
-    coordinator_commit(c); /* the lines of a batch are logged when it is committed */
+    coordinator_commit(c); /* a batch's lines are logged when the batch is committed */
 }
 
 static fedserver_task_state state_of(const coordinator *c, uint64_t id) {
@@ -100,7 +99,6 @@ static void expect_paused(const coordinator *c, const char *path) {
     expect_said("fedserver resume");
 }
 
-/* The task goes on once the file can be read. */
 static void expect_goes_on(coordinator *c, const char *path) {
     fed_error err = {0};
     unhide(path);
@@ -111,7 +109,6 @@ static void expect_goes_on(coordinator *c, const char *path) {
     assert_int_equal(state_of(c, 1), FEDSERVER_TASK_RUNNING);
 }
 
-/* A device of the small task trains. */
 static void train(coordinator *c, uint64_t task) {
     const float x[6] = {1, 0, 0, 0, 0, 1};
     const test_device d = coordinator_enrol(c);

@@ -63,7 +63,7 @@ static void move(coordinator *c, uint64_t id, uint32_t position) {
 typedef struct listed {
     char text[400]; /* such as "2 running, 1 queued 1, ..." */
     fedserver_task_entry last, wanted;
-    uint64_t id; /* number of the task whose state is `wanted` */
+    uint64_t id;
 } listed;
 
 static fed_status note(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -90,8 +90,6 @@ static void assert_list(coordinator *c, const char *wanted) {
     assert_string_equal(list(c, 0).text, wanted);
 }
 
-/* Close the coordinator, check its directory by `fedserver check`, and open the coordinator
- * again. */
 static void check(coordinator *c) {
     coordinator_commit(c);
     fedserver_close(c->server);
@@ -194,7 +192,6 @@ static void a_queued_or_paused_task_can_be_cancelled_a_finished_one_not(void **s
     check(c);
 }
 
-/* Return the size of the database and of the model files in bytes. */
 static off_t database_size(const coordinator *c) {
     off_t size = 0;
     DIR *folder = opendir(c->directory);
@@ -219,7 +216,7 @@ static void the_space_of_a_cancelled_task_is_given_back(void **state) {
     coordinator_task(c, "{\"model\": \"input 500 | dense 500\", \"rounds\": 2, \"cohort\": 1}");
     coordinator_commit(c);
     must_do(c, 1, FEDSERVER_CANCEL);
-    for (int k = 0; k < 20; k++) { /* no device asks for anything meanwhile */
+    for (int k = 0; k < 20; k++) {
         coordinator_wait(c, 10);
         coordinator_commit(c);
     }
@@ -228,7 +225,7 @@ static void the_space_of_a_cancelled_task_is_given_back(void **state) {
     coordinator_open(c);
 }
 
-/* A model of 4 MB is in a file. */
+/* A cancelled task's model of 4 MB is deleted, although the coordinator does not run. */
 static void nobody_need_serve_for_it(void **state) {
     coordinator *c = *state;
     coordinator_only_on_sqlite();
@@ -265,7 +262,7 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     assert_list(c, "1 running, 2 finished");
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     check(c);
-    report(c, &b, 1); /* the second of two updates */
+    report(c, &b, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     assert_int_equal((int)fedserver_rounds_front(&c->server->rounds)->round.number, 2);
     check(c);
@@ -276,7 +273,7 @@ static void its_devices_are_not_told_that_all_is_over(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     const test_device a = coordinator_enrol(c);
-    report(c, &a, 1); /* the finished task is still in memory */
+    report(c, &a, 1);
     coordinator_task(c, TWO_ROUNDS);
     report(c, &a, 2);
     must_do(c, 2, FEDSERVER_PAUSE);
@@ -305,7 +302,7 @@ static void so_it_is_in_asynchronous_rounds(void **state) {
     must_do(c, 1, FEDSERVER_RESUME);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     assert_true(fedserver_rounds_front(&c->server->rounds)->round.deadline_ms > c->now_ms);
-    report(c, &a, 1); /* the lease was still valid */
+    report(c, &a, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     check(c);
 }
@@ -327,7 +324,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     work = device_ask_work(c, &a);
     assert_true(work.task.id == 2);
     assert_int_equal(device_upload(c, &a, &work, x, 1, NULL), 200);
-    check(c); /* two open rounds, with a file each */
+    check(c);
     coordinator_commit(c);
     if (coordinator_store(c)->copy != NULL) {
         snprintf(copy, sizeof copy, "%s/copy", c->directory);
@@ -447,7 +444,7 @@ static void the_status_lists_tasks(void **state) {
                         "samples are 784 values");
     assert_int_equal(json_integer_value(json_object_get(reason, "devices")), 1);
     assert_int_equal(json_integer_value(json_object_get(second, "position")), 1);
-    fedserver *other = person(c); /* what the command line would print */
+    fedserver *other = person(c);
     fed_writer w;
     fed_writer_growing(&w);
     assert_fed_ok_err(fedserver_tasks_json(other, c->now_ms, &w, &err));

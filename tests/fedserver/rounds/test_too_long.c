@@ -83,7 +83,7 @@ FED_TEST_WITH(so_it_does_after_a_restart_of_the_coordinator, coordinator *c) {
     assert_declined(c, &other);
     coordinator_restart(c);
     assert_declined(c, &d);
-    assert_int_equal(count(c), 0); /* the restart knows of it */
+    assert_int_equal(count(c), 0);
     assert_int_equal(device_say(c, &d, &of_today).action, FED_ACTION_TRAIN);
     coordinator_restart(c);
     assert_int_equal(device_say(c, &d, &of_today).action, FED_ACTION_TRAIN);
@@ -111,7 +111,8 @@ FED_TEST_WITH(an_older_evaluator_does_not_get_it_either, coordinator *c) {
     assert_int_equal(device_say(c, &d, &says).action, FED_ACTION_EVALUATE);
 }
 
-/* An older program on a newer program's state: the coordinator must not answer with the task. */
+/* An older program continues with a newer program's state. The coordinator must not answer the
+ * older program with the task. */
 FED_TEST_WITH(the_end_of_the_task_is_not_told_to_who_cannot_read_it, coordinator *c) {
     const test_device d = coordinator_enrol(c);
     fed_checkin holds = of_today;

@@ -12,7 +12,7 @@ static const fed_checkin asks = {.capabilities = FED_CAN_DECLINE | FED_CAN_APP};
 static const float good[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 static const float large[PARAMETERS] = {0, 0, 0, 0, 0, 1e30f}; /* more than a sum can hold */
 
-static char said[2000]; /* the log's warnings */
+static char said[2000];
 static unsigned lines;
 
 static void hear(void *user, fed_log_level level, const char *line) {
@@ -74,12 +74,12 @@ FED_TEST_WITH(an_update_that_counts_ends_the_row, coordinator *c) {
     fed_assignment work = device_say(c, &d, &asks);
     assert_int_equal(device_upload(c, &d, &work, good, 10, NULL), 200);
     work = device_say(c, &other, &asks);
-    assert_int_equal(device_upload(c, &other, &work, good, 10, NULL), 200); /* ends the round */
+    assert_int_equal(device_upload(c, &other, &work, good, 10, NULL), 200);
     for (int k = 1; k < FEDSERVER_UNFIT_MOST; k++) {
         refuse(c, &d);
     }
     assert_int_equal(device_say(c, &d, &asks).action, FED_ACTION_TRAIN);
-    assert_int_equal(lines, 2); /* one for each row of refusals */
+    assert_int_equal(lines, 2); /* one line for each row of refusals */
 }
 
 int main(void) {

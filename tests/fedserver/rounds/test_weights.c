@@ -51,7 +51,6 @@ FED_TEST(no_limit_takes_every_claim) {
     assert_true(settle(c, 3, 1).as_claimed);
 }
 
-/* Rule 1 of weights.h limits a device's weight. */
 FED_TEST(a_share_is_the_most_that_a_device_weighs) {
     static const double most[] = {0.5, 0.4, 0.3, 0.26};
     for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
@@ -66,7 +65,6 @@ FED_TEST(a_share_is_the_most_that_a_device_weighs) {
     }
 }
 
-/* Rule 2 of weights.h limits a device's weight times norm. */
 FED_TEST(a_long_update_is_shortened_and_its_weight_stays) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};
@@ -104,7 +102,7 @@ FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     }
 }
 
-/* A device's updates together reach as far as their sum, so each of them is shortened. */
+/* A device's updates together reach as far as their sum, so each update is shortened. */
 FED_TEST(a_devices_long_updates_are_shortened_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 5, 1000), contribution(3, 5, 1000)};

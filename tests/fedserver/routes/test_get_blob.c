@@ -35,8 +35,8 @@ static answer get_blob(coordinator *c, const fed_address *address, const char *r
     return a;
 }
 
-/* Read the addresses that the device is told. Returns how many; 0: it was sent the bytes
- * themselves. */
+/* Read the addresses that the device is told. Returns their number. 0: the device was sent the
+ * bytes themselves. */
 static size_t addresses_of(const answer *a, fed_address *addresses) {
     fed_reader r;
     fed_part part;
@@ -55,7 +55,6 @@ static size_t addresses_of(const answer *a, fed_address *addresses) {
     return count;
 }
 
-/* Check that the cache's objects have exactly the bytes that the coordinator itself would send. */
 static size_t assert_same_bytes(coordinator *c, const test_device *d, const char *have,
                                 unsigned want) {
     fed_address addresses[FED_ADDRESSES];

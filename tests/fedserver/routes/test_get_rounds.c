@@ -63,8 +63,8 @@ static json_t *newest_round(coordinator *c) {
     return round;
 }
 
-/* Check the metrics of the newest round. Each is written as "WHO NAME=MEAN LEAST..MOST of REPORTS
- * (SAMPLES)", such as "devices f1=0.5 0..1 of 2 (40)". */
+/* Check the metrics of the newest round. Each metric is written as "WHO NAME=MEAN LEAST..MOST of
+ * REPORTS (SAMPLES)", such as "devices f1=0.5 0..1 of 2 (40)". */
 static void expect_metrics(coordinator *c, const char *want) {
     json_t *round = newest_round(c), *m;
     char said[600] = "";
@@ -95,7 +95,6 @@ static void a_rounds_metrics_are_means_of_its_updates(void **state) {
     assert_int_equal(report(c, &d[1], 30, &own), 200);
     expect_metrics(c, "devices energy=70 70..70 of 1 (10); devices f1=0.25 0..1 of 2 (40)");
     own.count = 0;
-    /* Without custom metrics, as a device of an older release. */
     assert_int_equal(report(c, &d[0], 10, &own), 200);
     assert_int_equal(report(c, &d[1], 10, &own), 200);
     expect_metrics(c, "");
@@ -170,7 +169,7 @@ static void evaluators_metrics_stand_beside_the_devices(void **state) {
     own = metrics("auc", 0.1);
     assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
     expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.7 0.1..0.9 of 2 (40)");
-    own = metrics("other", 1); /* the same device evaluates the model again */
+    own = metrics("other", 1);
     assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
     expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.9 0.9..0.9 of 1 (30); "
                       "evaluators other=1 1..1 of 1 (10)");

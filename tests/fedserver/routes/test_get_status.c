@@ -217,7 +217,8 @@ static void a_committed_round_and_its_task_are_told(void **state) {
     json_decref(root);
 }
 
-/* The root has the newest rounds of the main task, so `running` has only those of other tasks. */
+/* The root has the newest rounds of the main task, so `running` has only the rounds of other
+ * tasks. */
 static void no_rounds_are_told_twice(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -232,7 +233,7 @@ static void no_rounds_are_told_twice(void **state) {
     assert_int_equal(json_array_size(running), 2);
     for (size_t k = 0; k < 2; k++) {
         const json_t *one = json_array_get(running, k);
-        const bool main_task = k == 0; /* the one that started first */
+        const bool main_task = k == 0;
         assert_int_equal(json_equal(json_object_get(one, "task"), json_object_get(root, "task")),
                          main_task);
         assert_int_equal(json_object_get(one, "rounds") == NULL, main_task);
@@ -279,7 +280,7 @@ static void at_most_200_rounds_are_told_newest_first(void **state) {
         if (k != 201) {
             continue;
         }
-        json_t *root = status(c); /* the same while a round is open */
+        json_t *root = status(c);
         const json_t *rounds = json_object_get(root, "rounds");
         assert_int_equal(json_array_size(rounds), 200);
         assert_int_equal(integer(json_array_get(rounds, 0), "number"), 202);
@@ -348,7 +349,7 @@ static void metrics_count_devices_that_have_not_come_as_away(void **state) {
     (void)device_ask_work(c, &d[0]);
     (void)device_ask_work(c, &d[2]);
     expect_crowd(c, 2, 1);
-    expect_crowd(c, 2, 1); /* a second request counts the devices again from 0 */
+    expect_crowd(c, 2, 1);
     coordinator_restart(c);
     expect_crowd(c, 0, 3);
     (void)device_ask_work(c, &d[1]);
@@ -362,13 +363,13 @@ static void metrics_go_on_counting_where_they_stopped(void **state) {
     for (size_t k = 0; k < 3; k++) {
         (void)device_ask_work(c, &d[k]);
     }
-    census->next = 2; /* as if a count had stopped after two devices, and neither waited */
+    census->next = 2; /* as if a count had stopped after two devices, neither of which waited */
     expect_crowd(c, 1, 2);
     expect_crowd(c, 3, 0);
 }
 
-/* Return the device that a round's row names under `key`, and check its amount. "": the row
- * names none. */
+/* Return the device that a round's row names under `key`, or "" if the row names none. Also check
+ * its amount. */
 static const char *standout(const json_t *round, const char *key, const char *amount,
                             double wanted) {
     const json_t *who = json_object_get(round, key);

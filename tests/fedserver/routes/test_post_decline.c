@@ -30,7 +30,6 @@ static int decline(coordinator *c, const test_device *d, const fed_assignment *w
     return a.status;
 }
 
-/* Check in as a device that knows declines. */
 static fed_assignment ask(coordinator *c, const test_device *d, fed_role role) {
     return device_say(c, d, &(fed_checkin){.role = role, .capabilities = FED_CAN_DECLINE});
 }
@@ -50,7 +49,6 @@ static int begin(void **state) {
     return 0;
 }
 
-/* A test whose coordinator has a synchronous task. */
 #define DECLINING(test) cmocka_unit_test_setup_teardown(test, begin, coordinator_end)
 
 static int upload(coordinator *c, const test_device *d, const fed_assignment *work) {
@@ -76,11 +74,11 @@ static void slot_goes_to_another(const char *task) {
     assert_int_equal(decline(&c, &d[1], &work[1]), 200);
     assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     coordinator_wait(&c, 100);
-    assert_true(fedserver_epoch(c.server) > epoch); /* so devices that wait are asked again */
+    assert_true(fedserver_epoch(c.server) > epoch); /* devices that wait ask again at a new epoch */
     work[2] = device_ask_work(&c, &d[2]);
     assert_int_equal(work[2].action, FED_ACTION_TRAIN);
     assert_declined(&c, &d[1]);
-    assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease has ended */
+    assert_int_equal(upload(&c, &d[1], &work[1]), 409);
     assert_int_equal(upload(&c, &d[0], &work[0]), 200);
     assert_int_equal(upload(&c, &d[2], &work[2]), 200);
     assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, 1);

@@ -59,8 +59,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Send the bytes [from, to) of the message. Returns the HTTP status. *end: how much has
- * arrived, by the answer. */
+/* Send the bytes [from, to) of the message. Returns the HTTP status. *end gets the number of bytes
+ * that have arrived, by the answer. */
 static int send_as(sender *s, const test_device *d, size_t from, size_t to, uint64_t *end,
                    char word[32]) {
     fed_writer w;
@@ -128,7 +128,7 @@ FED_TEST_WITH(pieces_out_of_order_and_twice_change_nothing, sender *s) {
     must_have(s, 20, 30, 0);
     must_have(s, 0, 20, 20);
     must_have(s, 0, 20, 20);
-    must_have(s, 10, 30, 20); /* this piece overlaps those before it */
+    must_have(s, 10, 30, 20);
     must_have(s, 25, 30, 20);
     must_be(s, s->message.len, s->message.len, 202, "");
     must_be(s, 20, s->message.len, 200, "");
@@ -175,7 +175,7 @@ FED_TEST_WITH(two_devices_do_not_mix, sender *s) {
     must_have(&second, 0, 5, 5);
     must_have(s, 0, 0, 10);
     must_be(&second, 5, second.message.len, 200, "");
-    must_be(s, 10, s->message.len, 200, ""); /* the update has completed the round */
+    must_be(s, 10, s->message.len, 200, "");
     assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     fed_writer_free(&second.message);
 }
@@ -187,7 +187,7 @@ FED_TEST_WITH(another_message_begins_anew, sender *s) {
     must_have(s, 0, 0, 0);
     must_have(s, 10, 20, 0);
     must_have(s, 0, 5, 5);
-    make_message(s, 1); /* of the other message nothing is kept */
+    make_message(s, 1);
     must_have(s, 0, 0, 0);
     make_message(s, 2);
     must_be(s, 5, s->message.len, 200, "");
@@ -209,14 +209,14 @@ FED_TEST_WITH(lying_totals_and_digests_are_refused, sender *s) {
     s->head.digest ^= 1;
     must_have(s, 0, 10, 10);
     must_be(s, 10, s->message.len, 400, "bad_update");
-    must_have(s, 0, 0, 0); /* nothing of the message is kept */
+    must_have(s, 0, 0, 0);
     assert_int_equal(counted(s), 0);
     make_message(s, 1);
     must_be(s, 0, s->message.len, 200, "");
 }
 
 FED_TEST_WITH(a_message_that_is_no_update_is_refused_when_it_is_complete, sender *s) {
-    s->message.data[s->message.len - 1] = 0x7f; /* the last value becomes NaN */
+    s->message.data[s->message.len - 1] = 0x7f;
     s->message.data[s->message.len - 2] = 0xff;
     s->head.digest = fed_digest_bytes(s->message.data, s->message.len);
     must_have(s, 0, 10, 10);
@@ -246,7 +246,7 @@ FED_TEST_WITH(a_body_that_is_no_piece_is_refused, sender *s) {
 FED_TEST_WITH(crumbs_are_not_kept, sender *s) {
     static const char large[] = "{\"model\": \"input 100 | dense 150\", \"codec_up\": \"float32\","
                                 " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1}";
-    for (int k = 0; k < 3; k++) { /* the first task ends */
+    for (int k = 0; k < 3; k++) {
         fed_assignment work = device_ask_work(&s->c, &s->d);
         assert_int_equal(device_upload(&s->c, &s->d, &work, ones, 1, NULL), 200);
         coordinator_wait(&s->c, 10001);
@@ -280,7 +280,7 @@ FED_TEST_WITH(pieces_go_when_their_round_closes, sender *s) {
     must_have(s, 0, 10, 10);
     assert_int_equal(device_upload(&s->c, &s->other, &s->other_work, ones, 1, NULL), 200);
     assert_int_equal(stored(s), 10);
-    coordinator_wait(&s->c, 10001); /* the deadline passes; one update is enough */
+    coordinator_wait(&s->c, 10001);
     assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     assert_int_equal(stored(s), 0);
     must_be(s, 10, 20, 409, "round_closed");

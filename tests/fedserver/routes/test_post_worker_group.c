@@ -53,7 +53,6 @@ static int report_status(coordinator *c, const test_device *d, const fed_worker_
     return a.status;
 }
 
-/* Return the list of worker groups in the status. The caller frees *root. */
 static json_t *groups(coordinator *c, json_t **root) {
     *root = coordinator_json(c, "/v1/status", "");
     return json_object_get(*root, "worker_groups");
@@ -139,7 +138,7 @@ static void it_is_forgotten_with_its_device_and_after_an_hour(void **state) {
     assert_int_equal(report_status(c, &b, &two), 200);
     coordinator_commit(c);
     fed_hex(a.fingerprint, FED_SHA256_SIZE, digits);
-    fedserver *cli = NULL; /* another process */
+    fedserver *cli = NULL;
     fedserver_entry found;
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_device_revoke(cli, c->now_ms, digits, &found, &err));

@@ -7,7 +7,7 @@ static void serve_with(coordinator *c, fedserver_page page) {
     fedserver_configure(c->server, &(fedserver_setup){.page = page});
 }
 
-/* GET path and return the HTTP status. error: the answer's error word, "" for a page. */
+/* GET path and return the HTTP status. `error` gets the answer's error word, or "" for a page. */
 static int look(coordinator *c, const char *path, char error[32]) {
     answer a = coordinator_ask(c, NULL, "GET", path, "", NULL, 0);
     memcpy(error, a.error, sizeof a.error);
@@ -97,7 +97,7 @@ static void a_link_logs_in_once(void **state) {
     expect(c, 200);
     assert_int_equal(login(c, link, error), 401);
     assert_string_equal(error, "link_used");
-    expect(c, 200); /* sessions that began with the link continue */
+    expect(c, 200);
 }
 
 static void a_link_expires_after_ten_minutes(void **state) {
@@ -149,7 +149,7 @@ static void a_wrong_cookie_is_a_strangers(void **state) {
                                         ""};
     c->from_elsewhere = true;
     pass(c, FEDSERVER_PASS_LINK, link);
-    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) { /* a link's token is no session */
+    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) {
         snprintf(cookie, sizeof cookie, forms[k], link);
         c->cookie = cookie;
         expect(c, 401);

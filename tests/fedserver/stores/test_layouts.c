@@ -1,5 +1,6 @@
-/* A release must leave the tables of an older release as they are while that one serves. Each
- * command is run beside a serving process, on each layout that the tests can make. */
+/* A release must leave the tables of an older release as they are while a process of the older
+ * release serves. Each command is run beside a serving process, on each layout that the tests can
+ * make. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
@@ -19,7 +20,7 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 2}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-/* The layouts, and the SQL that makes them of today's. */
+/* The older layouts, and the SQL that makes them from today's layout. */
 static const struct layout {
     const char *store;
     int number;
@@ -34,8 +35,8 @@ static const struct layout {
 };
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-/* Run SQL on the store in this directory, as a program of another release would. first[MOST]: the
- * first value of the result; NULL: not needed. */
+/* Run SQL on the store in this directory, as a program of another release would. `first`, which has
+ * MOST bytes or is NULL, gets the first value of the result. */
 static void sql(const coordinator *c, const char *directory, const char *text, char *first) {
     char path[400];
     sqlite3 *db;
@@ -63,7 +64,6 @@ static void make_older(const coordinator *c, const char *directory, const struct
     }
 }
 
-/* Read the tables' columns, and the layout's number. */
 static void read_tables(const coordinator *c, char *text) {
     sql(c, c->directory,
         strcmp(c->server->store->name, "postgres") == 0
@@ -88,8 +88,8 @@ static const char *const names[COMMANDS] = {
 #undef COMMAND
 };
 
-/* What follows `--dir .` on the command line of each command, and the words with which the command
- * must fail. says NULL: the error says that the store has an older layout. */
+/* The rest of each command's line after `--dir .`, and the words with which the command must fail.
+ * If `says` is NULL, the error says that the store has an older layout. */
 static const struct use {
     const char *rest, *says;
 } uses[COMMANDS] = {[COMMAND_init] = {"", "holds a coordinator already"},
@@ -155,7 +155,6 @@ static void run_each_beside_it(const coordinator *c, int layout) {
     }
 }
 
-/* A coordinator with a device whose update counts in the open round. */
 static void open_with_update(coordinator *c) {
     coordinator_setup(c);
     const test_device d = coordinator_enrol(c);
@@ -197,7 +196,7 @@ static void a_start(coordinator *c, const struct layout *l) {
     expect_older("status", out, l->number, "stop the coordinator and start it with this release");
     assert_null(strstr(out, "serves it"));
     assert_fed_ok_err(fedserver_upgrade(directory, &err));
-    assert_fed_ok_err(fedserver_upgrade(directory, &err)); /* the second one has nothing to do */
+    assert_fed_ok_err(fedserver_upgrade(directory, &err));
     coordinator_check(directory);
     coordinator_open(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);

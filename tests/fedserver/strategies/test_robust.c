@@ -26,7 +26,7 @@ static void fill(size_t count) {
     fed_test_tmpdir(f.directory, sizeof f.directory);
     assert_fed_ok_err(fedserver_rows_open(&f.rows, f.directory, COLUMNS, &err));
     for (size_t k = 0; k < count; k++) {
-        for (size_t i = 0; i < COLUMNS; i++) { /* some values are equal */
+        for (size_t i = 0; i < COLUMNS; i++) {
             f.x[k][i] = (float)fed_rng_below(&rng, 200) - 100;
         }
         assert_fed_ok_err(fedserver_rows_add(&f.rows, (int64_t)k, 1, f.x[k], &err));
@@ -91,7 +91,7 @@ FED_TEST(krum_chooses_by_nearness) {
 
 FED_TEST(with_as_many_chosen_as_there_are_krum_is_the_mean) {
     fed_error err = {0};
-    for (size_t count = 1; count < 5; count++) { /* also fewer than Krum's f + 3 */
+    for (size_t count = 1; count < 5; count++) {
         fill(count);
         assert_fed_ok_err(fedserver_krum_mean(&f.rows, 2, count, f.u, &err));
         for (size_t i = 0; i < COLUMNS; i++) {

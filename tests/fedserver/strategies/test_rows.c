@@ -56,7 +56,7 @@ FED_TEST(nothing_is_left_in_the_directory_even_while_it_is_open) {
         entries++;
     }
     closedir(dir);
-    assert_int_equal(entries, 2); /* only the entries "." and ".." */
+    assert_int_equal(entries, 2);
     fedserver_rows_close(&rows);
     fed_test_rmdir(directory);
 }
@@ -105,7 +105,7 @@ FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     size_t before = peak_kib();
     assert_fed_ok_err(fedserver_trimmed_mean(&rows, 1, x, &err));
     check_peak(before, 1);
-    for (int i = 0; i < MANY_COLUMNS; i++) { /* rows 1 to 34 remain */
+    for (int i = 0; i < MANY_COLUMNS; i++) {
         assert_true(x[i] == 17.5f / 64);
     }
     assert_fed_ok_err(fedserver_krum_mean(&rows, 1, 1, x, &err));

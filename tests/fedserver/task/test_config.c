@@ -190,7 +190,7 @@ FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
 
 static const struct {
     const char *text;
-    const char *words[3]; /* the message must contain all of these */
+    const char *words[3];
 } mistakes[] = {
     {"", {"conf/t.json:1:"}},
     {"[]", {"conf/t.json:1:", "JSON object"}},
@@ -291,15 +291,13 @@ FED_TEST(mistakes_are_named_with_file_line_and_key) {
     }
 }
 
-/* Write a task file and the model w.safetensors that it starts from, whose dense layer has
- * `out` outputs. */
 static void write_initial(const char *directory, uint32_t out, char *path, size_t cap) {
     fed_error err = {0};
     char model[300];
     float values[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     fed_layout layout;
     fed_layout_init(&layout);
-    /* Not in the model's order, as files of other programs may be. */
+    /* The tensors are not in the model's order, as in files of other programs. */
     assert_fed_ok(fed_layout_add(&layout, "dense1.bias", 1, (uint32_t[]){out}));
     assert_fed_ok(fed_layout_add(&layout, "dense1.weight", 2, (uint32_t[]){out, 2}));
     snprintf(model, sizeof model, "%s/w.safetensors", directory);

@@ -28,7 +28,6 @@ FED_TEST(names_are_unlike) {
     }
 }
 
-/* Each default must be an allowed value. Keys without a default are skipped. */
 FED_TEST(defaults_are_within_their_bounds) {
     fedserver_config config;
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {

@@ -100,7 +100,7 @@ static void an_update_in_another_phases_codec_is_none_of_this_task(void **state)
     assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
 }
 
-/* If the repeated update was refused as too large, the device would keep it and send it a
+/* If the repeated update was refused as too large, the device would keep the update and send it a
  * second time. */
 static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) {
     coordinator *c = *state;
@@ -114,7 +114,7 @@ static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) 
     make_update(1, x);
     fed_assignment work = device_ask_work(c, &d);
     device_encode(&work, x, 1, &body);
-    for (int k = 0; k < 2; k++) { /* the first answer is lost */
+    for (int k = 0; k < 2; k++) {
         assert_int_equal(coordinator_status(c, &d, "POST", "/v1/update", "", body.data, body.len),
                          200);
         coordinator_commit(c);
@@ -169,7 +169,6 @@ static void a_device_that_asks_again_gets_the_new_phase_with_its_lease(void **st
     assert_int_equal(device_upload(c, &d[0], &again, x, 1, NULL), 200);
 }
 
-/** Return the digest of version 3, which is made from updates of several phases. */
 static uint64_t digest_of(bool crash) {
     static coordinator c;
     coordinator_setup(&c);
@@ -196,16 +195,16 @@ static void a_crash_between_updates_of_two_phases_changes_no_bit(void) {
 static void expect_sound(coordinator *c) {
     fedserver_close(c->server);
     coordinator_check(c->directory);
-    coordinator_open(c); /* the coordinator serves again */
+    coordinator_open(c);
 }
 
 static void a_check_knows_the_codec_of_each_round(void **state) {
     coordinator *c = *state;
     test_device d[3];
     fed_assignment work = reach_round_3(c, d);
-    send_update(c, &d[0], &work); /* an update for round 1 */
+    send_update(c, &d[0], &work);
     expect_sound(c);
-    for (int k = 0; k < 6; k++) { /* updates of all phases */
+    for (int k = 0; k < 6; k++) {
         work = device_ask_work(c, &d[0]);
         send_update(c, &d[0], &work);
         expect_sound(c);

@@ -26,7 +26,6 @@ static void read_back(const char *text, fedserver_task *task) {
     assert_fed_ok_err(fedserver_task_text_read(1, text, strlen(text), task, &err));
 }
 
-/* Draw a text of any UTF-8 characters, including quotes and control characters. */
 static void draw_text(fed_rng *rng, char *dst, size_t size) {
     static const char *const pieces[] = {
         "a", "\"", "\\", "/", "\n", "\x01", "\x7f", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x99\x82",
@@ -43,7 +42,6 @@ static void draw_text(fed_rng *rng, char *dst, size_t size) {
     }
 }
 
-/* Draw nothing, or an object as jansson writes it, with a number and a text that needs escapes. */
 static void draw_object(fed_rng *rng, char *dst, size_t size) {
     dst[0] = '\0';
     if (fed_rng_below(rng, 2) == 1) {
@@ -148,7 +146,7 @@ FED_TEST(any_task_is_read_as_it_was_written) {
         read_back(text, &again);
         assert_same_task(&task, &again);
         char *second = text_of(&again);
-        assert_string_equal(second, text); /* equal tasks have the same text */
+        assert_string_equal(second, text);
         free(second);
         free(text);
     }

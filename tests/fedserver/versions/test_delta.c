@@ -40,7 +40,7 @@ static void advance(fixture *f, const float *mean) {
     f->versions = next;
 }
 
-/* Apply the deltas from version `have` to `want` to values. Returns how many there are; -1: no
+/* Apply the deltas from version `have` to `want` to values. Returns the number of deltas; -1: no
  * deltas lead there. */
 static int apply_to(fixture *f, uint32_t have, uint32_t want, float *values) {
     fed_error err = {0};
@@ -93,7 +93,7 @@ static void what_a_delta_leaves_out_comes_later(void) {
     done(&f);
 }
 
-/* Another thread may send the old version meanwhile, so that must not change. */
+/* Another thread may send the old version meanwhile, so the old version must not change. */
 static void the_next_version_is_made_beside_the_old_one(void) {
     fixture f;
     fed_error err = {0};
@@ -142,7 +142,7 @@ static void a_device_behind_is_sent_the_deltas_it_lacks(void) {
         assert_memory_equal(values[v], f.versions.values, sizeof values[v]);
     }
     assert_int_equal(apply(&f, 4, values[0]), 0);
-    assert_int_equal(apply(&f, 5, values[0]), -1); /* version 5 does not exist yet */
+    assert_int_equal(apply(&f, 5, values[0]), -1);
     done(&f);
 }
 
@@ -164,7 +164,7 @@ static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(
         assert_int_equal(f.versions.oldest + f.versions.parts, f.versions.version);
     }
     uint32_t oldest = f.versions.oldest;
-    assert_in_range(oldest, 1, ROUNDS - 3); /* the chain was cut, but some deltas are left */
+    assert_in_range(oldest, 1, ROUNDS - 3);
     for (uint32_t v = 0; v < ROUNDS; v++) {
         assert_int_equal(apply(&f, v, old[v]), v < oldest ? -1 : ROUNDS - (int)v);
         if (v >= oldest) {
@@ -286,15 +286,14 @@ static void given_values_become_a_version_to_the_bit(void) {
     assert_fed_ok(fed_part_read(&r, &patch));
     assert_fed_ok_err(fedserver_part_apply(&patch, &f.layout, values, &err));
     assert_memory_equal(values, given, sizeof given);
-    /* A chain with a patch is not for devices that read no patches. */
     assert_true(fedserver_versions_leads(&f.versions, 0, 1, false));
     assert_false(fedserver_versions_leads(&f.versions, 0, 2, false));
     assert_true(fedserver_versions_leads(&f.versions, 0, 2, true));
     done(&f);
 }
 
-/* `kept` means that the store has the values of this version. It has none of the next version
- * yet. */
+/* `kept` means that the store has the values of this version. The store has nothing of the next
+ * version yet. */
 static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     fixture f;
     fed_error err = {0};

@@ -16,8 +16,8 @@ typedef struct fixture {
     fedserver_versions versions;
     fedserver_downloads downloads;
     fedcodec codec;
-    float old[VERSIONS + 1][SIZE]; /* the values of each version */
-    uint32_t first;                /* the values of versions from this one on can be made again */
+    float old[VERSIONS + 1][SIZE];
+    uint32_t first; /* the values of this version and of all later ones can be made again */
     unsigned brought_back;
     bool no_stages; /* devices read no second stage of a codec */
 } fixture;
@@ -81,7 +81,6 @@ static int teardown(void **state) {
     fixture *f = *state;
     fedserver_downloads_free(&f->downloads);
     for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
-        /* fedserver_downloads_free must have freed all patches. */
         assert_null(f->downloads.patches[k].blob);
     }
     fedserver_versions_free(&f->versions);
@@ -90,7 +89,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A download: kind and versions of the first part, the number of parts, and their bytes. */
+/* A download: the first part's kind and versions, the number of parts, their bytes, and the tag. */
 typedef struct came {
     fed_status status;
     fed_part first;
@@ -99,7 +98,7 @@ typedef struct came {
     uint64_t tag;
 } came;
 
-/* Ask for a download, apply it and compare with the wanted values. have < 0: the device has no
+/* Ask for a download, apply it and compare with the wanted values. If have < 0, the device has no
  * model. */
 static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
@@ -188,7 +187,6 @@ static uint32_t oldest(fixture *f) {
     return f->versions.oldest;
 }
 
-/* Append the runs of deltas that lead from `have` to `want`. Returns how many there are. */
 static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fed_writer *parts) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
     const fedserver_download_request request = {
@@ -323,8 +321,8 @@ FED_TEST_WITH(what_was_made_is_not_made_again, fixture *f) {
     assert_int_equal(f->brought_back, 1);
 }
 
-/* After a patch was made, no other one is made for a while. A device that asks meanwhile gets a
- * snapshot or the chain. */
+/* After a patch was made, no other patch is made for a while. A device that asks meanwhile gets a
+ * snapshot or the chain of deltas. */
 FED_TEST_WITH(making_is_followed_by_rest, fixture *f) {
     uint32_t have = oldest(f);
     const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
@@ -346,7 +344,7 @@ FED_TEST_WITH(patches_in_use_are_bounded_and_stay, fixture *f) {
     for (;; made++, now_ms += SIZE) {
         came c = ask(f, made, VERSIONS, true, now_ms);
         if (c.first.from != made) {
-            break; /* no room for another patch: a snapshot is sent */
+            break;
         }
         tags[made] = c.tag;
         bytes += c.len;
@@ -356,7 +354,7 @@ FED_TEST_WITH(patches_in_use_are_bounded_and_stay, fixture *f) {
     for (uint32_t have = 0; have < made; have++) {
         assert_true(ask(f, have, VERSIONS, true, now_ms).tag == tags[have]);
     }
-    now_ms += FEDSERVER_PATCH_MS; /* nobody has asked for the patches for a while */
+    now_ms += FEDSERVER_PATCH_MS;
     assert_int_equal(ask(f, made, VERSIONS, true, now_ms).first.from, made);
 }
 
@@ -422,15 +420,14 @@ FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f
     assert_int_equal(plain.parts, 5);
     assert_true(plain.len > packed.len && plain.tag != packed.tag);
     assert_in_range(plain.len - fedserver_versions_plain_len(&f->versions, 4, 9), 0, 5 * 4);
-    assert_true(ask(f, 4, 9, true, 0).tag == plain.tag); /* the unpacked chain is still kept */
+    assert_true(ask(f, 4, 9, true, 0).tag == plain.tag);
     fedserver_downloads_free(&f->downloads);
     f->downloads = (fedserver_downloads){0};
-    /* Made again after a restart, with the same bytes. */
     assert_true(ask(f, 4, 9, false, 0).tag == plain.tag);
 }
 
-/* Making a chain is followed by a pause. Whether another chain is made at once shows if this
- * one was made or kept. */
+/* A chain that is made is followed by a pause. So a request for another chain shows whether the
+ * first chain was made again or kept. */
 FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     int64_t now_ms = 0;
     use_codec(f, "3lc:s=1.75+entropy");
@@ -442,7 +439,7 @@ FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *
         assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
         assert_int_equal(ask(f, other, 9, false, now_ms).first.kind, FED_PART_DELTA);
     }
-    now_ms += FEDSERVER_SNAPSHOT_MS; /* nobody has asked for a while, so the chain is made again */
+    now_ms += FEDSERVER_SNAPSHOT_MS;
     assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
     assert_int_equal(ask(f, 3, 9, false, now_ms).first.kind, FED_PART_SNAPSHOT);
 }
@@ -462,8 +459,6 @@ FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     assert_int_equal(f->brought_back, brought_back + 1);
 }
 
-/* Another process continues with the kept downloads, without making them again. A truncated
- * file of them is refused. */
 FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     const uint32_t have = oldest(f);
     fed_writer w;
@@ -493,7 +488,7 @@ FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     assert_true(ask(f, have, VERSIONS, true, 10).tag == patch);
     assert_true(ask(f, -1, VERSIONS, false, 10).tag == whole);
     assert_int_equal(f->brought_back, brought_back);
-    for (size_t cut = 0; cut < w.len; cut += cut < 64 ? 1 : 997) { /* a truncated file is refused */
+    for (size_t cut = 0; cut < w.len; cut += cut < 64 ? 1 : 997) {
         fedserver_downloads broken = {0};
         uint8_t *exact = malloc(cut + 1);
         assert_non_null(exact);
@@ -508,7 +503,6 @@ FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     fedserver_downloads_free(&kept);
 }
 
-/* A snapshot of the next version is prepared only if a device has asked for one. */
 FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     fed_error err = {0};
     fedserver_made made;

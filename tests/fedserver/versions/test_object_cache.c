@@ -47,7 +47,7 @@ static fed_status get(fixture *f, const fedserver_object_request *request, int64
     fed_error err = {0};
     const fed_status status =
         fedserver_object_cache_get(&f->object_cache, f->directory, request, now_ms, address, &err);
-    assert_true(status == FED_OK || err.text[0] != '\0'); /* an error has a text */
+    assert_true(status == FED_OK || err.text[0] != '\0');
     return status;
 }
 
@@ -128,14 +128,14 @@ static void a_long_run_is_sealed_by_many_requests(void **state) {
     while (get(f, &request, 1000 * requests, &address) == FED_EBUSY) {
         assert_true(requests++ < 10);
         const fed_address between = seal(f, 1, (uint8_t)requests, 5000, 1000 * requests);
-        assert_true(is_there(f, &between)); /* short runs do not wait for the long one */
+        assert_true(is_there(f, &between));
     }
     assert_int_equal(requests, 7); /* 12 MB, at most 2 MB a request */
     assert_opens(f, &address, 3, LONG);
     fedserver_blob_free(request.run.blob);
 }
 
-/* Ask for ten runs of 1 MB, which depend on k. Returns how many were sealed. */
+/* Ask for ten runs of 1 MB, whose bytes depend on k. Returns how many runs were sealed. */
 static unsigned seal_ten(fixture *f, uint8_t k, int64_t now_ms) {
     fed_address address;
     unsigned sealed = 0;
@@ -153,7 +153,7 @@ static void what_is_sealed_in_a_moment_is_bounded(void **state) {
     assert_int_equal(seal_ten(f, 1, 5001), 0);
     assert_int_equal(seal_ten(f, 2, 5000 + (2 << 20) / FEDSERVER_OBJECT_CACHE_RATE), 1);
     assert_int_equal(seal_ten(f, 3, 999999), FEDSERVER_OBJECT_CACHE_STEP / (2 << 20));
-    assert_int_equal(seal_ten(f, 4, 0), 0); /* nothing is sealed when the clock was set back */
+    assert_int_equal(seal_ten(f, 4, 0), 0);
 }
 
 static void a_task_has_no_more_bytes_than_its_limit(void **state) {
@@ -169,7 +169,7 @@ static void a_task_has_no_more_bytes_than_its_limit(void **state) {
     for (unsigned k = 0; k < 5; k++) {
         assert_int_equal(is_there(f, &address[k]), k >= 2);
     }
-    assert_true(is_there(f, &other)); /* an older file of another task stays */
+    assert_true(is_there(f, &other));
     fedserver_object_request large = request_of(1, 9, 12001);
     large.limit = 12000;
     assert_fed_status(get(f, &large, 0, &address[0]), FED_ERANGE);
@@ -196,7 +196,6 @@ static void what_nobody_asks_for_is_deleted(void **state) {
     assert_true(is_there(f, &used));
 }
 
-/* The limit is for all files of the task, not for each run. */
 static void
 the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(void **state) {
     fixture *f = *state;
@@ -206,7 +205,7 @@ the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(
         kept[k] = seal(f, 1, k, 5000, k);
     }
     fedserver_object_request request = request_of(1, 7, 5000);
-    request.limit = 15000; /* the size of three runs */
+    request.limit = 15000;
     assert_fed_ok(get(f, &request, 5, &last));
     fedserver_blob_free(request.run.blob);
     assert_true(is_there(f, &last));
@@ -215,14 +214,13 @@ the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(
     assert_true(is_there(f, &other));
 }
 
-/* A half-sealed long run is dropped with its task. The next long run can then be sealed. */
 static void what_is_being_sealed_ends_with_its_task(void **state) {
     fixture *f = *state;
     fed_address address;
     const fedserver_object_request gone = request_of(1, 1, LONG), next = request_of(2, 2, LONG);
     assert_fed_status(get(f, &gone, 0, &address), FED_EBUSY);
     assert_non_null(f->object_cache.sealing.request.run.blob);
-    fedserver_object_cache_drop(&f->object_cache, f->directory, 2); /* drop another task */
+    fedserver_object_cache_drop(&f->object_cache, f->directory, 2);
     assert_non_null(f->object_cache.sealing.request.run.blob);
     fedserver_object_cache_drop(&f->object_cache, f->directory, 1);
     assert_null(f->object_cache.sealing.request.run.blob);
@@ -277,7 +275,7 @@ static void a_disk_that_fails_is_left_alone_for_a_while(void **state) {
     fed_address address;
     snprintf(folder, sizeof folder, "%s/%s", f->directory, FEDSERVER_OBJECT_CACHE_FOLDER);
     fed_test_put(f->directory, FEDSERVER_OBJECT_CACHE_FOLDER, "in the way",
-                 10); /* the name is that of a file, not of a folder */
+                 10); /* a file has the name of the folder */
     const fedserver_object_request request = request_of(1, 1, 5000);
     const fed_status failed = get(f, &request, 1, &address);
     assert_true(failed != FED_OK && failed != FED_EBUSY);

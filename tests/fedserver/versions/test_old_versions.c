@@ -20,7 +20,7 @@ typedef struct world {
     coordinator home;
     test_device device;
     fed_task task;
-    float old[ROUNDS + 1][PARAMETERS]; /* the values of each version */
+    float old[ROUNDS + 1][PARAMETERS];
     uint32_t version;
 } world;
 
@@ -82,7 +82,7 @@ static uint32_t first_that_comes_back(world *w) {
         fed_status status = fedserver_old_versions_values(&archive, v, &values, &err);
         if (status != FED_OK) {
             assert_fed_status(status, FED_ENOTFOUND);
-            assert_true(first == UINT32_MAX); /* there is no gap */
+            assert_true(first == UINT32_MAX);
             continue;
         }
         first = v < first ? v : first;
@@ -102,7 +102,7 @@ FED_TEST_WITH(versions_come_back_as_far_as_the_chain_reaches_and_further, world 
         moved += first > before;
         before = first;
     }
-    assert_in_range(moved, 2, 6); /* the oldest version moves in steps */
+    assert_in_range(moved, 2, 6);
 }
 
 FED_TEST_WITH(what_is_kept_is_bounded, world *w) {
@@ -183,7 +183,7 @@ FED_TEST_WITH(each_way_leads_to_the_same_bits, world *w) {
     rounds(w, ROUNDS);
     const uint32_t oldest = versions(w)->oldest, newest = w->version;
     assert_int_equal(bring(w, newest - 1, newest, "&can=2"), FED_PART_DELTA);
-    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* 0: several deltas */
+    assert_int_equal(bring(w, newest - 4, newest, "&can=2"), 0); /* 0: several parts */
     assert_int_equal(bring(w, oldest, newest, "&can=2"), FED_PART_PATCH);
     assert_int_equal(bring(w, oldest - 1, newest, "&can=3"), FED_PART_PATCH);
     assert_int_equal(bring(w, -1, newest, "&can=2"), FED_PART_PATCH);
@@ -222,7 +222,7 @@ FED_TEST_WITH(a_download_goes_on_after_a_restart, world *w) {
         expect_the_rest(w, oldest, want, "");
         expect_the_rest(w, "none", want, "&can=2");
         expect_the_rest(w, "none", want, "");
-        rounds(w, 1); /* meanwhile there is a newer version */
+        rounds(w, 1);
     }
 }
 
@@ -236,9 +236,9 @@ FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     const fedserver_keyframe damaged = {
         .version = oldest, .digest = 1, .values = wrong, .size = PARAMETERS};
     assert_fed_ok_err(s->store->keyframe_add(s->db, 1, &damaged, &err));
-    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH); /* from no version */
+    assert_int_equal(bring(w, oldest, w->version, "&can=2"), FED_PART_PATCH);
     assert_int_equal(bring(w, -1, w->version - 1, "&can=2"), -404);
-    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* several deltas */
+    assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0);
 }
 
 FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w) {
@@ -262,7 +262,7 @@ FED_TEST_WITH(a_database_of_an_older_release_goes_on, world *w) {
     assert_int_equal(bring(w, 0, 3, "&can=2"), 0);
     rounds(w, 1);
     assert_int_equal(first_that_comes_back(w), 3);
-    assert_int_equal(bring(w, 0, 4, "&can=2"), 0); /* 0: several deltas */
+    assert_int_equal(bring(w, 0, 4, "&can=2"), 0);
     coordinator_crash(&w->home);
     assert_int_equal(bring(w, 0, 4, ""), 0);
 }

@@ -32,7 +32,7 @@ static fed_status call_codecs(fed_error *err) {
                           "the codec float32 decodes other values than it encoded");
 }
 
-/* Call the libraries for GPUs. That works without a GPU, too. */
+/* Call the libraries for GPUs, which works without a GPU, too. */
 static fed_status call_gpu(fed_error *err) {
     fed_gpu_info info;
     fed_gpu *gpu = NULL;

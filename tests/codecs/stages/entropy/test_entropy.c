@@ -16,7 +16,6 @@ static const fedcodec_stage *entropy(void) {
     return stage;
 }
 
-/* Pack, unpack, compare. Returns the number of packed bytes. */
 static size_t pack(const uint8_t *plain, size_t len) {
     static uint8_t packed[2 * CAP], back[CAP];
     assert_true(len <= CAP);
@@ -27,8 +26,8 @@ static size_t pack(const uint8_t *plain, size_t len) {
     return made;
 }
 
-/* Encode x by 3lc and a second stage. Returns the number of bytes after that stage; *plain_len: the
- * number before. */
+/* Encode x by 3lc and a second stage. Returns the number of bytes after that stage. *plain_len gets
+ * the number before that stage. */
 static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -40,7 +39,8 @@ static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     return pack(message, *plain_len);
 }
 
-/* 1 or -1 at random places, a share of `sent` of all N, and 0 elsewhere. Returns how many. */
+/* Set a share of `sent` of all N values, at random places, to 1 or -1, and the others to 0. Returns
+ * the number of values that are not 0. */
 static size_t fill(float *x, double sent) {
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
@@ -53,7 +53,7 @@ static size_t fill(float *x, double sent) {
     return count;
 }
 
-/* The least number of bytes for N values: whether each is sent, and its sign. */
+/* The entropy of N values in bytes: whether each value is sent, and the sign of each sent value. */
 static double entropy_bytes(size_t count) {
     const double p = (double)count / N;
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;

@@ -120,6 +120,6 @@ FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
             packed_bytes += runs()->pack(message, len, packed, sizeof packed);
         }
     }
-    assert_true(plain_bytes > 0); /* some messages had 3lc's least size */
+    assert_true(plain_bytes > 0);
     assert_true(4 * packed_bytes <= plain_bytes);
 }

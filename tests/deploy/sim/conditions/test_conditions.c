@@ -64,7 +64,6 @@ static sim_presence parse(const char *spec) {
     return presence;
 }
 
-/** Return the fraction of all clients that are there at the time `us`. */
 static double present(const sim_presence *presence, int64_t us) {
     uint32_t there = 0;
     for (uint32_t k = 0; k < CLIENTS; k++) {
@@ -107,7 +106,7 @@ FED_TEST(joined_conditions_must_all_hold) {
         sim_attendance a;
         sim_attendance_open(&a, &presence, 7, k);
         int64_t t = 0;
-        for (int i = 0; i < 50; i++) { /* times of coming and of going alternate */
+        for (int i = 0; i < 50; i++) {
             int64_t from = sim_attendance_from(&a, t);
             int64_t until = sim_attendance_until(&a, from);
             assert_true(t <= from && from < until);

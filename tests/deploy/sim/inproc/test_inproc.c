@@ -134,7 +134,6 @@ static void assert_within(uint64_t value, uint64_t wanted, double part) {
     assert_true(fabs((double)value - (double)wanted) <= part * (double)wanted);
 }
 
-/** Check that both transports make the same model, with about the same bytes. */
 static void compare_transports(sim_options o) {
     sim_log here = run(&o);
     o.transport = SIM_HTTPS;
@@ -235,7 +234,8 @@ static sim_log run_down(const world *w, const char *codec_down) {
     return run(&o);
 }
 
-/* Simulated clients announce that they read +entropy. Otherwise deltas would come without it. */
+/* Simulated clients announce that they read +entropy. Otherwise deltas would come without this
+ * stage. */
 static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
     const world *w = *state;
     sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
@@ -306,7 +306,6 @@ static void a_client_without_a_model_at_the_end_is_not_present(void **state) {
     sim_log_free(&log);
 }
 
-/** Stops a run when a round begins. */
 typedef struct stopper {
     atomic_int stop;
     uint32_t round;
@@ -336,8 +335,7 @@ static void resume_and_compare(sim_options o, const world *w, uint32_t round) {
     sim_log_free(&rest);
     assert_int_not_equal(access(state, F_OK), 0);
     sim_log none = {0};
-    assert_int_equal(sim_run(&o, &watch, &none, &err),
-                     FED_ENOTFOUND); /* the run has ended, and its state is removed */
+    assert_int_equal(sim_run(&o, &watch, &none, &err), FED_ENOTFOUND);
     sim_log_free(&none);
     sim_log_free(&whole);
 }

@@ -84,7 +84,6 @@ static void assert_refused(const sim_options *o, fed_status wanted, const char *
     assert_fed_says(err, words);
 }
 
-/** Do a run. Return the digest of its final model, and the certificate of its coordinator's CA. */
 static uint64_t run_and_look(sim_options o, const world *w, fed_pem *ca) {
     char path[400];
     uint8_t *data = NULL;
@@ -117,7 +116,7 @@ static void runs_that_share_a_crowd_have_the_bits_of_runs_that_enrol(void **stat
     assert_int_equal(made.st_ino, used.st_ino);
     assert_string_equal(first.text, second.text);
     assert_string_not_equal(first.text, other.text);
-    o.seed = alone.seed = 2; /* another experiment with the same crowd */
+    o.seed = alone.seed = 2;
     o.threads = 1;
     assert_true(digest_of(&o) == digest_of(&alone));
 }
@@ -155,7 +154,7 @@ static void a_damaged_crowd_is_refused_with_a_word(void **state) {
     read_crowd(w, &data, &len);
     fed_test_put(w->crowd, "simulated-crowd-3", data, len / 2);
     assert_refused(&o, FED_EFORMAT, "is damaged: remove it, and the next run makes it anew");
-    fed_test_put(w->crowd, "simulated-crowd-3", data, 100); /* little more than the first line */
+    fed_test_put(w->crowd, "simulated-crowd-3", data, 100);
     assert_refused(&o, FED_EFORMAT, "is damaged: remove it, and the next run makes it anew");
     data[len / 3] ^= 1;
     fed_test_put(w->crowd, "simulated-crowd-3", data, len);
@@ -237,7 +236,6 @@ static void after_any_death_and_any_failure_the_next_run_is_right(void **state) 
     fault_sweep_run(&sweep);
 }
 
-/** Copy the first PEM block of the kind `what` in from..end, and return the block's end. */
 static const uint8_t *take_pem(const uint8_t *from, const uint8_t *end, const char *what,
                                fed_pem *pem) {
     char first[64], last[64];
@@ -252,7 +250,6 @@ static const uint8_t *take_pem(const uint8_t *from, const uint8_t *end, const ch
     return behind;
 }
 
-/** Read the key and the certificate of the last client in the crowd's file. */
 static void take_client(const world *w, fed_identity *who) {
     static const char mark[] = "-----BEGIN EC PRIVATE KEY-----";
     uint8_t *data = NULL;

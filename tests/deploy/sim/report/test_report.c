@@ -14,7 +14,8 @@
 
 enum { DEEPEST = 32 };
 
-/** Skip a tag's attributes. NULL: an attribute lacks a value in quotes, or its value has a '<'. */
+/** Skip a tag's attributes. Returns NULL if an attribute lacks a value in quotes, or its value has
+ * a '<'. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");
@@ -230,10 +231,10 @@ FED_TEST(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation) {
     assert_true(fabs(seeds.mean - 0.92) < 1e-12 && fabs(seeds.deviation - 0.02) < 1e-12);
     snprintf(runs[2].version, sizeof runs[2].version, "another build");
     assert_true(sim_seeds_of(runs, 4, 0, &seeds));
-    assert_int_equal(seeds.count, 2); /* without the run of another build */
+    assert_int_equal(seeds.count, 2);
     memcpy(runs[2].version, runs[0].version, sizeof runs[2].version);
-    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* run 1 is not the first of its group */
-    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* run 3 is alone in its group */
+    assert_false(sim_seeds_of(runs, 4, 1, &seeds));
+    assert_false(sim_seeds_of(runs, 4, 3, &seeds));
     assert_int_equal(sim_seeds_group(runs, 2), 0);
     assert_int_equal(sim_seeds_group(runs, 3), 1);
     for (size_t k = 0; k < 4; k++) {

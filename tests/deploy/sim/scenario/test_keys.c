@@ -25,7 +25,7 @@ FED_TEST(the_page_has_each_key_with_its_default_and_meaning) {
 
 static void read_task(const char *text, size_t len, fedserver_config *config) {
     fed_error err = {0};
-    memset(config, 0, sizeof *config); /* the padding, too, as memory is compared */
+    memset(config, 0, sizeof *config); /* clears the padding, too, because the memory is compared */
     assert_fed_ok_err(fedserver_config_parse("task", text, len, config, &err));
 }
 

@@ -8,7 +8,6 @@
 
 static const char least[] = "data = d\nmodel = lr\nrounds = 3\n";
 
-/** Make a complete scenario of the keys that it needs, and of these lines. */
 static fed_status make(const char *lines, sim_scenario *s, fed_error *err) {
     char text[2000];
     snprintf(text, sizeof text, "%s%s", least, lines);
@@ -116,7 +115,7 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_KEYS);
     assert_fed_ok_err(sim_scenario_override(&back, "threads=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back),
-                     SIM_KEYS); /* threads is a key of the machine */
+                     SIM_KEYS); /* threads describes the machine, so it does not count */
     assert_fed_ok_err(sim_scenario_override(&back, "batch=3", &err));
     assert_int_equal(sim_scenario_difference(&s, &back), SIM_BATCH);
     fed_writer_free(&w);
@@ -138,7 +137,6 @@ static json_t *task_of(const char *lines) {
     return task;
 }
 
-/** Check that the coordinator refuses the task of these lines, in these words. */
 static void refused(const char *lines, const char *words) {
     sim_scenario s;
     fed_error err = {0};
@@ -177,7 +175,7 @@ FED_TEST(phases_are_a_list_of_rounds_and_what_changes) {
     assert_fed_ok_err(
         make("phases = 2: codec_up=sbc:p=0.1 local_steps=3;  3: batch=4\n", &s, &err));
     fed_writer_growing(&w);
-    if (sim_task_write(&s, &w, &err) != FED_OK) { /* if this coordinator does not know phases */
+    if (sim_task_write(&s, &w, &err) != FED_OK) {
         assert_fed_says(err, "s.txt:4: key \"phases\"");
     }
     const char *list = strstr((const char *)w.data, "\"phases\": ");

@@ -146,7 +146,7 @@ static void equal_models_are_kept_once_while_somebody_holds_them(void **state) {
     }
     assert_int_equal(sim_stores_models(w->stores), 1);
     assert_ptr_equal(lent(&w->platform[0], "model"), lent(&w->platform[4], "model"));
-    w->large[20]++; /* the next version */
+    w->large[20]++;
     for (uint32_t k = 0; k < CLIENTS; k++) {
         put(&w->platform[k], "model", w->large, LARGE);
         assert_int_equal(sim_stores_models(w->stores), k + 1 < CLIENTS ? 2 : 1);
@@ -241,7 +241,7 @@ static void what_was_synced_is_there_again(void **state) {
         assert_fed_ok(sim_stores_sync(w->stores, NULL));
         assert_fed_ok(sim_stores_sync(w->stores, NULL));
         close_flash(w);
-        w->memory = memory[k % 4]; /* resume with more memory, or with less */
+        w->memory = memory[k % 4];
         open_flash(w, true);
         if (k > 0) {
             assert_filled(w);
@@ -325,7 +325,6 @@ static void other_files_are_refused(void **state) {
     assert_fed_status(sim_stores_open(NULL, CLIENTS, true, 0, &w->stores, &err), FED_EINVAL);
 }
 
-/** Change each byte of the file's head, and then every 509th byte of the file. */
 static void damage_is_noticed(void **state) {
     world *w = *state;
     struct stat about;
@@ -398,7 +397,6 @@ typedef struct worker {
     uint32_t first;
 } worker;
 
-/** Store three versions of a model, a residual and a small value for each client of this thread. */
 static void *work(void *argument) {
     const worker *w = argument;
     float values[VALUES] = {0};

@@ -15,7 +15,6 @@ static void values_of(coordinator *c, const test_device *d, const fed_task *task
     assert_int_equal(device_download(c, d, task, -1, version, values, NULL), 200);
 }
 
-/* Send an update of that many unreadable bytes. Returns the answer's HTTP status. */
 static int send_masked(coordinator *c, const test_device *d, const fed_assignment *work,
                        size_t bytes) {
     static const uint8_t sealed[8] = {0xfe, 0xdc, 0xba, 0x98};

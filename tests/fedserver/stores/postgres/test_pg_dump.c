@@ -18,7 +18,6 @@ static void run_tool(const char *name, const char *arguments) {
     assert_int_equal(system(command), 0);
 }
 
-/* Let the file `store` in the coordinator's directory name another database. */
 static void move_to(const coordinator *c, const char *where) {
     fedserver_store_choice choice;
     fed_error err = {0};
@@ -63,10 +62,10 @@ static void a_restored_dump_is_sound_and_the_coordinator_goes_on(void **state) {
     char *name = strstr(restored, "dbname=postgres");
     assert_non_null(name);
     strcpy(name, "dbname=restored");
-    dump_and_restore(c, restored); /* while it serves */
+    dump_and_restore(c, restored);
     fedserver_close(c->server);
     c->server = NULL;
-    fed_postgres_clear(fed_postgres_shared()); /* the old database is lost */
+    fed_postgres_clear(fed_postgres_shared());
     move_to(c, restored);
     snprintf(arguments, sizeof arguments, "check --dir '%s'", c->directory);
     assert_int_equal(fed_test_run(c->directory, "fedserver", arguments, said, sizeof said), 0);

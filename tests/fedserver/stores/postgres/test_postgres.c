@@ -1,4 +1,4 @@
-/* What only the store on PostgreSQL does. The tests for all stores are in
+/* Tests of what only the store on PostgreSQL does. The tests for all stores are in
  * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
@@ -18,7 +18,6 @@
 #include "fedserver/stores/store.h"
 #include "store_fixture.h"
 
-/* Each test begins with an empty store on the shared server. */
 static int begin(void **state) {
     fedserver_store_choice choice;
     fed_error err = {0};
@@ -150,7 +149,7 @@ static void text_that_is_not_utf8_is_stored_readably(void **state) {
     assert_string_equal(read.software, "a\n\xc3\xa4");
 }
 
-/* Let each INSERT into `updates` do this first. */
+/* Add a trigger: each INSERT into `updates` first runs `deed`, a statement of PL/pgSQL. */
 static void trap_updates(const fixture *f, const char *deed) {
     char text[700];
     snprintf(text, sizeof text,
@@ -166,7 +165,6 @@ static void end_trap(const fixture *f) {
     sql(f, "DROP FUNCTION fedserver.trap CASCADE");
 }
 
-/* A failed statement within a pipeline fails its own batch, but not the next one. */
 static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **state) {
     fixture *f = *state;
     static const struct {
@@ -197,7 +195,6 @@ static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **s
     }
 }
 
-/* The read fails outside a transaction, while the statement is being prepared. */
 static void a_read_that_fails_works_again_afterwards(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -209,8 +206,8 @@ static void a_read_that_fails_works_again_afterwards(void **state) {
     assert_fed_status(f->store->pass_find(f->db, hash, &pass, &err), FED_ENOTFOUND);
 }
 
-/* The server sends megabytes of warnings while the coordinator sends megabytes of updates. If
- * both only wrote, both would wait for ever. */
+/* The server sends megabytes of warnings while the coordinator sends megabytes of updates. If both
+ * sides only wrote, both would wait for ever. */
 static void neither_end_waits_for_the_other_forever(void **state) {
     fixture *f = *state;
     enum { UPDATES = 48, SIZE = 400000 };
@@ -300,8 +297,8 @@ static void what_was_committed_survives_a_server_that_is_killed_in_a_batch(void 
     fed_postgres_close(&server);
 }
 
-/* The server frees the lock of a dead process only a moment later. The next start must wait for
- * it. */
+/* The server frees the lock of a dead process only a moment later, so the next start must wait for
+ * the lock. */
 static void the_lock_of_a_process_that_was_killed_is_free(void **state) {
     fixture *f = *state;
     for (int k = 0; k < 5; k++) {
@@ -353,7 +350,6 @@ static fed_status look(const fixture *f, bool *changed) {
     return f->store->changed(f->db, changed, &err);
 }
 
-/* Ask repeatedly until a change is reported. Returns false if none is. */
 static bool sees_a_change(const fixture *f) {
     bool changed = false;
     for (int k = 0; k < 1000 && !changed; k++) {
@@ -377,7 +373,7 @@ static void a_change_is_noticed_with_a_notification_and_without_one(void **state
     assert_true(sees_a_change(f));
     assert_fed_ok(look(f, &changed));
     assert_false(changed);
-    /* As if the notification was lost. */
+    /* Change the revision without a notification, as if the notification was lost. */
     sql(f, "UPDATE fedserver.revision SET number = number + 1");
     assert_true(sees_a_change(f));
     f->store->close(other);
@@ -403,7 +399,7 @@ static void a_batch_of_an_older_term_is_not_stored(void **state) {
     assert_fed_status(f->store->commit(f->db, &err), FED_ESTATE);
     assert_fed_says(err, "another coordinator leads");
     assert_int_equal(count_updates(f, row.task), 1);
-    const uint8_t hash[FED_SHA256_SIZE] = {1}; /* a write whose answer the store waits for */
+    const uint8_t hash[FED_SHA256_SIZE] = {1};
     assert_fed_status(f->store->token_use(f->db, hash, 1, &err), FED_ESTATE);
 }
 
@@ -462,11 +458,11 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     assert_fed_says(err, "another coordinator leads now");
 }
 
-/* An advisory lock (0x46656454, term) of PostgreSQL that all connections of a leader share. */
+/* PostgreSQL's advisory lock (0x46656454, term), which all connections of a leader share. */
 #define TAG "1181049940"
 
-/* The second connection is like that of a thread that closes a round. Its writes would be
- * rejected, but the rows that it has locked would make the next leader wait. */
+/* The second connection is like that of a thread that closes a round. The store would reject its
+ * writes, but the rows that it has locked would make the next leader wait. */
 static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -493,13 +489,13 @@ static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state)
                      "SELECT count(*) > 0 FROM pg_locks l, fedserver.leader WHERE"
                      " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint = leader.term",
                      left, sizeof left);
-    assert_string_equal(left, "t"); /* the new leader's own connections remain */
+    assert_string_equal(left, "t");
     f->store->close(thread);
     f->store->close(other);
 }
 
-/* The row of an old leader is normally valid for 2 s more, here for an hour. Without its
- * connections nobody is at its address, so a follower must not be told that address. */
+/* The row of an old leader is normally valid for 2 s more, here for an hour. The old leader's
+ * connections are closed, so a follower must not be told its address. */
 static void a_lead_without_connections_is_not_told(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -515,14 +511,11 @@ static void a_lead_without_connections_is_not_told(void **state) {
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
-    /* only the question for the leader had a shorter time limit */
     assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
     f->store->close(follower);
     f->store->close(alone);
 }
 
-/* A follower is not told of a leader whose time is over. Such a leader loses its connections
- * and thereby the lock. */
 static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -539,7 +532,7 @@ static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void
     const fedserver_lead seen = lead(f, follower);
     assert_true(seen.mine || seen.address[0] == '\0');
     fedserver_lead next = seen;
-    for (int k = 0; k < 3000 && !next.mine; k++) { /* until the server has ended the connections */
+    for (int k = 0; k < 3000 && !next.mine; k++) {
         fed_sleep_ms(10);
         next = lead(f, follower);
     }
@@ -565,8 +558,8 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* A new leader ends all connections that hold the old term's lock. A connection that gets the
- * lock later must notice the new term, so it reads the term after it has the lock. */
+/* A new leader ends all connections that hold the old term's lock. A connection may get the lock
+ * later, so it must read the term after it has the lock. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -588,7 +581,7 @@ static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     assert_fed_says(err, "another coordinator leads");
 }
 
-/* While a follower waits for the store, its devices wait, too, although another coordinator
+/* A follower's devices wait while the follower waits for the store, although another coordinator
  * might serve them. */
 static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fixture *f = *state;
@@ -613,8 +606,6 @@ static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fed_postgres_close(&server);
 }
 
-/* -- D1 in docs/durability.md: an acknowledged update is on the disk -- */
-
 static void asynchronous_commits_are_made_synchronous(void **state) {
     fixture *f = *state;
     char setting[40];
@@ -629,7 +620,7 @@ static void asynchronous_commits_are_made_synchronous(void **state) {
     end_trap(f);
     fed_postgres_sql(f->where, "SHOW synchronous_commit", setting, sizeof setting);
     sql(f, "ALTER DATABASE postgres RESET synchronous_commit");
-    assert_string_equal(setting, "off"); /* the store overrides the database's default */
+    assert_string_equal(setting, "off");
 }
 
 static void set_and_reload(const fixture *f, const char *setting, const char *name) {
@@ -638,7 +629,7 @@ static void set_and_reload(const fixture *f, const char *setting, const char *na
     sql(f, setting);
     fed_postgres_sql(f->where, "SELECT pg_reload_conf()", shown, sizeof shown);
     snprintf(text, sizeof text, "SHOW %s", name);
-    fed_sleep_ms(300); /* the server may take longer to read its file; a loop below waits for it */
+    fed_sleep_ms(300);
     fed_postgres_sql(f->where, text, shown, sizeof shown);
 }
 
@@ -653,7 +644,7 @@ static void a_server_that_does_not_sync_is_refused(void **state) {
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
     assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
-    assert_fed_ok_err(f->store->lock(other, &err)); /* the refused store holds no lock */
+    assert_fed_ok_err(f->store->lock(other, &err));
     f->store->close(other);
 }
 

@@ -26,7 +26,6 @@ static const char *blob_of(const fixture *f, uint64_t task, uint64_t digest) {
     return in_directory(f, name);
 }
 
-/* Store a model whose values are in a file. Returns the path of the file. */
 static const char *store_model(fixture *f, uint64_t *task) {
     fed_error err = {0};
     float copy[3];
@@ -111,7 +110,6 @@ static void what_a_crash_has_left_goes_and_nothing_else(void **state) {
     assert_int_equal(access(blob_of(f, task, fed_digest(values, 3)), F_OK), 0);
 }
 
-/* Collect what a check reports, one finding in each line. */
 static void note(void *user, fedserver_check_kind kind, const char *text) {
     char *said = user;
     if (kind != FEDSERVER_CHECKED) {
@@ -149,13 +147,13 @@ static void a_copy_of_a_damaged_file_is_refused(void **state) {
     fed_test_rmdir(elsewhere);
 }
 
-/* Whoever's command makes a file, the other users of the folder must be able to use it. */
+/* Every user of the folder must be able to use each file, whoever's command made it. */
 static void each_file_of_a_shared_folder_is_the_groups(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     fixture shared = {.store = f->store};
     uint64_t task;
-    static const uint8_t body[100000]; /* large enough for a file of its own */
+    static const uint8_t body[100000];
     fed_test_tmpdir(shared.directory, sizeof shared.directory);
     assert_int_equal(chmod(shared.directory, 02770), 0);
     const mode_t before = umask(0077);

@@ -1,4 +1,4 @@
-/* What only the SQLite store does. The tests for all stores are in
+/* Tests of what only the SQLite store does. The tests for all stores are in
  * tests/contract/test_stores.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
@@ -92,7 +92,6 @@ static void the_guards_of_the_open_round_become_the_digests_of_what_is_counted(v
     assert_true(read.counted_digest == (uint64_t)-77);
 }
 
-/* Add a task with a value for every key, and a task with as few keys as possible. */
 static void add_two_tasks(fixture *f) {
     fed_error err = {0};
     fedserver_task task = {.wire = {.model = "input 2 | dense 2",

@@ -31,7 +31,6 @@ static const char *in_directory(const fixture *f, const char *name) {
     return path;
 }
 
-/* Return the size of round 7's segment file; -1: there is none. */
 static long segment_size(const fixture *f) {
     struct stat info;
     return stat(in_directory(f, "updates-1-7.seg"), &info) == 0 ? (long)info.st_size : -1;
@@ -67,7 +66,6 @@ static fedserver_update_row large_updates(fixture *f, uint8_t count) {
     return row;
 }
 
-/* Simulate a loss of power and the next start of a coordinator. */
 static void restart(fixture *f) {
     fed_error err = {0};
     reopen(f);
@@ -81,8 +79,8 @@ static void put_file(const fixture *f, const char *name, const char *text, int f
     close(fd);
 }
 
-/* Check that there are `count` stored updates. sum: the sum of their leases' numbers, because each
- * byte of an update is the number of its lease. */
+/* Check that there are `count` stored updates. `sum` is the sum of the numbers of their leases,
+ * because each byte of an update is that number. */
 static void expect_leases(fixture *f, int count, uint64_t sum) {
     fed_error err = {0};
     sums seen = {0};
@@ -184,7 +182,7 @@ static void who_does_not_serve_touches_no_file(void **state) {
     void *other;
     const uint8_t hash[FED_SHA256_SIZE] = {1};
     fedserver_update_row row = large_updates(f, 1);
-    must_add_large(f, &row, 2); /* not committed yet */
+    must_add_large(f, &row, 2);
     assert_fed_ok_err(f->store->open(f->directory, "", &other, &err));
     sums seen = {0};
     assert_fed_ok_err(f->store->update_each(other, 0, 0, sum_up, &seen, &err));
@@ -210,7 +208,6 @@ static void expect_damage_is_named(fixture *f) {
     assert_non_null(strstr(err.text, "fedserver restore"));
 }
 
-/* Add a small update for lease 1 and a large one for lease 2. */
 static void one_of_each(fixture *f) {
     fed_error err = {0};
     fedserver_update_row row = a_lease(f);
@@ -236,7 +233,7 @@ static void a_file_that_is_cut_short_is_named(void **state) {
 static void a_damaged_byte_is_named(void **state) {
     fixture *f = *state;
     one_of_each(f);
-    put_file(f, "updates-1-7.seg", "?", 0); /* overwrites the first byte */
+    put_file(f, "updates-1-7.seg", "?", 0);
     expect_damage_is_named(f);
 }
 

@@ -30,9 +30,8 @@ FED_TEST(it_is_the_update_with_the_nearest_neighbours) {
     strategy_case_follows("krum:f=2", with_two_hostile);
 }
 
-/* Devices on a line: three very close together and four farther apart. Krum with f = 2 uses
- * three neighbours. With one neighbour fewer, it would choose device 0; with one more, device
- * 3. */
+/* Devices on a line: three very close together and four farther apart. Krum with f = 2 uses three
+ * neighbours. With two it would choose device 0, with four device 3. */
 FED_TEST(a_score_counts_all_but_f_and_two_neighbours) {
     static const float place[CASE_DEVICES] = {0.0f, 0.01f, -0.01f, 10.0f, 11.0f, 11.1f, 12.0f};
     enum { BEST = 4 };
@@ -40,7 +39,7 @@ FED_TEST(a_score_counts_all_but_f_and_two_neighbours) {
     strategy_models models;
     strategy_house house;
     for (int r = 0; r < CASE_ROUNDS; r++) {
-        for (int d = 0; d < CASE_DEVICES; d++) { /* in each round the devices change places */
+        for (int d = 0; d < CASE_DEVICES; d++) {
             round[r].samples[(d + r) % CASE_DEVICES] = 1;
             for (int i = 0; i < CASE_VALUES; i++) {
                 round[r].x[(d + r) % CASE_DEVICES][i] = place[d] / 64;

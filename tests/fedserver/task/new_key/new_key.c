@@ -53,7 +53,6 @@ static void assert_status_has(coordinator *c, const char *words) {
     answer_free(&a);
 }
 
-/* Check in as a device with these capabilities. */
 static fed_assignment check_in(coordinator *c, const test_device *d, uint32_t capabilities) {
     const fed_checkin m = {.role = FED_ROLE_TRAIN, .capabilities = capabilities};
     fed_assignment work = {.action = FED_ACTION_WAIT};
@@ -82,7 +81,7 @@ FED_TEST(the_keys_are_kept_shown_and_sent) {
     assert_status_has(&c, "\"patience\":7");
     assert_status_has(&c, "\"mercy\":0.1");
     assert_int_equal(check_in(&c, &d, FED_CAN_BE_PATIENT).task.patience, 7);
-    /* A device of an older release. */
+    /* This device is of an older release. */
     assert_int_equal(check_in(&c, &d, FED_CAN_PATCH).task.patience, 0);
     coordinator_teardown(&c);
 }

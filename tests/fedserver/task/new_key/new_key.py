@@ -26,7 +26,6 @@ TOLD = [
      'FEDSERVER_TASK_KEY(PATIENCE, patience, BOTH, INTEGER, task.wire.patience, 0, 1, 50, "5", NULL, "how long")\n'
      "#undef FEDSERVER_TASK_KEY\n"),
 ]
-# A key that only the coordinator uses.
 OWN = [
     ("fedserver/task/task.h", "    fedserver_round_rules rules;\n", "    fedserver_round_rules rules;\n    double mercy;\n"),
     ("fedserver/include/fedserver/task_keys.def", "#undef FEDSERVER_TASK_KEY\n",

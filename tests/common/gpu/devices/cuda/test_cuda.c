@@ -15,7 +15,7 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n) {\n"
                               "    }\n"
                               "}\n";
 
-/* FED_FAKE_CUDA tells the fake libraries which call fails; NULL: none. */
+/* FED_FAKE_CUDA tells the fake libraries which call fails. NULL: no call fails. */
 static void plan(const char *text) {
     if (text != NULL) {
         assert_int_equal(setenv("FED_FAKE_CUDA", text, 1), 0);
@@ -190,7 +190,7 @@ FED_TEST(each_failure_names_its_call) {
         assert_fed_status(fed_gpu_explain(p.gpu, status, &err), status);
         assert_fed_says(err, cases[k].says);
         assert_fed_says(err, "cuda:0 (a fake card 0");
-        assert_fed_ok(cases[k].call(&p)); /* succeeds without the plan */
+        assert_fed_ok(cases[k].call(&p));
     }
     close_place(&p);
 }
@@ -307,7 +307,7 @@ FED_TEST(a_stream_of_the_program) {
     assert_fed_ok(fed_gpu_stream_new(p.gpu, own.stream, &mine));
     assert_fed_ok(fed_gpu_launch(mine, p.module, "fill_index", GROUPS, args, 2));
     check_index(mine, &p);
-    fed_gpu_stream_free(mine); /* does not destroy the program's stream */
+    fed_gpu_stream_free(mine);
     assert_int_equal(own.stream_destroy(own.stream), 0);
     assert_fed_ok(fed_gpu_stream_new(p.gpu, (void *)(uintptr_t)1, &all)); /* CU_STREAM_LEGACY */
     check_index(all, &p);

@@ -9,7 +9,7 @@ FED_TEST(without_a_driver_it_says_where_it_comes_from) {
     cuda_calls cuda;
     fed_error err = {0};
     void *there = dlopen("libcuda.so.1", RTLD_NOW);
-    if (there != NULL) { /* a real driver: it loads, or the error says why not */
+    if (there != NULL) { /* with a real driver, loading succeeds or the error says why not */
         const fed_status status = fed_cuda_load(&cuda, &err);
         assert_true(status == FED_OK || err.text[0] != '\0');
         fed_cuda_unload(&cuda);
@@ -19,7 +19,7 @@ FED_TEST(without_a_driver_it_says_where_it_comes_from) {
     assert_fed_status(fed_cuda_load(&cuda, &err), FED_ENOTFOUND);
     assert_fed_says(err, "libcuda.so.1 is not installed; it comes with NVIDIA's driver");
     assert_null(cuda.library);
-    fed_cuda_unload(&cuda); /* allowed although nothing is loaded */
+    fed_cuda_unload(&cuda);
 }
 
 FED_TEST(without_a_compiler_it_names_the_packages) {
