@@ -3,6 +3,7 @@
 #include "fedtrain/split.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +15,17 @@ static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
+/* Read the value after a key, as in "classes:k=2"; NaN if it is no number. Returns false if the
+ * spec has another key. */
 static bool parse_value(const char *spec, const char *key, double *value) {
-    size_t len = strlen(key);
-    return strncmp(spec, key, len) == 0 && fed_text_number(spec + len, value);
+    const size_t len = strlen(key);
+    if (strncmp(spec, key, len) != 0) {
+        return false;
+    }
+    if (!fed_text_number(spec + len, value)) {
+        *value = (double)NAN;
+    }
+    return true;
 }
 
 fed_status fedtrain_split_parse(const char *spec, fedtrain_split *split, fed_error *err) {
