@@ -307,10 +307,12 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
     }
     for (;;) {
         fedclient_event event = {0};
+        /* Read this before the step. An answer from before the task's end says "no task" while the
+         * task is paused. */
+        const bool task_over = run->board->finished > 0;
         FED_TRY(fedclient_step(client, &event, err));
         bool waits = event.outcome == FEDCLIENT_WAITED;
-        bool never_took_part =
-            waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
+        bool never_took_part = waits && event.reason == FED_WAIT_NO_TASK && task_over;
         /* A device with several slots goes on: it gets the last model of each task. */
         bool done = event.outcome == FEDCLIENT_FINISHED && run->slots <= 1;
         if (done || never_took_part || (waits && event.reason == FED_WAIT_FINISHED)) {
