@@ -461,6 +461,19 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
 /* PostgreSQL's advisory lock (0x46656454, term), which all connections of a leader share. */
 #define TAG "1181049940"
 
+/* Wait until so many connections hold TAG. The server may notice late that a connection is closed. */
+static void await_tags(const fixture *f, const char *wanted) {
+    char held[24] = "";
+    for (int k = 0; k < 6000 && strcmp(held, wanted) != 0; k++) {
+        fed_sleep_ms(k > 0 ? 10 : 0);
+        fed_postgres_sql(f->where,
+                         "SELECT count(*) FROM pg_locks WHERE objsubid = 2 AND granted"
+                         " AND classid::bigint = " TAG,
+                         held, sizeof held);
+    }
+    assert_string_equal(held, wanted);
+}
+
 /* The second connection is like that of a thread that closes a round. The store would reject its
  * writes, but the rows that it has locked would make the next leader wait. */
 static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state) {
@@ -473,11 +486,7 @@ static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state)
     const fedserver_lead first = lead(f, f->db);
     assert_fed_ok_err(f->store->serve_term(thread, first.term, &err));
     f->store->let_go(f->db);
-    fed_postgres_sql(f->where,
-                     "SELECT count(*) FROM pg_locks WHERE objsubid = 2 AND granted"
-                     " AND classid::bigint = " TAG,
-                     left, sizeof left);
-    assert_string_equal(left, "1");
+    await_tags(f, "1");
     const fedserver_lead next = lead(f, other);
     assert_true(next.mine && next.term > first.term);
     fed_postgres_sql(f->where,
@@ -506,6 +515,7 @@ static void a_lead_without_connections_is_not_told(void **state) {
     assert_true(lead(f, f->db).mine);
     assert_string_equal(lead(f, follower).address, "127.0.0.1:8500");
     f->store->let_go(f->db);
+    await_tags(f, "0");
     assert_fed_ok_err(f->store->lock(alone, &err));
     sql(f, "UPDATE fedserver.leader SET until = clock_timestamp() + interval '1 hour'");
     const fedserver_lead seen = lead(f, follower);
