@@ -202,8 +202,8 @@ static fed_status check_first_line(table *t, const first_line *found) {
     }
     if (found->counts && t->columns > 3) {
         return fed_fail(t->err, FED_EFORMAT,
-                        "%s: line %zu counts the columns and can't be told from a sample: delete "
-                        "it, or name a column",
+                        "%s: line %zu counts the columns and can't be told from a sample: name a "
+                        "column there, or, if it is a sample, write a header before it",
                         t->file->path, t->line);
     }
     return FED_OK;
@@ -320,7 +320,8 @@ static fed_status read_classes(const fedtrain_input *file, class_name classes[FE
         const size_t same = find_class(&lines, name);
         if (same < *count) {
             return fed_fail(err, FED_EFORMAT,
-                            "%s: line %zu: \"%.*s\" is the name of class %zu already: delete one",
+                            "%s: line %zu: \"%.*s\" is the name of class %zu already: delete one "
+                            "of the lines, on every device",
                             file->path, lines.line, (int)(name.len < 40 ? name.len : 40),
                             (const char *)name.at, same);
         }
