@@ -461,7 +461,7 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
 /* PostgreSQL's advisory lock (0x46656454, term), which all connections of a leader share. */
 #define TAG "1181049940"
 
-/* Wait until so many connections hold TAG. The server may notice late that a connection is closed. */
+/* Wait until so many connections hold TAG: the server may notice a closed connection late. */
 static void await_tags(const fixture *f, const char *wanted) {
     char held[24] = "";
     for (int k = 0; k < 6000 && strcmp(held, wanted) != 0; k++) {
