@@ -77,10 +77,12 @@ static const char usage[] =
     "  --resume           go on from the checkpoint, if there is one, to the same bits\n"
     "  --rate MBIT        of the workers' lines, for the predicted time of a step\n"
     "\n"
-    "Exit status: 0 success, 1 failure, 2 wrong usage.\n"
+    "Ctrl-C ends train after a step, with the checkpoint written; a second one at once. With\n"
+    "--listen, --join or mpi it ends at the next pause: see --every.\n"
+    "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n"
     "\n";
 
-enum { EXIT_USAGE = 2, TRAIN = 1 };
+enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, TRAIN = 1 };
 
 static fed_status read_rate(const char *value, const char *option, float *rate, fed_error *err) {
     double number = 0;
@@ -212,7 +214,7 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     if (status == FED_OK) {
         status = fedworker_group(&job, err);
     }
-    app_samples_free(&job.samples);
+    fedworker_job_close(&job);
     return status;
 }
 
@@ -256,6 +258,9 @@ static const struct {
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int end(fed_status status, bool wrong, fed_error *err) {
+    if (status == FED_ECANCELED) {
+        return EXIT_INTERRUPTED; /* the user was told */
+    }
     if (status == FED_OK && (fflush(stdout) != 0 || ferror(stdout))) {
         status = fed_fail(err, FED_EIO, "can't write to standard output: %s", strerror(errno));
     }

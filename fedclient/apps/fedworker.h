@@ -4,24 +4,12 @@
 #define FEDWORKER_APP_H
 
 #include "fed/bytes.h"
-#include "fedclient/apps/fedtrain.h"
 #include "fedclient/apps/fedworker_choice.h"
+#include "fedclient/apps/fedworker_options.h"
+#include "fedclient/apps/fedworker_settings.h"
+#include "fedclient/apps/fedworker_stop.h"
 #include "feddc/trace.h"
 #include "feddc/worker.h"
-
-/** The command line. Strings are argv's. */
-typedef struct fedworker_options {
-    app_options app; /* the options that fedtrain has, too */
-    const char *link, *collective, *sync, *codec, *pull, *nic;
-    const char *summary, *trace;
-    const char *listen, *join, *secret_file, *host, *congestion;
-    uint32_t workers, here;          /* here: workers on this machine; 0: not given */
-    uint32_t min;                    /* go on while this many workers are left; 0: not given */
-    uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
-    uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
-    uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */
-    float learning_rate, local_rate; /* 0: not given */
-} fedworker_options;
 
 /** The data that all ranks of this process share, read-only while they train. */
 typedef struct fedworker_job {
@@ -29,12 +17,18 @@ typedef struct fedworker_job {
     fed_optimizer optimizer;
     fedworker_choice choice; /* its ranks and workers are those at the start */
     app_samples samples;
+    fedworker_settings settings;
+    fedworker_stop *stop;
+    bool all_here;    /* all ranks are threads of this process, or processes that it starts */
     uint64_t zero_ns; /* time 0 of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
 
-/** Free job->samples with app_samples_free, also after a failure. */
+/** Open the samples, and compare the settings with those of the checkpoint to go on from. Free with
+ * fedworker_job_close, also after a failure. The job must stay in place. */
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
+void fedworker_job_close(fedworker_job *job);
+
 /** A rank of this process uses this entry to find the other ranks of its worker group. */
 typedef struct fedworker_entry {
     feddc_place place;
@@ -42,13 +36,14 @@ typedef struct fedworker_entry {
     bool elastic;              /* the watch assigns the place, and a new one after a rank failed */
 } fedworker_entry;
 
-/** Train as one rank, to the end. */
+/** Train as one rank, to the end. FED_ECANCELED: the worker group was told to stop; the checkpoint
+ * is written, and rank 0 has told the user. */
 fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry,
                           fed_error *err) FED_CHECKED;
 
 /** Run all ranks of this machine to their end: as threads or processes that this process starts, or
- * (link mpi) as this process alone. */
-fed_status fedworker_group(const fedworker_job *job, fed_error *err) FED_CHECKED;
+ * (link mpi) as this process alone. FED_ECANCELED: SIGINT or SIGTERM ended the training. */
+fed_status fedworker_group(fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /** fedworker_tcp.c: as fedworker_group, with processes under a failure detector. */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;

@@ -180,7 +180,11 @@ static void wait_for_parts(const fedworker_job *job) {
     }
 }
 
-fed_status fedworker_group(const fedworker_job *job, fed_error *err) {
+fed_status fedworker_group(fedworker_job *job, fed_error *err) {
+    job->stop = fedworker_stop_open();
+    if (job->stop == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory to start the ranks");
+    }
     fedworker_entry entry = {
         .place = {.listener = -1}}; /* rank 0, unless run_mpi sets another rank */
     FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &entry, err)

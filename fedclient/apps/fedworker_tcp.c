@@ -18,7 +18,7 @@
 #include "fedclient/apps/fedworker.h"
 #include "feddc/control.h"
 
-enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000 };
+enum { ADDRESS = 300, TURN_MS = 100, GRACE_MS = 5000, EXIT_STOPPED = 130 };
 
 typedef struct launcher {
     const fedworker_job *job;
@@ -27,7 +27,8 @@ typedef struct launcher {
     int told[2];  /* a pipe: children read the failure detector's address from it */
     uint8_t secret[FEDDC_SECRET];
     feddc_detector *detector; /* NULL: the detector is on another machine */
-    uint32_t failed;
+    uint32_t failed, stopped; /* children that failed; that ended as they were told to stop */
+    bool stops;               /* a signal has come, and the user was told */
 } launcher;
 
 static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], fed_error *err) {
@@ -101,12 +102,13 @@ static int run_child(const launcher *l, uint32_t k) {
     if (status == FED_OK) {
         status = fedworker_rank(l->job, &entry, &err);
     }
-    if (status != FED_OK) {
+    const bool stopped = status == FED_ECANCELED, good = status == FED_OK || stopped;
+    if (!good) {
         fprintf(stderr, "fedworker: pid %ld: %s\n", (long)getpid(), err.text);
     }
-    feddc_watch_close(entry.watch, status == FED_OK ? NULL : err.text);
+    feddc_watch_close(entry.watch, good ? NULL : err.text);
     fflush(stdout);
-    return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return stopped ? EXIT_STOPPED : good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* The launcher must have no other thread yet, since a forked child continues with one only. */
@@ -167,7 +169,9 @@ static uint32_t reap(launcher *l) {
         int how = 0;
         if (l->child[k] > 0 && waitpid(l->child[k], &how, WNOHANG) == l->child[k]) {
             l->child[k] = 0;
-            l->failed += !WIFEXITED(how) || WEXITSTATUS(how) != 0;
+            const bool stopped = WIFEXITED(how) && WEXITSTATUS(how) == EXIT_STOPPED;
+            l->stopped += stopped;
+            l->failed += !stopped && (!WIFEXITED(how) || WEXITSTATUS(how) != 0);
         }
         left += l->child[k] > 0;
     }
@@ -182,11 +186,32 @@ static void kill_children(launcher *l) {
     }
 }
 
+/* After a signal: let the children end after a step. If none has begun a step yet, end them now. */
+static void stop_children(launcher *l) {
+    if (l->stops || !fedworker_stop_told(l->job->stop)) {
+        return;
+    }
+    l->stops = true;
+    fedworker_stop_tell(l->job->stop);
+    if (!fedworker_stop_has_begun(l->job->stop)) {
+        fprintf(stderr, "fedworker: stopped before the first step\n");
+        l->stopped++;
+        if (l->detector != NULL) {
+            feddc_detector_end(l->detector, "fedworker was stopped by a signal");
+        }
+        kill_children(l);
+    } else if (!l->job->all_here) {
+        fprintf(stderr, "fedworker: told to stop: the worker group ends at its next pause; a "
+                        "second signal ends this machine's workers now\n");
+    }
+}
+
 /* When the worker group is over, children that are stopped or stuck are killed after GRACE_MS. */
 static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_state state = FEDDC_TRAINING;
     int64_t over_ms = 0;
     while (reap(l) > 0) {
+        stop_children(l);
         if (l->detector != NULL) {
             state = feddc_detector_wait(l->detector, TURN_MS);
         }
@@ -201,6 +226,12 @@ static fed_status attend(launcher *l, fed_error *err) {
         if (over || l->detector == NULL) {
             fed_sleep_ms(TURN_MS / 5);
         }
+    }
+    if (l->stopped > 0 && (l->failed == 0 || !fedworker_stop_has_begun(l->job->stop))) {
+        if (l->detector != NULL) {
+            (void)feddc_detector_wait(l->detector, GRACE_MS); /* for workers of other machines */
+        }
+        return FED_ECANCELED;
     }
     if (l->detector == NULL) {
         return l->failed == 0

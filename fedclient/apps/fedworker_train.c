@@ -11,6 +11,18 @@
 #include "fedclient/apps/fedworker_serve.h"
 #include "feddc/control.h"
 
+static fed_status check_checkpoint(const fedworker_job *job, fed_error *err) {
+    const char *path = job->o->app.checkpoint;
+    fed_checkpoint *file = NULL;
+    fed_error why = {0};
+    if (fed_checkpoint_open(path, &file, &why) != FED_OK) {
+        return FED_OK; /* there is none yet, or each rank that reads it says what is wrong */
+    }
+    const fed_status status = fedworker_settings_fit(&job->settings, path, file, err);
+    fed_checkpoint_close(file);
+    return status;
+}
+
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fed_error *err) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -28,7 +40,16 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
                                    .workers = o->workers,
                                    .late = o->late};
     FED_TRY(fedworker_choose(&words, &job->choice, err));
-    return app_samples_open(&o->app, &job->samples, err);
+    job->all_here = job->choice.link->find == NULL && o->listen == NULL && o->join == NULL;
+    FED_TRY(app_samples_open(&o->app, &job->samples, err));
+    FED_TRY(fedworker_settings_make(o, &job->optimizer, &job->samples, &job->settings, err));
+    return o->app.resume ? check_checkpoint(job, err) : FED_OK;
+}
+
+void fedworker_job_close(fedworker_job *job) {
+    fedworker_stop_close(job->stop);
+    fedworker_settings_free(&job->settings);
+    app_samples_free(&job->samples);
 }
 
 typedef struct rank {
@@ -41,13 +62,21 @@ typedef struct rank {
     feddc_worker *worker;
     feddc_trace *trace;
     feddc_worker_tally *tally; /* [FEDDC_RANKS at most] */
-    uint32_t per_epoch, steps;
+    uint32_t per_epoch, steps; /* per_epoch: steps of a worker group that keeps its size */
+    uint64_t per_pass;         /* batches in one pass through the data */
+    uint32_t base_step;        /* the first step of a worker group of this size, */
+    uint64_t base_walked;      /* and the batches that all workers had taken before it */
     fedtrain_score score;
     int64_t began_ms;
 } rank;
 
 static bool is_first(const rank *r) {
     return feddc_worker_rank(r->worker) == 0;
+}
+
+static bool may_begin(void *user, uint32_t step) {
+    const rank *r = user;
+    return fedworker_stop_may_begin(r->job->stop, step, r->job->all_here);
 }
 
 static fed_status make_worker(rank *r, fed_error *err) {
@@ -71,7 +100,9 @@ static fed_status make_worker(rank *r, fed_error *err) {
                                       .seed = o->app.seed,
                                       .augment = job->samples.augment},
                               .elastic = r->entry->elastic,
-                              .watch = r->entry->watch};
+                              .watch = r->entry->watch,
+                              .may_begin = may_begin,
+                              .user = r};
     fedtrain_job_use(&w.job, &job->samples.train, &job->samples.share);
     return feddc_worker_new(&w, r->weights.values, r->weights.state, &r->worker, err);
 }
@@ -101,9 +132,6 @@ static fed_status get_ready(rank *r, fed_error *err) {
     if (job->samples.test.is_text) {
         FED_TRY(app_net_new(o, &r->weights.arch, &r->measuring, err));
     }
-    const size_t global = (size_t)o->batch * job->choice.workers;
-    r->per_epoch = (uint32_t)app_data_steps(&job->samples.train, &r->weights.arch, global);
-    r->steps = o->steps > 0 ? o->steps : o->epochs * r->per_epoch;
     r->tally = calloc(FEDDC_RANKS, sizeof *r->tally);
     if (r->tally == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the workers' reports");
@@ -124,9 +152,55 @@ static void free_rank(rank *r, bool orderly) {
     app_weights_free(&r->weights);
 }
 
+/* Epochs are passes through the data. A worker group that always had the same size takes per_epoch
+ * steps for each. After a change of the size the batches that all workers took are counted. */
+
+static bool has_changed(const rank *r) {
+    return r->base_walked != (uint64_t)r->base_step * feddc_worker_count(r->worker);
+}
+
+static uint64_t walked_at(const rank *r, uint32_t step) {
+    return r->base_walked + (uint64_t)(step - r->base_step) * feddc_worker_count(r->worker);
+}
+
+/* The epoch of the next step, from 1. */
+static uint64_t epoch_after(const rank *r, uint32_t step) {
+    return has_changed(r) ? walked_at(r, step) / r->per_pass + 1 : step / r->per_epoch + 1;
+}
+
+/* The epoch of the last step that was done, from 1. */
+static uint64_t epoch_before(const rank *r, uint32_t step) {
+    const uint64_t workers = feddc_worker_count(r->worker), walked = walked_at(r, step);
+    if (!has_changed(r)) {
+        return ((uint64_t)step + r->per_epoch - 1) / r->per_epoch;
+    }
+    return walked > workers ? (walked - workers) / r->per_pass + 1 : 1;
+}
+
+/* The number of steps after which this epoch is over. */
+static uint32_t epoch_end(const rank *r, uint64_t epoch) {
+    const uint64_t workers = feddc_worker_count(r->worker), wanted = epoch * r->per_pass;
+    const uint64_t left = wanted > r->base_walked ? wanted - r->base_walked : 0;
+    const uint64_t end =
+        has_changed(r) ? r->base_step + (left + workers - 1) / workers : epoch * r->per_epoch;
+    return end < UINT32_MAX ? (uint32_t)end : UINT32_MAX;
+}
+
+/* Count steps and epochs for the present size of the worker group. */
+static void count_steps(rank *r) {
+    const app_options *o = &r->job->o->app;
+    const fedtrain_data *data = &r->job->samples.train;
+    const size_t global = (size_t)o->batch * feddc_worker_count(r->worker);
+    r->per_pass = app_data_steps(data, &r->weights.arch, o->batch);
+    r->per_epoch = (uint32_t)app_data_steps(data, &r->weights.arch, global);
+    r->base_step = feddc_worker_step(r->worker);
+    r->base_walked = feddc_worker_walked(r->worker);
+    r->steps = o->steps > 0 ? o->steps : epoch_end(r, o->epochs);
+}
+
 static uint32_t next_pause(const rank *r, uint32_t step) {
     const uint32_t every = r->job->o->every;
-    uint32_t pause = step - step % r->per_epoch + r->per_epoch;
+    uint32_t pause = epoch_end(r, epoch_after(r, step));
     if (every > 0 && step - step % every + every < pause) {
         pause = step - step % every + every;
     }
@@ -138,13 +212,13 @@ static fed_status save(rank *r, fed_error *err) {
     if (o->checkpoint == NULL) {
         return FED_OK;
     }
-    const char *normalise = r->job->samples.normalise;
-    const char *const notes[] = {"model",     r->weights.arch.text,
-                                 "optimizer", o->optimizer,
-                                 "dataset",   o->dataset,
-                                 "normalise", normalise != NULL ? normalise : "",
-                                 "format",    "pt",
-                                 NULL};
+    const fedworker_settings *s = &r->job->settings;
+    const char *notes[2 * FEDWORKER_SETTINGS + 3] = {"format", "pt"};
+    size_t count = 2;
+    for (size_t k = 0; k < s->count; k++) {
+        notes[count++] = s->row[k].name;
+        notes[count++] = s->row[k].value;
+    }
     return feddc_worker_save(r->worker, o->checkpoint, &r->weights.layout, r->weights.values, notes,
                              err);
 }
@@ -161,27 +235,65 @@ static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err
     }
     FED_TRY(fedtrain_data_score(r->measuring != NULL ? r->measuring : r->net, job->o->app.batch,
                                 &job->samples.test, r->weights.values, &r->score, err));
-    printf("epoch %" PRIu32 ", step %" PRIu32 ": training loss %.4f; test: ",
-           (step + r->per_epoch - 1) / r->per_epoch, step, loss);
+    printf("epoch %" PRIu64 ", step %" PRIu32 ": training loss %.4f; test: ", epoch_before(r, step),
+           step, loss);
     app_score_print(&job->samples.test, &r->score);
     printf("; %.1f s\n", seconds);
     fflush(stdout);
     return FED_OK;
 }
 
+/* Was any rank told to stop? The ranks of this machine know it from their shared memory. Ranks of
+ * several machines tell each other at each pause. */
+static fed_status must_stop(rank *r, uint32_t step, bool *stops, fed_error *err) {
+    uint64_t own = fedworker_stop_told(r->job->stop), all[FEDDC_RANKS];
+    if (r->job->all_here) {
+        *stops = !fedworker_stop_may_begin(r->job->stop, step, true);
+        return FED_OK;
+    }
+    FED_TRY(feddc_worker_gather(r->worker, &own, sizeof own, all, err));
+    *stops = false;
+    for (uint32_t k = 0; k < feddc_worker_count(r->worker); k++) {
+        *stops = *stops || all[k] != 0;
+    }
+    return FED_OK;
+}
+
+static fed_status stop_if_told(rank *r, uint32_t step, fed_error *err) {
+    const char *path = r->job->o->app.checkpoint;
+    bool stops = false;
+    FED_TRY(must_stop(r, step, &stops, err));
+    if (!stops) {
+        return FED_OK;
+    }
+    if (is_first(r)) {
+        fprintf(stderr, "fedworker: stopped after step %" PRIu32 " of %" PRIu32 "; %s%s\n", step,
+                r->steps,
+                path != NULL ? "--resume goes on from "
+                             : "nothing is kept, as there is no --checkpoint",
+                path != NULL ? path : "");
+    }
+    return FED_ECANCELED;
+}
+
 static fed_status train(rank *r, fed_error *err) {
     uint32_t step = feddc_worker_step(r->worker);
     int64_t epoch_ms = fed_clock_monotonic_ms();
+    count_steps(r);
     do { /* runs once even if no step is left, to measure the model */
+        const uint32_t end = epoch_end(r, epoch_after(r, step));
         const uint32_t pause = step < r->steps ? next_pause(r, step) : step;
         FED_TRY(feddc_worker_run(r->worker, pause - step, err));
-        step = pause;
+        step = feddc_worker_step(r->worker);
         FED_TRY(feddc_worker_settle(r->worker, r->tally, err));
         FED_TRY(save(r, err));
-        if (step % r->per_epoch == 0 || step >= r->steps) {
+        if (step == end || step >= r->steps) {
             const int64_t now_ms = fed_clock_monotonic_ms();
             FED_TRY(measure(r, step, 1e-3 * (double)(now_ms - epoch_ms), err));
             epoch_ms = fed_clock_monotonic_ms();
+        }
+        if (step < r->steps) {
+            FED_TRY(stop_if_told(r, step, err));
         }
     } while (step < r->steps);
     return FED_OK;
@@ -283,6 +395,6 @@ static fed_status run(rank *r, fed_error *err) {
 fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry, fed_error *err) {
     rank r = {.job = job, .entry = entry};
     const fed_status status = run(&r, err);
-    free_rank(&r, status == FED_OK);
+    free_rank(&r, status == FED_OK || status == FED_ECANCELED);
     return status;
 }

@@ -283,6 +283,10 @@ uint32_t feddc_worker_count(const feddc_worker *w) {
     return w->workers;
 }
 
+uint64_t feddc_worker_walked(const feddc_worker *w) {
+    return w->walked + (uint64_t)(w->step - w->base_step) * w->workers;
+}
+
 const char *feddc_worker_remark(const feddc_worker *w) {
     return w->remark;
 }

@@ -210,9 +210,8 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
     free(all);
     FED_TRY(own == FED_OK ? status : fed_fail(err, own, "%s", why.text));
     char step[16], walked[24], saves[4], workers[16];
-    const uint64_t walk = w->walked + (uint64_t)(w->step - w->base_step) * w->workers;
     snprintf(step, sizeof step, "%" PRIu32, w->step);
-    snprintf(walked, sizeof walked, "%" PRIu64, walk);
+    snprintf(walked, sizeof walked, "%" PRIu64, feddc_worker_walked(w));
     snprintf(saves, sizeof saves, "%u", w->saves % 2);
     snprintf(workers, sizeof workers, "%" PRIu32, w->workers);
     const char *list[2 * NOTES + 1] = {"worker.step",  step,  "worker.walked", walked,

@@ -217,10 +217,14 @@ static fed_status drain(feddc_worker *w, fed_error *err) {
     }
 }
 
+static bool may_begin(const feddc_worker *w) {
+    return w->o.may_begin == NULL || w->o.may_begin(w->o.user, w->step);
+}
+
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
     const uint64_t begin = feddc_worker_now();
     fed_status status = feddc_worker_begin(w, err);
-    for (uint32_t i = 0; i < steps && status == FED_OK; i++) {
+    for (uint32_t i = 0; i < steps && status == FED_OK && may_begin(w); i++) {
         status = one_step(w, err);
     }
     if (status == FED_OK) {

@@ -12,6 +12,7 @@
 
 #include "fed/clock.h"
 #include "fed_digits.h"
+#include "fed_port.h"
 #include "fed_program.h"
 #include "feddc/link.h"
 
@@ -214,6 +215,166 @@ static void lose_a_rank(const char *const *more) {
     snprintf(command, sizeof command, "grep -q 'worker 0 .* died' %s/gang.out && rm %s/gang*",
              worker.directory, worker.directory);
     assert_int_equal(system(command), 0);
+}
+
+/* Start the program with its output in `output`. It ends after a minute at the latest. */
+static pid_t start(const char *args, const char *output) {
+    char command[1200];
+    snprintf(command, sizeof command, "cd %s && exec " FED_BIN_DIR "/fedworker %s > %s 2>&1",
+             worker.directory, args, output);
+    const pid_t program = fork();
+    if (program == 0) {
+        (void)signal(SIGINT, SIG_DFL); /* a shell may ignore it for programs in the background */
+        (void)alarm(600);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(program > 0);
+    return program;
+}
+
+static void read_output(const char *output, char text[8192]) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", worker.directory, output);
+    FILE *file = fopen(path, "r");
+    text[file != NULL ? fread(text, 1, 8191, file) : 0] = '\0';
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+/* Wait until the output has these words, for two minutes at most. */
+static void await_words(const char *output, const char *words) {
+    char text[8192] = "";
+    for (int k = 0; k < 12000 && strstr(text, words) == NULL; k++) {
+        fed_sleep_ms(10);
+        read_output(output, text);
+    }
+    if (strstr(text, words) == NULL) {
+        fail_msg("%s has no \"%s\": %s", output, words, text);
+    }
+}
+
+static void await_file(const char *name) {
+    for (int k = 0; k < 12000 && !exists(name); k++) {
+        fed_sleep_ms(10);
+    }
+    assert_true(exists(name));
+}
+
+static void remove_all(const char *pattern) {
+    char command[400];
+    snprintf(command, sizeof command, "rm -f %s/%s", worker.directory, pattern);
+    assert_int_equal(system(command), 0);
+}
+
+/* The step after which the program says that it stopped. */
+static unsigned stopped_after(const char *output) {
+    static const char words[] = "stopped after step ";
+    char text[8192];
+    read_output(output, text);
+    const char *at = strstr(text, words);
+    if (at == NULL || strstr(text, "--resume goes on from gang") == NULL) {
+        fail_msg("the program does not say where it stopped: %s", text);
+        return 0;
+    }
+    return (unsigned)strtoul(at + sizeof words - 1, NULL, 10);
+}
+
+/* Stop a worker group by a signal. What goes on from its checkpoint ends with the bits of a run
+ * that was never stopped. */
+static void stop_and_go_on(const char *options, int number) {
+    char args[600], a[32];
+    snprintf(args, sizeof args, TRAIN "--steps 10000000 --every 100 --checkpoint gang %s", options);
+    const pid_t program = start(args, "gang.out");
+    await_file("gang");
+    assert_int_equal(kill(program, number), 0);
+    assert_int_equal(wait_for(program), 130);
+    const unsigned steps = stopped_after("gang.out") + 20;
+    assert_true(steps > 20);
+    snprintf(args, sizeof args, TRAIN "--steps %u --checkpoint gang --resume --summary out.json %s",
+             steps, options);
+    assert_runs(&worker, args, 0, "");
+    json_t *root = summary();
+    snprintf(a, sizeof a, "%s", json_string_value(json_object_get(root, "digest")));
+    json_decref(root);
+    snprintf(args, sizeof args, TRAIN "--steps %u --summary out.json %s", steps, options);
+    assert_runs(&worker, args, 0, "");
+    root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
+    json_decref(root);
+    remove_all("gang*");
+}
+
+FED_TEST(a_signal_ends_a_worker_group_with_a_checkpoint) {
+    stop_and_go_on("--workers 2 --sync bitsgd --codec 3lc", SIGINT);
+    stop_and_go_on("--workers 2 --sync cdsgd:n=3,k=2 --codec 3lc --link tcp", SIGTERM);
+    stop_and_go_on("--workers 2 --collective star --link tcp", SIGINT);
+    stop_and_go_on("--workers 3 --sync local:n=4 --codec int8", SIGTERM);
+}
+
+/* All machines of a worker group end at the next pause, whichever got the signal. */
+FED_TEST(a_signal_on_one_machine_ends_the_others) {
+    static const char options[] = TRAIN "--steps 10000000 --every 100 --checkpoint gang --workers "
+                                        "2 --link tcp --secret-file secret";
+    char args[600], address[40];
+    snprintf(address, sizeof address, "127.0.0.1:%d", fed_port_keep());
+    snprintf(args, sizeof args, "%s --listen %s", options, address);
+    const pid_t first = start(args, "gang.out");
+    await_file("secret");
+    snprintf(args, sizeof args, "%s --join %s", options, address);
+    const pid_t second = start(args, "gang2.out");
+    await_file("gang");
+    assert_int_equal(kill(second, SIGTERM), 0);
+    assert_int_equal(wait_for(second), 130);
+    assert_int_equal(wait_for(first), 130);
+    await_words("gang2.out", "ends at its next pause");
+    const unsigned step = stopped_after("gang.out");
+    assert_true(step % 100 == 0 || step % 38 == 0); /* --every, or the end of an epoch */
+    remove_all("gang* secret");
+}
+
+FED_TEST(another_number_of_workers_makes_the_same_passes) {
+    /* workers, then others; the steps of two passes, then of two more: 600 samples, batches of 8 */
+    static const int groups[][4] = {
+        {3, 3, 50, 50}, {3, 5, 50, 30}, {5, 1, 30, 150}, {1, 3, 150, 50}, {4, 3, 38, 50}};
+    for (size_t k = 0; k < sizeof groups / sizeof groups[0]; k++) {
+        char args[400];
+        snprintf(args, sizeof args, TRAIN "--epochs 2 --workers %d --checkpoint gang",
+                 groups[k][0]);
+        assert_runs(&worker, args, 0, "epoch 2, ");
+        snprintf(args, sizeof args,
+                 TRAIN "--epochs 4 --workers %d --checkpoint gang --resume --summary out.json",
+                 groups[k][1]);
+        assert_runs(&worker, args, 0, "epoch 4, ");
+        json_t *root = summary();
+        assert_int_equal(number(root, "steps"), groups[k][2] + groups[k][3]);
+        json_decref(root);
+        remove_all("gang*");
+    }
+}
+
+FED_TEST(a_checkpoint_of_other_settings_is_refused) {
+    static const char *const others[][2] = {
+        {"--batch 4", "batch"},
+        {"--optimizer adam", "optimizer"},
+        {"--lr 0.2", "lr"},
+        {"--seed 2", "seed"},
+        {"--augment flip=1", "augment"},
+        {"--normalise", "normalise"},
+        {"--train-part test", "data"},
+        {"--model 'input 784 | dense 16 | tanh | dense 10'", "model"}};
+    static const char run[] = TRAIN "--optimizer sgd --lr 0.1 --steps 9 --checkpoint gang ";
+    char args[500], words[100];
+    assert_runs(&worker, run, 0, "");
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        snprintf(args, sizeof args, "%s --resume %s", run, others[k][0]);
+        snprintf(words, sizeof words, "was made with another %s", others[k][1]);
+        assert_runs(&worker, args, 1, words);
+    }
+    snprintf(args, sizeof args, "%s --resume --workers 2 --sync bitsgd --codec 3lc", run);
+    assert_runs(&worker, args, 0, "");
+    remove_all("gang*");
 }
 
 FED_TEST(a_worker_group_of_processes_goes_on_without_a_rank_that_dies) {

@@ -60,6 +60,11 @@ typedef struct feddc_worker_options {
      * after a rank has failed */
     bool elastic;
     struct feddc_watch *watch; /* gets reports of phases; or NULL; must outlive the worker */
+
+    /* NULL, or called before each step: false ends the run before this step, which is no error. All
+     * ranks must end before the same step. */
+    bool (*may_begin)(void *user, uint32_t step);
+    void *user; /* of may_begin */
 } feddc_worker_options;
 
 /**
@@ -93,8 +98,9 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
 bool feddc_worker_sums_only(const feddc_worker *w);
 fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Train the next steps. On return params contains all sums. Two runs of n steps give the same bits
- * as one of 2 n steps. Errors: as of feddc_exchange_take and fedtrain_net_gradient_to */
+/** Train the next steps: fewer only if may_begin ends the run. On return params contains all sums.
+ * Two runs of n steps give the same bits as one of 2 n steps. Errors: as of feddc_exchange_take and
+ * fedtrain_net_gradient_to */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
 /** step: the number of steps of the worker group. completed: the number of steps whose sums are
@@ -104,6 +110,10 @@ uint32_t feddc_worker_step(const feddc_worker *w);
 uint32_t feddc_worker_completed(const feddc_worker *w);
 uint32_t feddc_worker_rank(const feddc_worker *w);
 uint32_t feddc_worker_count(const feddc_worker *w);
+
+/** The number of batches that all workers together have taken, also before the worker group changed
+ * its size. */
+uint64_t feddc_worker_walked(const feddc_worker *w);
 
 /** A worker's results. Seconds and bytes count its steps only, not settle, share and gather. All
  * members have 64 bits. */
