@@ -57,6 +57,9 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
 }
 
 void fedclient_close(fedclient *client) {
+    if (client != NULL) {
+        free(client->token);
+    }
     free(client);
 }
 
@@ -303,6 +306,9 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     client->watch.over = (fed_error){0};
     fed_status status = step_whole(client, job, &why);
     step_free(job);
+    if (status == FED_EAUTH && client->refused && client->token != NULL) {
+        status = fedclient_enrol_anew(client, event, &why);
+    }
     if (status != FED_OK) {
         status = step_failed(client, status, event, &why);
     } else if (event->outcome != FEDCLIENT_REFUSED && event->outcome != FEDCLIENT_DECLINED) {

@@ -117,19 +117,32 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
     return status;
 }
 
-static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+/** Keep the token for the day on which the coordinator refuses this device. Its file may be gone,
+ * since the token is used by then in most cases. */
+static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     char token[TOKEN_SIZE];
-    FED_TRY(fed_file_read_word(s->token_file, token, sizeof token, err));
-    return enrol_in_time(s, client, token, err);
+    fed_error why = {0};
+    const char *given = s->token;
+    if (given == NULL && s->token_file != NULL) {
+        if (fed_file_read_word(s->token_file, token, sizeof token, &why) != FED_OK) {
+            fed_logf(&s->log, FED_LOG_INFO, "this device is enrolled already, without %.300s",
+                     why.text);
+            return FED_OK;
+        }
+        given = token;
+    }
+    if (given == NULL) {
+        return FED_OK;
+    }
+    fed_logf(&s->log, FED_LOG_INFO,
+             "this device is enrolled already: the token is used if the coordinator refuses it");
+    return fedclient_token_give(client, given, err);
 }
 
 static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_error *err) {
+    char token[TOKEN_SIZE];
     if (fedclient_enrolled(client)) {
-        if (s->token != NULL || s->token_file != NULL) {
-            fed_logf(&s->log, FED_LOG_INFO,
-                     "this device is enrolled already: the token is not used");
-        }
-        return FED_OK;
+        return keep_token(s, client, err);
     }
     if (s->token == NULL && s->token_file == NULL) {
         return fed_fail(err, FED_ESTATE,
@@ -137,8 +150,10 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
                         "`fedserver token`, and give it with --token or --token-file",
                         s->state);
     }
-    return s->token != NULL ? enrol_in_time(s, client, s->token, err)
-                            : enrol_by_file(s, client, err);
+    if (s->token == NULL) {
+        FED_TRY(fed_file_read_word(s->token_file, token, sizeof token, err));
+    }
+    return enrol_in_time(s, client, s->token != NULL ? s->token : token, err);
 }
 
 /** The device's transports: to the coordinator, and to download caches. If downloads.send is NULL,

@@ -52,9 +52,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
 }
 
 static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
-    if (!fedclient_enrolled(client)) {
-        FED_TRY(fedclient_enrol(client, token, err));
-    }
+    FED_TRY(fedclient_token_give(client, token, err));
     for (fedclient_event event = {0}; event.outcome != FEDCLIENT_FINISHED;) {
         FED_TRY(fedclient_step(client, &event, err));
         if (event.outcome == FEDCLIENT_COUNTED) {

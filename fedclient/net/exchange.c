@@ -86,6 +86,17 @@ static void read_refusal(fedclient_answer *answer) {
     }
 }
 
+/** Does the coordinator refuse this device's identity? A proxy's 403 has other words. */
+static bool refuses_device(const fedclient_answer *answer) {
+    static const char *const words[] = {"device_unknown", "device_revoked", "device_refused",
+                                        "role"};
+    bool found = false;
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        found = found || strcmp(answer->error, words[k]) == 0;
+    }
+    return found && answer->status == 403;
+}
+
 /** Turn the HTTP statuses that mean the same for every request into errors. */
 static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
@@ -100,6 +111,7 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     }
     read_refusal(answer);
     if (status == 401 || status == 403) {
+        client->refused = refuses_device(answer);
         return fed_fail(err, FED_EAUTH, "the coordinator refuses this device: %s (%s)",
                         answer->message, answer->error);
     }
@@ -127,6 +139,7 @@ static fed_status explain_times(fedclient *client, fed_status status, fed_error 
                         "(%lld s since 1970): this device waits until its clock is set",
                         (long long)now_s);
     }
+    client->refused = true;
     if (client->expires_s == 0 || now_s <= client->expires_s) {
         return status;
     }
@@ -139,6 +152,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) {
     *answer = (fedclient_answer){0};
     client->asked_ms = 0;
+    client->refused = false;
     fed_writer_growing(&answer->body);
     char url[FEDCLIENT_URL + 160];
     snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],

@@ -29,7 +29,8 @@ typedef struct fedclient_call {
 
 /** Send a request and read the answer. Call fedclient_answer_free also after a failure; the body
  * may then hold the beginning of an answer, if call->range says so. After a failure that may pass
- * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set. */
+ * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set. After a FED_EAUTH
+ * that another identity may mend, client->refused is set. */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
 void fedclient_answer_free(fedclient_answer *answer);

@@ -68,8 +68,7 @@ void fedpy_client_close(fedpy_client *client);
 /** End a request that is being made, and each later one. May be called from any thread. */
 void fedpy_client_stop(fedpy_client *client);
 
-int fedpy_client_enrolled(const fedpy_client *client);
-int fedpy_client_enrol(fedpy_client *client, const char *token, char *error);
+int fedpy_client_token(fedpy_client *client, const char *token, char *error);
 
 /** The numbers in an event of fedpy_client_step: the members of fedclient_event. */
 enum { FEDPY_OUTCOME, FEDPY_ROUND, FEDPY_VERSION, FEDPY_WAIT_MS, FEDPY_SAMPLES, FEDPY_EVENTS };

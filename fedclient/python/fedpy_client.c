@@ -98,13 +98,9 @@ void fedpy_client_stop(fedpy_client *c) {
     fedclient_app_stop(c->app);
 }
 
-int fedpy_client_enrolled(const fedpy_client *c) {
-    return fedclient_enrolled(fedclient_app_client(c->app));
-}
-
-int fedpy_client_enrol(fedpy_client *c, const char *token, char *error) {
+int fedpy_client_token(fedpy_client *c, const char *token, char *error) {
     fed_error err = {FED_OK, ""};
-    return fedpy_give(fedclient_enrol(fedclient_app_client(c->app), token, &err), &err, error);
+    return fedpy_give(fedclient_token_give(fedclient_app_client(c->app), token, &err), &err, error);
 }
 
 int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error) {

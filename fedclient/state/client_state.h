@@ -40,6 +40,8 @@ struct fedclient {
     uint16_t devices_port;       /* 0 before enrolment */
     bool unreached;              /* the last request to this address failed, or got 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
+    char *token;                 /* enrols this device anew where it is refused; NULL: none */
+    bool refused;                /* the last request was refused because of the device's identity */
     int64_t begins_s, expires_s; /* the certificate's first and last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
     bool renew_asked;            /* renew now; see renew_again_s */

@@ -233,6 +233,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
     FED_TRY(status);
     /* C9: the enrolled key is now the only one in the identity. */
     assert(id->next.text[0] == '\0');
+    FED_TRY(fedclient_let_go(client, err));
     FED_TRY(identity_store(client, id, err));
     return identity_take(client, id, err);
 }
@@ -255,6 +256,45 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     FED_TRY(status);
     fed_logf(client->options.log, FED_LOG_INFO, "enrolled as device %s", client->device);
     return FED_OK;
+}
+
+fed_status fedclient_token_give(fedclient *client, const char *token, fed_error *err) {
+    if (!fedclient_enrolled(client)) {
+        return fedclient_enrol(client, token, err);
+    }
+    const size_t size = strlen(token) + 1;
+    char *copy = malloc(size);
+    if (copy == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a token of %zu bytes", size);
+    }
+    memcpy(copy, token, size);
+    free(client->token);
+    client->token = copy;
+    return FED_OK;
+}
+
+static void forget_token(fedclient *client) {
+    free(client->token);
+    client->token = NULL;
+}
+
+fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event, fed_error *why) {
+    fed_logf(client->options.log, FED_LOG_WARN, "%s: this device enrols again, with its token",
+             why->text);
+    fed_error fault = {0};
+    client->heals = false;
+    const fed_status status = fedclient_enrol(client, client->token, &fault);
+    if (status == FED_OK) {
+        forget_token(client);
+        event->outcome = FEDCLIENT_RETRY;
+        event->wait_ms = fedclient_backoff_ms(client->device, 1, 0);
+        return FED_OK;
+    }
+    if (!client->heals && status == FED_EAUTH) { /* the token stays wrong: ask once with it */
+        forget_token(client);
+    }
+    return fed_fail(why, status, "this device can't be enrolled again with its token: %.300s",
+                    fault.text[0] != '\0' ? fault.text : fed_status_text(status));
 }
 
 /** Renew: the key stays the same, so the device stays the same. If the answer or the power is lost,

@@ -12,6 +12,11 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKE
  * coordinator asks for it. FED_OK, too, if that can't be done now. Errors: the platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
+/** The coordinator refuses this device, and *why says how: enrol with client->token. *event becomes
+ * a RETRY. After a failure *why says why the token does not help. */
+fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event,
+                                fed_error *why) FED_CHECKED;
+
 /** Ask for work, and parse the assignment's model and codec. FED_EDECLINED: this client can't do
  * the task. */
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
@@ -70,6 +75,10 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
 
 /** Send the pending message and store its fate: COUNTED or REFUSED. */
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
+
+/** This device gets another identity. A message whose fate is unknown may be counted under the old
+ * one: take it as counted, so that it is never counted twice (D2 in docs/durability.md). */
+fed_status fedclient_let_go(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Give the slot of job->assignment back, with a reason. FED_OK, too, if the coordinator takes no
  * declines: then *wait_ms is set to the time left of the lease. */

@@ -290,6 +290,28 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         update.round, answer->message, answer->error);
 }
 
+fed_status fedclient_let_go(fedclient *client, fed_error *err) {
+    FED_TRY(client->known ? FED_OK : fedclient_slot_reload(client, err));
+    fedclient_slot *slot = fedclient_slots_sending(client);
+    if (slot == NULL) {
+        return FED_OK;
+    }
+    const fedclient_platform *platform = client->options.platform;
+    fedclient_record pending = {0};
+    FED_TRY(fedclient_pending_load(platform, slot->number, &slot->pending, &pending, err));
+    fedclient_pending_head head = slot->pending;
+    head.fate = FEDCLIENT_FATE_COUNTED;
+    pending.len = head.whole ? FEDCLIENT_RECORD_HEAD : pending.len;
+    fed_status status = fedclient_pending_store(platform, slot->number, &head, &pending, err);
+    fedclient_record_free(&pending);
+    FED_TRY(status);
+    slot->pending = head;
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "the update that was on its way is not sent again, because the coordinator may have "
+             "counted it under this device's old key");
+    return FED_OK;
+}
+
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) {
     fedclient_slot *slot = client->slot;
     if (job->pending.bytes == NULL) { /* the message was made by an earlier step */

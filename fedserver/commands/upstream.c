@@ -279,13 +279,21 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
 }
 
 /* Enrol, and try again until upstream answers as it should: it may be down, or of another release,
- * when the edge aggregator starts. */
+ * when the edge aggregator starts. An edge aggregator that is enrolled keeps the token for the case
+ * that upstream refuses it; the token's file may be gone by then. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
-    FED_TRY(read_token(u->args, token, err));
+    fed_error why = {0};
+    if (u->args->upstream_token == NULL && u->args->upstream_token_file == NULL) {
+        return FED_OK;
+    }
+    fed_status read = read_token(u->args, token, &why);
+    if (read != FED_OK) {
+        return fedclient_enrolled(client) ? FED_OK : fed_fail(err, read, "%s", why.text);
+    }
     for (uint32_t wait_ms = FIRST_MS; !fedclient_app_stopped(u->app);
          wait_ms = next_wait(wait_ms)) {
-        const fed_status status = fedclient_enrol(client, token, err);
+        const fed_status status = fedclient_token_give(client, token, err);
         if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY &&
             status != FED_EFORMAT && status != FED_ERANGE) {
             return status;
@@ -306,7 +314,7 @@ static void *live(void *user) {
     fed_error err = {0};
     bool told = false;
     uint32_t wait_ms = FIRST_MS;
-    const fed_status status = fedclient_enrolled(client) ? FED_OK : enrol(u, client, &err);
+    const fed_status status = enrol(u, client, &err);
     if (status == FED_OK) {
         fed_logf(u->log, FED_LOG_INFO, "this edge aggregator is device %.16s... at %s",
                  fedclient_device(client), u->args->upstream);

@@ -268,7 +268,7 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
     }
     const seat outer = sit(c, env, self);
     const fed_status status =
-        fedclient_enrol(fedclient_app_client(c->app), text != NULL ? text : "", &err);
+        fedclient_token_give(fedclient_app_client(c->app), text != NULL ? text : "", &err);
     leave(c, outer);
     free(text);
     end_call(c, env, status, &err);

@@ -54,9 +54,7 @@ final class Device {
     }
 
     func enrol(token: String) throws {
-        if fedclient_enrolled(fedclient_app_client(app)) == 0 {
-            try fed { fedclient_enrol(fedclient_app_client(app), token, $0) }
-        }
+        try fed { fedclient_token_give(fedclient_app_client(app), token, $0) }
     }
 
     func stop() {

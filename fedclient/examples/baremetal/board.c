@@ -57,10 +57,8 @@ static void tell(const fedclient_event *event, const fed_error *err) {
 }
 
 static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
-    if (!fedclient_enrolled(client)) {
-        FED_TRY(fedclient_enrol(client, token, err));
-        puts("enrolled");
-    }
+    FED_TRY(fedclient_token_give(client, token, err));
+    puts("enrolled");
     for (fedclient_event event = {0}; event.outcome != FEDCLIENT_FINISHED;) {
         FED_TRY(fedclient_step(client, &event, err));
         tell(&event, err);

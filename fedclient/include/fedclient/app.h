@@ -17,7 +17,7 @@ FED_API_BEGIN
  *     fedclient_app *app;
  *     fedclient_app_open(&options, ca_pem, "/var/lib/my-device", &app, &err);
  *     fedclient *client = fedclient_app_client(app);
- *     if (!fedclient_enrolled(client)) fedclient_enrol(client, token, &err);
+ *     fedclient_token_give(client, token, &err);
  *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
  *
  * Several apps live side by side in one process, each in a folder of its own. One app is used by

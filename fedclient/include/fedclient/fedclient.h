@@ -21,10 +21,10 @@ FED_API_BEGIN
 
 /*
  * Open a client on a platform (where the client keeps its state) and a transport (how the client
- * reaches the coordinator). Enrol once with a token, then call fedclient_step for ever:
+ * reaches the coordinator). Give it a token to enrol with, then call fedclient_step for ever:
  *
  *     fedclient_open(&options, &client, &err);
- *     if (!fedclient_enrolled(client)) fedclient_enrol(client, token, &err);
+ *     fedclient_token_give(client, token, &err);
  *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
  *
  * All state that must survive is in the platform's store (docs/durability.md). A client that is
@@ -215,7 +215,8 @@ uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rn
 /**
  * Make a key that never leaves the device, and store it. Ask for a certificate with a one-time
  * token, and store the certificate. After a failure or a crash call this function again with the
- * same token; it continues where it was.
+ * same token; it continues where it was. An enrolled device becomes another one for the
+ * coordinator, and keeps its models and residuals.
  *
  * Errors FED_EAUTH    the token is wrong, expired, or used by another device; *err has the
  *                     coordinator's own words
@@ -223,6 +224,14 @@ uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rn
  *        FED_ETIMEOUT, FED_EBUSY  try again a little later
  */
 fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
+
+/**
+ * Give the client a one-time token. A client that is not enrolled enrols with it at once, with the
+ * errors of fedclient_enrol. A client that is enrolled keeps a copy. If the coordinator refuses
+ * the device (its certificate has expired, it was revoked, it has another role), a step enrols it
+ * anew with that token: with a new key, and with the models and residuals that it has.
+ */
+fed_status fedclient_token_give(fedclient *client, const char *token, fed_error *err) FED_CHECKED;
 
 /** The device's fingerprint: SHA-256 of its public key, in hex. It stays the same when the
  * certificate is renewed, which fedclient_step does by itself. "" before enrolment. */
@@ -261,8 +270,9 @@ typedef struct fedclient_event {
  * step continues from the stored state.
  *
  * Errors, which need a person:
- *   FED_EAUTH      the certificate is unknown, revoked or expired. An unattended device may call
- *                  again after event->wait_ms, about 4 hours: the operator may have admitted it
+ *   FED_EAUTH      the certificate is unknown, revoked or expired, and no unused token was given.
+ *                  An unattended device may call again after event->wait_ms, about 4 hours: the
+ *                  operator may have admitted it
  *   FED_EFORMAT    the stored state is damaged, or the coordinator's answer can't be read
  *   FED_EVERSION   the coordinator speaks another protocol
  *   FED_EIO, FED_ENOSPC  from the platform

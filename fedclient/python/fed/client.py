@@ -109,7 +109,7 @@ class Client:
     server    "https://host:8443", the coordinator's front
     ca        path of the coordinator's ca.pem
     state     a folder of this device alone; made if missing
-    token     to enrol with; needed the first time only
+    token     to enrol with; needed the first time, and where the coordinator refuses this device: then it gets a new key
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
     slots     for how many tasks at once it keeps a model and a residual, 1 to 8
@@ -138,8 +138,8 @@ class Client:
                      None if name is None else name.encode(), int(evaluate), slots, *self._callbacks, None,
                      ctypes.byref(self._address))
         try:
-            if token is not None and not _native.library.fedpy_client_enrolled(self._address):
-                _native.call("client_enrol", self._address, token.encode())
+            if token is not None:
+                _native.call("client_token", self._address, token.encode())
         except BaseException:
             self.close()
             raise

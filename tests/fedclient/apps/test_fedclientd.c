@@ -328,6 +328,43 @@ FED_TEST_WITH(who_came_too_late_for_a_task_ends_with_it, clientd_world *w) {
     clientd_run(w, args, 0, "the coordinator has no more tasks: this device ends");
 }
 
+/** Shut out the device that the log says has enrolled. */
+static void revoke(const clientd_world *w) {
+    fedserver *server = NULL;
+    fedserver_entry entry;
+    fed_error err = {0};
+    char *log = NULL, digits[17];
+    size_t len = 0;
+    assert_fed_ok_err(fed_file_read_text(w->log, 1 << 20, &log, &len, &err));
+    const char *name = strstr(log, "enrolled as device ");
+    assert_non_null(name);
+    snprintf(digits, sizeof digits, "%s", name + strlen("enrolled as device "));
+    free(log);
+    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_device_revoke(server, fed_clock_unix_ms(), digits, &entry, &err));
+    fedserver_close(server);
+}
+
+FED_TEST_WITH(a_new_token_enrols_a_device_again_in_its_folder, clientd_world *w) {
+    char second[FEDSERVER_TOKEN], third[FEDSERVER_TOKEN];
+    train_to_the_end(w, "momentum");
+    revoke(w);
+    queue_task(w, "momentum");
+    const char *const used[] = {"--token", w->token, "--until-finished", NULL};
+    clientd_run(w, used, 1, "this token has enrolled a device already");
+    assert_true(clientd_says(w, "(device_revoked): this device enrols again, with its token"));
+    fed_coordinator_token(&w->coordinator, second);
+    const char *const again[] = {"--token", second, "--until-finished", NULL};
+    clientd_run(w, again, 0, "round 3: update counted");
+    assert_true(holds_an_optimizer(w));
+    fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, third);
+    const char *const judge[] = {"--token", third, "--evaluate", NULL};
+    const pid_t pid = clientd_spawn(w, judge);
+    clientd_wait_for(w, pid, "accuracy");
+    assert_true(clientd_says(w, "(role): this device enrols again, with its token"));
+    clientd_end(pid, SIGINT);
+}
+
 FED_TEST_WITH(it_trains_only_when_it_may, clientd_world *w) {
     char when[400], path[320];
     queue_task(w, "sgd");

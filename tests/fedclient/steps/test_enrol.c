@@ -1,6 +1,7 @@
 /* Enrolment: a device is enrolled completely or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
+#include "fed_device.h"
 #include "fed_fake.h"
 #include "fedclient/fedclient.h"
 
@@ -173,6 +174,123 @@ FED_TEST_WITH(a_device_can_be_enrolled_anew, world *w) {
     assert_string_equal(fedclient_device(w->client), device);
     assert_fed_ok(fedclient_enrol(w->client, "good-token-2", &w->err));
     assert_string_not_equal(fedclient_device(w->client), device);
+}
+
+enum { ROUNDS = 12 };
+
+/** What the coordinator can have against a device. fault STATUS: it answers 403 with the word. */
+static const struct {
+    fed_fake_fault fault;
+    const char *word;
+} shut_out[] = {{FED_FAKE_STATUS, "device_unknown"},
+                {FED_FAKE_STATUS, "device_revoked"},
+                {FED_FAKE_STATUS, "device_refused"},
+                {FED_FAKE_STATUS, "role"},
+                {FED_FAKE_UNTRUSTED, NULL}}; /* TLS refuses a certificate that has expired */
+
+/** Let the coordinator refuse this device's next request. */
+static void shut_device_out(fed_device *d, size_t how) {
+    if (shut_out[how].fault == FED_FAKE_STATUS) {
+        fed_fake_refuse(&d->fake, "fake:8444/", 403, shut_out[how].word);
+    } else {
+        fed_fake_fail(&d->fake, "fake:8444/", shut_out[how].fault, 1);
+    }
+}
+
+static void open_device(fed_device *d, char name[FED_SHA256_HEX]) {
+    fed_device_open(d, "dgc:p=0.1", ROUNDS);
+    assert_int_equal(fed_device_event(d).outcome, FEDCLIENT_COUNTED);
+    snprintf(name, FED_SHA256_HEX, "%s", fedclient_device(d->client));
+}
+
+FED_TEST(a_device_that_is_refused_enrols_anew_and_keeps_what_it_owes) {
+    for (size_t k = 0; k < sizeof shut_out / sizeof shut_out[0]; k++) {
+        fed_device d;
+        char name[FED_SHA256_HEX];
+        open_device(&d, name);
+        fed_device_restart(&d);
+        assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
+        assert_string_equal(fedclient_device(d.client), name);
+        const float owed = fed_device_owed(&d);
+        shut_device_out(&d, k);
+        const fedclient_event event = fed_device_event(&d);
+        assert_int_equal(event.outcome, FEDCLIENT_RETRY);
+        assert_true(event.wait_ms > 0);
+        assert_string_not_equal(fedclient_device(d.client), name);
+        assert_true(owed > 0 && fed_device_owed(&d) == owed);
+        const uint64_t downloads = d.fake.downloads;
+        fed_device_finish(&d, 2 * ROUNDS);
+        assert_int_equal(d.fake.version, ROUNDS);
+        assert_true(d.fake.downloads - downloads <= ROUNDS); /* deltas: it has kept its model */
+        fed_device_check(&d, 0);
+        fed_device_close(&d);
+    }
+}
+
+/* The coordinator counted the update, and the device does not know it. */
+FED_TEST(an_update_on_its_way_is_not_counted_under_a_second_key) {
+    fed_device d;
+    char name[FED_SHA256_HEX];
+    open_device(&d, name);
+    fed_fake_fail(&d.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
+    fed_device_restart(&d);
+    assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
+    shut_device_out(&d, 1);
+    d.fake.last_lease = 0; /* the coordinator does not know the new key's lease */
+    const uint64_t updates = d.fake.updates;
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(d.fake.updates, updates + 1);
+    fed_device_check(&d, 0);
+    fed_device_close(&d);
+}
+
+FED_TEST(a_used_token_is_tried_once) {
+    fed_device d;
+    char name[FED_SHA256_HEX];
+    open_device(&d, name);
+    assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token", &d.err));
+    for (uint64_t more = 1; more < 3; more++) {
+        shut_device_out(&d, 1);
+        const uint64_t asked = d.fake.requests;
+        fed_device_fail(&d, FED_EAUTH);
+        assert_fed_says(d.err, more == 1 ? "can't be enrolled again with its token"
+                                         : "the coordinator refuses this device");
+        assert_int_equal(d.fake.requests - asked, more == 1 ? 3 : 1);
+        assert_string_equal(fedclient_device(d.client), name);
+    }
+    assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_COUNTED);
+    fed_device_close(&d);
+}
+
+FED_TEST(a_token_is_kept_while_nobody_answers_at_the_front) {
+    fed_device d;
+    char name[FED_SHA256_HEX];
+    open_device(&d, name);
+    assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
+    for (int k = 0; k < 2; k++) {
+        shut_device_out(&d, 1);
+        d.fake.dies_at = k == 0 ? d.fake.requests + 1 : UINT64_MAX;
+        assert_int_equal(fed_device_event(&d).outcome, FEDCLIENT_RETRY);
+        assert_int_equal(strcmp(fedclient_device(d.client), name) == 0, k == 0);
+    }
+    fed_device_close(&d);
+}
+
+/* Other refusals are no reason to spend a token. */
+FED_TEST(a_proxy_that_forbids_costs_no_token) {
+    fed_device d;
+    char name[FED_SHA256_HEX];
+    open_device(&d, name);
+    assert_fed_ok_err_of(&d, fedclient_token_give(d.client, "good-token-2", &d.err));
+    static const int statuses[] = {401, 403};
+    for (size_t k = 0; k < 2; k++) {
+        fed_fake_refuse(&d.fake, "fake:8444/", statuses[k], "forbidden");
+        fed_device_fail(&d, FED_EAUTH);
+        assert_string_equal(fedclient_device(d.client), name);
+    }
+    fed_device_close(&d);
 }
 
 FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {

@@ -75,7 +75,7 @@ public final class Client implements AutoCloseable {
             this.caPem = caPem;
         }
 
-        /** The token to enrol with; needed the first time only. */
+        /** The token to enrol with; needed the first time, and where the coordinator refuses this device. */
         public Builder token(String token) {
             this.token = token;
             return this;
@@ -134,7 +134,7 @@ public final class Client implements AutoCloseable {
         }
 
         /**
-         * Open the client; enrol it if it has a token and no certificate yet.
+         * Open the client, and give it its token (see {@link Client#enrol}).
          *
          * @throws FedException with the library's message, such as for a wrong address, a folder in use, or an
          *     unknown token
@@ -143,7 +143,7 @@ public final class Client implements AutoCloseable {
         public Client open() throws IOException {
             Client client = new Client(this, caFile == null ? caPem : read(caFile));
             try {
-                if (token != null && !client.enrolled()) {
+                if (token != null) {
                     client.enrol(token);
                 }
                 return client;
@@ -196,7 +196,10 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Get a certificate with a one-time token. After a failure call this again with the same token. */
+    /**
+     * Get a certificate with a one-time token. After a failure call this again with the same token. A device that has a
+     * certificate keeps the token: if the coordinator refuses the device, the token enrols it with a new key.
+     */
     public void enrol(String token) {
         begin();
         try {
