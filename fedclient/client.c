@@ -120,6 +120,7 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             break;
         case STATE_TRAIN:
             FED_TRY(fedclient_train(client, job, err)); /* stores the record "residual" */
+            client->slot->faults = 0;
             at = STATE_ENCODE;
             break;
         case STATE_ENCODE:
@@ -132,6 +133,7 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             break;
         case STATE_EVALUATE:
             FED_TRY(fedclient_evaluate(client, job, err));
+            client->slot->faults = 0;
             at = STATE_REPORT;
             break;
         case STATE_REPORT:
@@ -157,8 +159,11 @@ static fed_status step_declined(fedclient *client, const fedclient_job *job, fed
         event->outcome = FEDCLIENT_FINISHED;
         return FED_OK;
     }
-    fed_logf(client->options.log, FED_LOG_WARN, "this device declines task %" PRIu64 ": %s",
-             assignment->task.id, why->text);
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "this device declines task %" PRIu64 ": %s; the coordinator asks it again after %s24 "
+             "hours",
+             assignment->task.id, why->text,
+             client->restart_helps ? "the next start of this program, or after " : "");
     fed_error fault = {0};
     fed_status status = fedclient_decline(client, job, why->text, &event->wait_ms, &fault);
     if (status != FED_OK) {
@@ -184,6 +189,27 @@ static fed_status give_back(fedclient *client, const fedclient_job *job, fed_err
         return status;
     }
     return FED_OK;
+}
+
+/** The callback has failed for a reason that may pass: give the slot back without a reason, and try
+ * again later. Where it fails again and again, the device declines the task. */
+static fed_status step_faulty(fedclient *client, const fedclient_job *job, fed_error *why) {
+    enum { FAULTS_MOST = 4, LONGER = 2 /* the first wait is four times that of a lost packet */ };
+    fedclient_slot *slot = client->slot;
+    fedclient_event *event = job->event;
+    slot->faults = slot->faulty == event->task ? slot->faults + 1 : 1;
+    slot->faulty = event->task;
+    if (slot->faults >= FAULTS_MOST) {
+        slot->faults = 0;
+        return step_declined(client, job, why);
+    }
+    event->outcome = FEDCLIENT_RETRY;
+    event->wait_ms = fedclient_backoff_ms(client->device, slot->faults + LONGER, 0);
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "task %" PRIu64 ": %s; this device gives its slot back, and tries again in %" PRIu32
+             " ms (failure %u of %d before it declines the task)",
+             event->task, why->text, event->wait_ms, slot->faults, FAULTS_MOST);
+    return give_back(client, job, why);
 }
 
 static fed_status step_unwanted(fedclient *client, const fedclient_job *job, fed_error *why) {
@@ -285,6 +311,9 @@ static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *w
     fed_status status = step_run(client, job, why);
     if (client->watch.over.status != FED_OK) {
         return step_unwanted(client, job, why);
+    }
+    if (status == FED_ENONFINITE) {
+        return step_faulty(client, job, why);
     }
     return status == FED_EDECLINED ? step_declined(client, job, why) : status;
 }

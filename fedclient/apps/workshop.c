@@ -168,8 +168,11 @@ static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) 
     return FED_OK;
 }
 
+/** An error that may pass stays as it is, and the library tries again. Others become
+ * FED_EDECLINED: the device declines the task. */
 static fed_status decline(fed_status status, const fed_error *why, fed_error *err) {
-    return fed_fail(err, FED_EDECLINED, "%s",
+    const bool may_pass = status == FED_ENONFINITE || status == FED_ENOMEM || status == FED_EBUSY;
+    return fed_fail(err, may_pass ? status : FED_EDECLINED, "%s",
                     why->text[0] != '\0' ? why->text : fed_status_text(status));
 }
 

@@ -29,6 +29,8 @@ typedef struct fedclient_slot {
     fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
+    uint64_t faulty; /* not stored: the task of the callback that failed last; 0: none */
+    unsigned faults; /* not stored: how often in a row its callback has failed */
 } fedclient_slot;
 
 struct fedclient {
@@ -50,6 +52,8 @@ struct fedclient {
     bool known;                  /* the heads in *slot equal those in the store */
     uint64_t last_beyond;        /* largest training number in stored slots above options.slots */
     bool lists;                  /* check-ins list the tasks that the slots hold */
+    bool heard;                  /* a check-in was answered since the client was opened */
+    bool restart_helps;          /* the coordinator forgets a device's declines when it starts */
     /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
     bool metric_due;
     fed_metric metric;

@@ -25,6 +25,11 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
     return FED_OK;
 }
 
+/** May the callback succeed in its next call? */
+static bool may_pass(fed_status status) {
+    return status == FED_ENONFINITE || status == FED_ENOMEM || status == FED_EBUSY;
+}
+
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) {
     round->task = &job->assignment.task;
@@ -42,19 +47,23 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     if (over->status == FED_ECANCELED || (over->status != FED_OK && status != FED_OK)) {
         return fed_fail(err, over->status, "%s", over->text);
     }
-    if (status == FED_EDECLINED || status == FED_ENONFINITE) {
-        return fed_fail(err, FED_EDECLINED, "%s",
+    if (status == FED_EDECLINED || may_pass(status)) {
+        return fed_fail(err, status == FED_EDECLINED ? status : FED_ENONFINITE, "%s",
                         own.text[0] != '\0' ? own.text : fed_status_text(status));
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s on version %" PRIu32 " failed: %.300s", what,
                         round->version, own.text[0] != '\0' ? own.text : fed_status_text(status));
     }
-    if (round->samples == 0 || fed_first_nonfinite(&round->loss, 1) == 0) {
+    if (round->samples == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "%s on version %" PRIu32 " left %" PRIu32
-                        " samples and a loss of %g: the callback must set both",
-                        what, round->version, round->samples, (double)round->loss);
+                        "%s on version %" PRIu32
+                        " left 0 samples: the callback must set samples and loss",
+                        what, round->version);
+    }
+    if (fed_first_nonfinite(&round->loss, 1) == 0) {
+        return fed_fail(err, FED_ENONFINITE, "%s on version %" PRIu32 " left a loss of %g", what,
+                        round->version, (double)round->loss);
     }
     if ((job->assignment.capabilities & FED_CAN_OWN_METRICS) == 0) {
         client->own.count = 0;

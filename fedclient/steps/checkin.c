@@ -10,7 +10,8 @@
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG |
-                         fed_task_capabilities() | (client->lists ? FED_CAN_TASKS : 0);
+                         fed_task_capabilities() | (client->lists ? FED_CAN_TASKS : 0) |
+                         (client->heard ? 0 : FED_STARTED);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
 }
 
@@ -114,6 +115,9 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
     }
     fedclient_answer_free(&answer);
     FED_TRY(status);
+    client->restart_helps =
+        client->heard ? client->restart_helps : (job->assignment.capabilities & FED_STARTED) != 0;
+    client->heard = true;
     client->renew_asked = (job->assignment.capabilities & FED_RENEW) != 0;
     job->event->reason = job->assignment.reason;
     job->event->wait_ms = job->assignment.retry_ms;

@@ -208,7 +208,7 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     while (bad >= layout->tensors[k].offset + layout->tensors[k].size) {
         k++;
     }
-    return fed_fail(err, FED_EDECLINED,
+    return fed_fail(err, FED_ENONFINITE,
                     "training left NaN or infinity in tensor %s at value %zu, so its result is "
                     "dropped: is the learning rate (%g) too high?",
                     layout->tensors[k].name, bad - layout->tensors[k].offset,

@@ -56,7 +56,8 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
 
 /** Call the program's train callback, and check its results. After every failure *err has a
  * sentence. FED_OK, too, if the callback ended early with a partly trained model:
- * client->watch.over then has the reason. */
+ * client->watch.over then has the reason. FED_EDECLINED: the task does not fit this device.
+ * FED_ENONFINITE: a fault of this training, which may pass. */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
 

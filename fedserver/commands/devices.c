@@ -22,6 +22,10 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
         command_time(entry->cloned_ms, seen);
         printf("RUNS TWICE, seen %s  ", seen);
     }
+    if (entry->declined_until_ms != 0) {
+        command_time(entry->declined_until_ms, seen);
+        printf("DECLINED A TASK until its next start, or until %s  ", seen);
+    }
     printf("%s%s%s", fedserver_role_name(entry->role), entry->tag[0] != '\0' ? " " : "",
            entry->tag);
     if (entry->counted + entry->late + entry->refused > 0) {
@@ -38,15 +42,16 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
 
 static fed_status print_json(void *user, const fedserver_entry *entry, fed_error *err) {
     json_t *item = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "name",
-        entry->name, "fingerprint", entry->fingerprint, "state", entry->state, "role",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
+        "name", entry->name, "fingerprint", entry->fingerprint, "state", entry->state, "role",
         fedserver_role_name(entry->role), "tag", entry->tag, "software", entry->software,
         "computes_on", entry->computes_on, "last_seen_ms", command_json_time(entry->seen_ms),
         "enrolled_ms", (json_int_t)entry->enrolled_ms, "expires_ms", (json_int_t)entry->expires_ms,
         "revoked_ms", command_json_time(entry->revoked_ms), "cloned_ms",
         command_json_time(entry->cloned_ms), "samples", (json_int_t)entry->samples, "counted",
         (json_int_t)entry->counted, "late", (json_int_t)entry->late, "refused",
-        (json_int_t)entry->refused);
+        (json_int_t)entry->refused, "declined_until_ms",
+        command_json_time(entry->declined_until_ms));
     return command_json_item(user, item, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/names.h"
+#include "fedserver/rounds/asked_again.h"
 #include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
@@ -38,6 +39,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
         return FED_OK;
     }
+    entry.declined_until_ms = fedserver_declined_until(l->rounds, device, l->now_ms);
     entry.state = fedserver_device_state(l->rounds, device, l->now_ms);
     l->count++;
     l->id = device->id;

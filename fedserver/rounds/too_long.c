@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/too_long.h"
 
+#include "fedserver/rounds/asked_again.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/task/phases.h"
 
@@ -31,13 +32,9 @@ static fed_status decline(fedserver_rounds *rounds, fedserver_training *t, fedse
     return fedserver_marks_set(&t->too_long, device->id, 1, err);
 }
 
-/* Make the decline so old that it holds no longer. */
 static fed_status forget(fedserver_rounds *rounds, fedserver_training *t,
                          const fedserver_device *device, fed_error *err) {
-    const int64_t long_ago_ms = 0;
-    FED_TRY(rounds->store->decline_put(rounds->db, t->task.wire.id, device->id, FEDSERVER_TOO_LONG,
-                                       long_ago_ms, err));
-    FED_TRY(fedserver_marks_set(&t->declined, device->id, long_ago_ms, err));
+    FED_TRY(fedserver_decline_end(rounds, t, device, err));
     return fedserver_marks_set(&t->too_long, device->id, 0, err);
 }
 

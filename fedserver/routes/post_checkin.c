@@ -1,6 +1,7 @@
 /* POST /v1/checkin: a device tells which tasks and versions it has, and gets an assignment. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
+#include "fedserver/rounds/asked_again.h"
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/leases.h"
@@ -196,6 +197,9 @@ static fed_status evaluate(fedserver *server, const fedserver_call *call,
 static fed_status find_work(fedserver *server, const fedserver_call *call,
                             const fed_checkin *checkin, fed_assignment *answer, int64_t *admit_ms,
                             fed_error *err) {
+    if ((checkin->capabilities & FED_STARTED) != 0) {
+        FED_TRY(fedserver_declines_end(&server->rounds, call->device, call->now_ms, err));
+    }
     FED_TRY(fedserver_too_long_decline(&server->rounds, call->device, checkin, call->now_ms, err));
     return checkin->role == FED_ROLE_EVALUATE ? evaluate(server, call, checkin, answer, err)
                                               : train(server, call, checkin, answer, admit_ms, err);
@@ -249,7 +253,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         FED_CAN_PIECES | FED_CAN_DECLINE |
         (checkin.capabilities &
          (FED_CAN_PATCH | FED_CAN_WORKER_GROUP | FED_CAN_NAMED | FED_CAN_OWN_METRICS |
-          FED_CAN_TASKS | FED_CAN_STAGES | fed_task_capabilities())) |
+          FED_CAN_TASKS | FED_CAN_STAGES | FED_STARTED | fed_task_capabilities())) |
         (of_old_ca ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;

@@ -25,7 +25,7 @@ static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     round->values[5] += device->poison;
     round->samples = device->samples;
     round->correct = device->samples / 2;
-    round->loss = 0.5f;
+    round->loss = device->loss;
     return FED_OK;
 }
 
@@ -39,7 +39,7 @@ static void sums_new(fed_device *device) {
 }
 
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds) {
-    *device = (fed_device){.step = 1.0f / 1024, .samples = 10};
+    *device = (fed_device){.step = 1.0f / 1024, .samples = 10, .loss = 0.5f};
     fed_fake_open(&device->fake, "input 8 | dense 3", codec, rounds);
     fed_fake_flash_open(&device->flash);
     sums_new(device);

@@ -20,6 +20,7 @@ typedef struct fed_device {
     fed_status answer; /* what the callback returns */
     uint32_t samples;  /* what the callback reports */
     float poison;      /* the callback adds this to value 5; NaN makes the training bad */
+    float loss;        /* what the callback reports */
 } fed_device;
 
 /** Check that the call succeeds, or fail the test with the device's error. */

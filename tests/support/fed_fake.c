@@ -81,6 +81,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
         (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
         (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
         (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
+        (fake->no_starts ? 0 : checkin->capabilities & FED_STARTED) |
         (checkin->capabilities & FED_CAN_TASKS) | (fake->wants_renewal ? FED_RENEW : 0);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
@@ -111,6 +112,7 @@ static void checkin(fed_fake *fake, fed_reader *body, int *status, fed_writer *a
         return;
     }
     assert_fed_ok(fed_checkin_read(body, &m));
+    fake->capabilities = m.capabilities;
     if (fake->no_tasks && (m.capabilities & FED_CAN_TASKS) != 0) {
         answer_error(400, "bad_request", status, answer);
         fake->refused++;

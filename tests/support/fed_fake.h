@@ -70,6 +70,8 @@ typedef struct fed_fake {
     bool wants_renewal;    /* each check-in's answer asks the device to renew its certificate */
     bool no_tasks;         /* the fake can't read a list of tasks */
     bool no_declines;
+    bool no_starts;        /* the fake does not know FED_STARTED */
+    uint32_t capabilities; /* of the last check-in */
     uint64_t declines;
     uint32_t retry_ms;     /* the wait in milliseconds that an answer WAIT names; 0: 1234 */
     fed_decline declined;  /* the last decline; if it has a reason, check-ins are answered WAIT */

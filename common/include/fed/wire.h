@@ -76,7 +76,10 @@ enum {
     /* device: reads the second stages +runs and +entropy; coordinator: sends packed deltas on
      * request, and unpacks them for other devices */
     FED_CAN_STAGES = 1024,
-    FED_CAN_LONG = 2048 /* device: reads an assignment of up to FED_ASSIGNMENT_MOST bytes */
+    FED_CAN_LONG = 2048, /* device: reads an assignment of up to FED_ASSIGNMENT_MOST bytes */
+    /* device: this is its first check-in since it started, so what it declined before is over;
+     * coordinator: has forgotten those declines */
+    FED_STARTED = 4096
 };
 
 enum {

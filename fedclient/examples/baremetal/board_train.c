@@ -76,7 +76,10 @@ fed_status board_train(void *user, fedclient_round *round, fed_error *err) {
     case FED_OK:
         return FED_OK;
     case FED_ETIMEOUT:
-    case FED_ESTATE: /* the round is over */
+    case FED_ESTATE:     /* the round is over */
+    case FED_ENONFINITE: /* may pass, as the next two */
+    case FED_ENOMEM:
+    case FED_EBUSY:
         return fed_fail(err, status, "%s", why.text);
     default: /* the task does not fit this board; another one may */
         return fed_fail(err, FED_EDECLINED, "%s",

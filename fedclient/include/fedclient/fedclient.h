@@ -150,7 +150,9 @@ typedef struct fedclient_options {
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The
      * library then tells the coordinator, which gives the slot to another device, and waits for
-     * another task. */
+     * another task. FED_ENONFINITE, FED_ENOMEM, FED_EBUSY, or values or a loss that are not finite:
+     * a fault that may pass. The library gives the slot back, and tries again a little later. The
+     * fourth such fault in a row counts as FED_EDECLINED. */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
     /** A larger update travels in pieces of this many bytes; a larger model arrives in pieces four
@@ -243,7 +245,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_REFUSED = 2,   /* the update was uploaded, not counted: it stays in the residual */
     FEDCLIENT_EVALUATED = 3, /* a model was measured, and the result reported */
     FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
-    FEDCLIENT_RETRY = 5,     /* network or coordinator failed, and *err says how */
+    FEDCLIENT_RETRY = 5,     /* network, coordinator or training failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */
     FEDCLIENT_PAUSED = 8 /* may_train said "not now"; *err says why. The slot is given back */

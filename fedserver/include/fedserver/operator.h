@@ -306,7 +306,8 @@ typedef struct fedserver_entry {
     int64_t seen_ms;  /* when its last request came, exact to about a minute; 0: none yet */
     uint32_t samples; /* samples of its data set; 0: unknown */
     uint64_t counted, late, refused; /* numbers of its updates, by outcome */
-    const char *state; /* a static string of one word, listed in docs/protocol.md#devices */
+    int64_t declined_until_ms; /* when it is asked again for a task that it declined; 0: none */
+    const char *state;         /* a static string of one word, listed in docs/protocol.md#devices */
 } fedserver_entry;
 
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,

@@ -24,7 +24,10 @@ final class FailureTest {
                 Check.that(found == each, "the client threw another object");
             }
             Check.fails(NullPointerException.class, "returned null", () -> client.run((model, round) -> null));
-            Check.fails(FedException.class, "samples", () -> client.run((model, round) -> new TrainResult(1, Float.NaN)));
+            Check.fails(IllegalArgumentException.class, "samples", () -> client.run((model, round) -> new TrainResult(0, 1)));
+            Event event = client.step((model, round) -> new TrainResult(1, Float.NaN));
+            Check.equal(event.outcome, Event.Outcome.RETRY);
+            Check.says(event.reason, "loss");
             client.run(ClientTest.adder(1, 2)); // after all these failures the device still trains
             home.isModel(1, 2);
         }

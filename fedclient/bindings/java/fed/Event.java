@@ -15,7 +15,7 @@ public final class Event {
         EVALUATED,
         /** The task is done. */
         FINISHED,
-        /** The network or the coordinator failed; nothing is lost. */
+        /** The network, the coordinator or the training failed; nothing is lost. */
         RETRY,
         /** The task does not fit this device. */
         DECLINED,
