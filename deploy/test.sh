@@ -176,6 +176,8 @@ night() {
     deploy/setup.sh --packages
     deploy/packages-test.sh 12
     deploy/packages-test.sh 13
+    stage "clang-tidy of all sources, with its analyzer"
+    FED_FRESH=1 python3 tests/lint/tidy.py . build/release
     stage "planted faults"
     deploy/mutate.sh 100
 }
