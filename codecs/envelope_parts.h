@@ -16,7 +16,7 @@ enum {
     FEDCODEC_MAGIC_SIZE = 3
 };
 
-/* The id of the codec that sends running statistics: float32. */
+/* The id of the codec for running statistics: float32. */
 enum { FEDCODEC_EXACT = 1 };
 
 /* A frame's first byte: the codec's id in the low bits, the second stage's id above. */
@@ -29,7 +29,7 @@ enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) 
 /** The tensors that a codec encodes: the layout's first ones. */
 size_t fedcodec_coded_tensors(const fed_layout *layout);
 
-/** Where the statistics begin in a buffer of the whole layout, and their number of values. */
+/** The offset of the statistics in a buffer of the whole layout, and their number of values. */
 size_t fedcodec_statistics_offset(const fed_layout *layout);
 size_t fedcodec_statistics_size(const fed_layout *layout);
 

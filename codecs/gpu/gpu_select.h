@@ -5,8 +5,8 @@
 
 #include "codecs/gpu/gpu_codec_vtable.h"
 
-/** Values that a work-item handles in a kernel whose work-groups each take one tile of 2,048
- * neighbouring values. */
+/** Values of a work-item in kernels where a work-group handles a tile of 2,048 neighbouring
+ * values. */
 enum { FEDCODEC_GPU_EACH = 8 };
 
 /** The reason to refuse a parameter values=bfloat16 or values=int8 on a GPU. */
@@ -17,7 +17,7 @@ enum { FEDCODEC_GPU_EACH = 8 };
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
     uint32_t groups;   /* the number of tiles, each handled by one work-group */
-    bool sampled;      /* a sample lists candidates first */
+    bool sampled;      /* a sample is taken first, to list candidates */
     void *chosen;      /* four structs of the type side of select.cl */
     uint32_t *bins, *totals, *flag, *tiles;
     uint32_t *found, *index; /* how many candidates each tile has; their positions */

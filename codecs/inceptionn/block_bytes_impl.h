@@ -37,8 +37,8 @@ static inline const uint8_t *get_words(const uint8_t *tags, size_t tag_bytes, co
 
 #else
 
-/* Two words are handled together in 64 bits. For two tags: the bits of the first word and of the
- * second that are sent, and the bytes of both together. */
+/* Two words are handled together in 64 bits. first, second: how many bits of each word are sent.
+ * bytes: the bytes of both together. */
 typedef struct pair {
     uint8_t first, second, bytes;
 } pair;

@@ -16,7 +16,6 @@ FED_API_BEGIN
 
 /*
  * To compress a gradient of n values, and to add it to another buffer elsewhere:
- *
  *     fedcodec codec;
  *     fedcodec_parse("sbc:p=0.01", &codec, &err);
  *     size_t cap = fedcodec_bound(&codec, n), len;
@@ -25,11 +24,9 @@ FED_API_BEGIN
  *     fedcodec_encode(&codec, residual, gradient, n, work, message, cap, &len);
  *     ...
  *     fedcodec_axpy(codec.vtable, message, len, 1.0f, sum, n);
- *
  * residual is n zeros at first. It keeps what the messages have left out, and the next message
  * makes up for it. codecs/README.md has the program in full; fedcodec/envelope.h compresses all
- * tensors of a model into one message; fedcodec/codec_vtable.h is for who writes a codec.
- *
+ * tensors of a model into one message; fedcodec/codec_vtable.h is for authors of codecs.
  * Memory is the caller's: nothing here allocates, keeps a pointer, prints, or has a global.
  */
 
@@ -51,7 +48,7 @@ typedef struct fedcodec {
 
     /* Members that fedcodec_parse sets to NULL and false. A caller may set them afterwards. */
     const fed_pool *pool; /* NULL, or a thread pool for parts of a large tensor; same result */
-    bool unguarded;       /* FED_ENONFINITE may spoil the residual; saves a pass over x */
+    bool unguarded;       /* FED_ENONFINITE may leave a wrong residual; saves a pass over x */
 } fedcodec;
 
 /**
@@ -117,9 +114,9 @@ fed_status fedcodec_decode(const fedcodec_vtable *codec, const uint8_t *src, siz
 fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float w,
                          float *y, size_t n) FED_CHECKED;
 
-/** fedcodec_fold multiplies values by 2^30. */
+/** fedcodec_fold multiplies values by 2 to this power. */
 #define FEDCODEC_FOLD_BITS 30
-/** fedcodec_fold refuses values of a larger magnitude: 2^4. */
+/** fedcodec_fold refuses values of a larger magnitude. */
 #define FEDCODEC_FOLD_LIMIT 16.0f
 /** fedcodec_fold refuses this weight and larger ones. While the sum of all weights is below it,
  * the accumulator can't overflow. */
@@ -138,7 +135,7 @@ const fedcodec_vtable *fedcodec_at(size_t k);
 /** The codec with this permanent id, or NULL. */
 const fedcodec_vtable *fedcodec_by_id(uint8_t id);
 
-/** "3lc": the name of a codec, as in a spec. */
+/** Return the codec's name in a spec, such as "3lc". */
 const char *fedcodec_name(const fedcodec_vtable *codec);
 
 /** Does the codec's residual keep what a message leaves out? */
@@ -147,7 +144,8 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 /** Does encode compute in the residual, so that the residual can't be NULL? */
 bool fedcodec_needs_residual(const fedcodec_vtable *codec);
 
-/** "runs": the name of a second stage. "" for 0, "?" for a stage that this build lacks. */
+/** Return a second stage's name, such as "runs". "" for 0, "?" for a stage that this build
+ * lacks. */
 const char *fedcodec_stage_name(uint8_t stage);
 
 FED_API_END

@@ -17,8 +17,9 @@ FED_API_BEGIN
 
 /** The head of a message, in GPU memory. */
 typedef struct fedcodec_gpu_head {
-    uint32_t status; /* FED_OK; FED_ENONFINITE from encode; FED_EFORMAT, FED_EVERSION from axpy */
-    uint32_t len;    /* bytes of the message */
+    uint32_t
+        status;   /* FED_OK; encode: FED_ENONFINITE; decode and axpy: FED_EFORMAT, FED_EVERSION */
+    uint32_t len; /* bytes of the message */
     uint32_t reserved[6];
 } fedcodec_gpu_head;
 
@@ -47,8 +48,7 @@ size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n);
 
 /**
  * As fedcodec_encode with codec->unguarded set. If some residual + x is NaN or infinite,
- * head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is spoilt.
- *
+ * head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is undefined.
  * residual  float32[n]; NULL for a codec without feedback
  * x         float32[n]; with feedback it may be NULL: nothing is added
  * dst, cap  cap is fedcodec_bound(codec, n) at least; bytes past head->len may change, up to cap
@@ -74,10 +74,9 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
  * As fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded). head->len is the message's
  * length. This length is not trusted: if it exceeds cap, the bytes at src, the status is
  * FED_EFORMAT.
- *
  * These calls set head->status:
  * FED_OK        the message is valid
- * FED_EFORMAT   encode could not have made the message; y is unchanged
+ * FED_EFORMAT   the message is invalid; y is unchanged
  * FED_EVERSION  only the processor can decode the message; y is unchanged. These are sbc, stc
  *               and dgc with pos=rans or pos=range; dgc and topk with values=bfloat16 or int8
  */
