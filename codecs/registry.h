@@ -34,8 +34,7 @@ enum {
 };
 _Static_assert(FEDCODEC_INDEX_identity < FEDCODEC_COUNT, "running statistics travel as float32");
 
-/** Functions for a network card's bursts; fedcodec/bursts.h describes functions of the same names.
- */
+/** Functions for a network card's bursts, as fedcodec/bursts.h describes them. */
 typedef struct fedcodec_burst_coder {
     size_t (*encode)(int e, const void *x, size_t n, uint8_t *dst, size_t cap, size_t *len);
     fed_status (*decode)(const uint8_t *src, size_t len, void *x, size_t n);

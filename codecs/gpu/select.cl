@@ -6,6 +6,7 @@
  * A value's key is its magnitude's 31 bits; zeros are never chosen. Three histograms find the k-th
  * greatest key, by the key's 11, 10 and 10 bits. With one side, all values compete. With two
  * sides, the positive values (side 0) and the negative values (side 1) are ranked separately.
+ *
  * A sample of the values gives a key that is almost surely below the k-th greatest one. While x is
  * added, values above the sample's key are listed as candidates, up to ROOM of each tile. The
  * later kernels look only at the candidates. If a tile has more than ROOM, or all tiles together

@@ -7,6 +7,7 @@
  * must know how many low bits of a code are still to come at the chunk's first bit: 0 to 31. Each
  * work-item first assumes 0. Then it takes the number at the end of the chunk before, and reads
  * its chunk again. This repeats until no number changes.
+ *
  * A position plus 1 is a sum over all bits up to its code's end: a one of a unary part adds 2^b,
  * its zero adds 1, low bits add their value. So a code may span any number of chunks.
  */

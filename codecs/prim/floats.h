@@ -35,7 +35,7 @@ static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
     return (uint16_t)(src[0] | src[1] << 8);
 }
 
-/* Use one store on a little-endian machine: compilers do not vectorise stores of single bytes. */
+/* Use one store on a little-endian machine: few compilers vectorise stores of single bytes. */
 static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(dst, &v, sizeof v);
@@ -45,7 +45,7 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/* Return v in little-endian order, by a byte swap: compilers do not vectorise loops over bytes. */
+/* Return v in little-endian order, by a byte swap: few compilers vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
 }

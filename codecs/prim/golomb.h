@@ -23,7 +23,7 @@ static inline unsigned fedcodec_golomb_b(double p) {
     return b < 0.0 ? 0 : b > FEDCODEC_GOLOMB_B_MAX ? FEDCODEC_GOLOMB_B_MAX : (unsigned)b;
 }
 
-/** The most bytes of k positions below n. */
+/** Return the most bytes that k positions below n take. */
 static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
     uint64_t bits = (uint64_t)k * (b + 1) + ((uint64_t)n >> b); /* the gaps add up to at most n */
     return (size_t)((bits + 7) / 8);

@@ -1,4 +1,4 @@
-/* Write positions in the code that takes the fewest bytes, and read them in any code. */
+/* Write positions in one of several codes, and read them in any of these codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/positions.h"
 

@@ -30,7 +30,7 @@ size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, doubl
 /** As fedcodec_sparse_bound_of, for a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write the chosen values. Subtract what is decoded from the residual, unless job->spare is set.
+/** Write the chosen values. Unless job->spare is set, subtract from the residual what is decoded.
  *
  * p     the fraction of values from which Golomb's b is computed
  * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES. With VALUES,

@@ -16,6 +16,7 @@ FED_API_BEGIN
 
 /*
  * To compress a gradient of n values, and to add it to another buffer elsewhere:
+ *
  *     fedcodec codec;
  *     fedcodec_parse("sbc:p=0.01", &codec, &err);
  *     size_t cap = fedcodec_bound(&codec, n), len;
@@ -24,9 +25,11 @@ FED_API_BEGIN
  *     fedcodec_encode(&codec, residual, gradient, n, work, message, cap, &len);
  *     ...
  *     fedcodec_axpy(codec.vtable, message, len, 1.0f, sum, n);
+ *
  * residual is n zeros at first. It keeps what the messages have left out, and the next message
  * makes up for it. codecs/README.md has the program in full; fedcodec/envelope.h compresses all
  * tensors of a model into one message; fedcodec/codec_vtable.h is for authors of codecs.
+ *
  * Memory is the caller's: nothing here allocates, keeps a pointer, prints, or has a global.
  */
 
@@ -144,8 +147,7 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 /** Does encode compute in the residual, so that the residual can't be NULL? */
 bool fedcodec_needs_residual(const fedcodec_vtable *codec);
 
-/** Return a second stage's name, such as "runs". "" for 0, "?" for a stage that this build
- * lacks. */
+/** Return a second stage's name, such as "runs"; "" for 0, "?" if this build lacks it. */
 const char *fedcodec_stage_name(uint8_t stage);
 
 FED_API_END

@@ -72,7 +72,7 @@ struct fedcodec_vtable {
     /**
      * residual += x; y = Q(residual); residual -= y; write y as bytes. Without feedback just
      * y = Q(x). Allocates nothing. Errors: FED_EINVAL, before anything has changed; FED_ENONFINITE
-     * if a residual + x is not finite and job->scanned is false: the residual may be spoilt.
+     * if a residual + x is not finite and job->scanned is false: the residual may be left wrong.
      */
     fed_status (*encode)(const fedcodec_job *job, size_t *len);
 

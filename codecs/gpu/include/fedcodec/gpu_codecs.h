@@ -49,6 +49,7 @@ size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n);
 /**
  * As fedcodec_encode with codec->unguarded set. If some residual + x is NaN or infinite,
  * head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is undefined.
+ *
  * residual  float32[n]; NULL for a codec without feedback
  * x         float32[n]; with feedback it may be NULL: nothing is added
  * dst, cap  cap is fedcodec_bound(codec, n) at least; bytes past head->len may change, up to cap
@@ -74,6 +75,7 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
  * As fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded). head->len is the message's
  * length. This length is not trusted: if it exceeds cap, the bytes at src, the status is
  * FED_EFORMAT.
+ *
  * These calls set head->status:
  * FED_OK        the message is valid
  * FED_EFORMAT   the message is invalid; y is unchanged
