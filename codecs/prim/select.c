@@ -243,9 +243,8 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH
-                                ? add_batch(e + i, from, BATCH, t) /* the compiler knows n here */
-                                : add_batch(e + i, from, n, t);
+            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is a constant */
+                                       : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
         for (size_t k = listed; k < count; k++) { /* the values are still in the cache */

@@ -101,8 +101,8 @@ static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* Extract digit k of n <= BLOCK bytes, as values -1, 0 or 1. A product with 2^16 / divisor,
- * rounded up, divides a byte exactly. */
+/* Extract digit k of n <= BLOCK bytes, as values -1, 0 or 1. Multiplying a byte by 2^16 / divisor,
+ * rounded up, and shifting by 16 divides the byte exactly. */
 static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_t *restrict value) {
     static const unsigned divisor[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
     const uint32_t inverse = 65535 / divisor[k] + 1;
@@ -145,7 +145,7 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float m = fedcodec_load_f32(src); /* w * m may be infinite, and 0 * infinity is NaN */
+    const float m = fedcodec_load_f32(src); /* not times w: 0 * infinity would be NaN */
     stretch s;
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len - HEAD; start += BLOCK) {
