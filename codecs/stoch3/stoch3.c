@@ -145,7 +145,7 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static void stoch3_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float m = fedcodec_load_f32(src); /* not times w: 0 * infinity would be NaN */
+    const float m = fedcodec_load_f32(src); /* w * m may be infinite, and 0 * infinity is NaN */
     stretch s;
     for (size_t k = 0; k < FEDCODEC_QUARTIC_DIGITS; k++) {
         for (size_t start = 0; start < len - HEAD; start += BLOCK) {

@@ -91,8 +91,8 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 }
 
 #if FEDCODEC_AVX512
-/* As add_word, if y has 64 values and as many values are readable at values. The function stores
- * all 64 values of y, since masked stores delay the loads that follow. */
+/* Do what add_word does, where y has 64 values and as many are readable at `values`. The function
+ * stores all 64 values of y, since masked stores delay the loads that follow. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
     uint64_t lanes = fedcodec_bitmap_reversed(word);
     size_t count = 0;

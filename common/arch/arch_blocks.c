@@ -19,7 +19,7 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* A name's digest speeds up look-ups. A small build does without: its nets have few names. */
+/* A name's digest speeds up look-ups. A small build does without it: its nets have few names. */
 static uint64_t digest_of(const char *name) {
     return FED_SMALL ? 0 : fed_digest_bytes(name, strlen(name));
 }
