@@ -39,8 +39,8 @@ typedef struct fed_safetensors {
 /**
  * Read a header. It must be strict JSON, with tensor names of printable ASCII, only keys that the
  * format knows, no key twice, and data offsets that cover data_bytes exactly once. Errors:
- * FED_EFORMAT, with the argument name, the byte's position and what is wrong; FED_ENOMEM. Owner:
- * fed_safetensors_free.
+ * FED_EFORMAT (*err has the argument name, the byte's position and what is wrong); FED_ENOMEM.
+ * Owner: the caller, fed_safetensors_free.
  */
 fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t len,
                                  uint64_t data_bytes, fed_safetensors *header,
