@@ -34,8 +34,7 @@ typedef struct field {
 #define FIELD(kind, name, least, needs)                                                            \
     { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
 
-/* The fields in the order of their bytes. The fields that need a capability come last in a message.
- * */
+/* The fields in the order of their bytes. Those that need a capability come last in a message. */
 /* clang-format off */
 static const field fields[] = {
     /*    kind  name           least needs */
@@ -129,7 +128,7 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     task_write(w, task, false, 0);
 }
 
-/* Read a task on the heap first: it takes 5 KB, and a device's stack may be smaller. */
+/* Read a task on the heap first: it is large, and a device's stack may be small. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);
     FED_REQUIRE(t != NULL, FED_ENOMEM);

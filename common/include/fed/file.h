@@ -23,9 +23,9 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
                          fed_error *err) FED_CHECKED;
 
 /**
- * Give a text that a person has written the one form that our parsers read. UTF-8's byte order mark
- * is removed, and a line that ends with CR LF or CR ends with '\n'. Works in place: *len becomes
- * the new length, and the bytes after it 0. `path` names the text in the message.
+ * Convert a text that a person has written to the form that the parsers read. UTF-8's byte order
+ * mark is removed, and a line that ends with CR LF or CR ends with '\n'. Works in place: *len
+ * becomes the new length, and the bytes after it 0. `path` names the text in the message.
  * Errors: FED_EFORMAT: the text is in UTF-16. It is unchanged.
  */
 fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *err) FED_CHECKED;
@@ -81,8 +81,9 @@ enum { FED_FILE_SHARED = 1 << 16 };
  */
 enum { FED_FILE_OUTPUT = 1 << 17 };
 
-/** As open(2) with these flags. If they have O_CREAT and there is no such file, the new file is
- * FED_FILE_SHARED. Returns -1 and sets errno on failure. */
+/** Open a file as open(2) does with these flags. If they have O_CREAT and there is no such file,
+ * the new file gets owner, group and mode as for FED_FILE_SHARED. Returns -1 and sets errno on
+ * failure. */
 int fed_file_open_shared(const char *path, int flags);
 
 /** A file that is being replaced in pieces, for contents too large to be in memory twice. Only the

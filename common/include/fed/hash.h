@@ -39,8 +39,7 @@ fed_status fed_unhex(const char *text, uint8_t *dst, size_t len) FED_CHECKED;
 
 /**
  * XXH3-64 of the values' little-endian bytes. It shows that a model has other bits, by error or
- * damage, but not that someone forged it. It runs at the speed of memory, while SHA-256 would
- * cost as much as the training.
+ * damage, but not that someone forged it. It is much faster than SHA-256.
  */
 uint64_t fed_digest(const float *values, size_t n);
 

@@ -1,4 +1,4 @@
-/* What a device reports about its worker group: one struct, one byte layout (docs/protocol.md). */
+/* A device's report about its worker group: one struct, one byte layout (docs/protocol.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WORKER_GROUP_H
 #define FED_WORKER_GROUP_H
