@@ -245,7 +245,7 @@ static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed
                         frame->number, frame->len);
     }
     if (frame->stage == FEDCODEC_STAGE_NONE && frame->len > 0) {
-        memcpy(dst, frame->data, frame->len); /* no second stage: the data is copied */
+        memcpy(dst, frame->data, frame->len);
     }
     fed_writer_advance(out, frame->plain_len);
     return FED_OK;

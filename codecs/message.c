@@ -10,7 +10,7 @@
 #include "codecs/stage.h"
 #include "fedcodec/codec_vtable.h"
 
-/* Where a frame's values belong in an array of the whole layout. */
+/* The place of a frame's values in an array of the whole layout. */
 typedef struct part {
     const fed_tensor *tensor; /* NULL for the group and the statistics */
     size_t offset;            /* unused for the group, whose tensors lie apart */

@@ -50,7 +50,7 @@ typedef struct fedcodec_unit {
 /** The table of the vector unit being compiled. */
 extern const fedcodec_unit fedcodec_this_unit;
 
-/** The k-th vector unit that this machine can run, the fastest first; NULL past the last. */
+/** Return the k-th vector unit that this machine can run, the fastest first; NULL past the last. */
 const fedcodec_unit *fedcodec_unit_at(size_t k);
 
 #endif

@@ -29,10 +29,10 @@ typedef struct fedcodec_stage {
     fed_status (*unpack)(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len);
 } fedcodec_stage;
 
-/** The k-th stage that this build has, or NULL past the last. */
+/** Return the k-th stage that this build has, or NULL past the last. */
 const fedcodec_stage *fedcodec_stage_at(size_t k);
 
-/** The stage with this id, or NULL if this build has none. */
+/** Return the stage with this id, or NULL if this build has none. */
 const fedcodec_stage *fedcodec_stage_by_id(uint8_t id);
 
 #endif

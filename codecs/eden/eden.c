@@ -24,7 +24,7 @@ enum {
     SHIFT_MIN = 6,
     SHIFT_MAX = 10,
     BUCKET_MAX = 1 << SHIFT_MAX,
-    BUCKET_MIN = EDEN_LANES, /* fewest values of a padded bucket */
+    BUCKET_MIN = EDEN_LANES,
     SUMS = 16
 };
 

@@ -50,7 +50,7 @@ typedef struct fedcodec_gpu_vtable {
 
 enum { FEDCODEC_GPU_ALIGN = 128 };
 
-/** The number of work-groups for n items, if each work-item handles `each` of them. */
+/** Return the number of work-groups for n items, if each work-item handles `each` of them. */
 static inline uint32_t fedcodec_gpu_groups(size_t n, size_t each) {
     const size_t tile = each * FED_GPU_GROUP;
     return (uint32_t)((n + tile - 1) / tile);

@@ -9,7 +9,6 @@
  * values. */
 enum { FEDCODEC_GPU_EACH = 8 };
 
-/** The reason to refuse a parameter values=bfloat16 or values=int8 on a GPU. */
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
     "GPUs send values with values=float32 only; the processor sends the others"
 
@@ -23,7 +22,7 @@ typedef struct fedcodec_gpu_choice {
     uint32_t *found, *index; /* how many candidates each tile has; their positions */
 } fedcodec_gpu_choice;
 
-/** Bytes of work memory that a choice takes, a multiple of FEDCODEC_GPU_ALIGN. */
+/** Return the bytes of work memory that a choice takes, a multiple of FEDCODEC_GPU_ALIGN. */
 size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n);
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n);
 

@@ -201,7 +201,7 @@ KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLO
         ends[k * GROUP_SIZE + LANE] = end[k];
     }
     BARRIER();
-    if (LANE < ENDS * SIXTEEN) { /* reduce 16 neighbouring numbers */
+    if (LANE < ENDS * SIXTEEN) {
         for (u32 k = 1; k < SIXTEEN; k++) {
             ends[SIXTEEN * LANE] = larger(ends[SIXTEEN * LANE], ends[SIXTEEN * LANE + k]);
         }

@@ -12,8 +12,7 @@ typedef struct scales {
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
-/* Are all values of this work-group within the array? Then its loops need no check for each quad.
- */
+/* Are all values of this work-group within the array? If so, no quad needs a check. */
 FUNC int group_whole(u32 n) {
     return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
 }

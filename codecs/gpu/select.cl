@@ -18,7 +18,7 @@
 #define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
-#define WORDS      64U /* words of a tile's bitmap */
+#define WORDS      64U
 #define INFINITE   0x7f800000U
 
 /* The levels of a choice, each with its histogram. The first three count the key's upper 11 bits:

@@ -30,7 +30,7 @@ typedef struct writing {
     void *message;
     uint32_t *index;
     float *value;
-    uint64_t *parts; /* partial sums of magnitudes */
+    uint64_t *parts;
     uint32_t *tiles, *bits, *words;
     size_t word_bytes;
 } writing;

@@ -21,7 +21,7 @@ typedef struct walk {
     GLOBAL const u8 *src; /* the chunk's first byte */
     u32 left;             /* bytes from src to the message's end, at most 2^31 */
     u32 end;              /* bits of the chunk */
-    u32 pos;              /* bits read */
+    u32 pos;
     u32 low;              /* low bits of a code still to come */
     u32 codes;            /* codes that ended in the chunk */
     u64 moved;            /* sum of gap + 1 over the bits read */

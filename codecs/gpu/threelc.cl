@@ -9,7 +9,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD         4U
-#define TILE         1024U /* bytes of a tile */
+#define TILE         1024U
 #define ZERO         121U
 #define RUN_MAX      14U
 #define FLT_MAX_BITS 0x7f7fffffU

@@ -15,7 +15,8 @@ enum { BURSTS_MOST = BURSTS * FEDCODEC_BURST_MOST };
 enum { ONE = 0x3f800000 }; /* the bits of 1.0 */
 #define SIGN UINT32_C(0x80000000)
 
-/* Bits of the least magnitude that is sent at all (low), and in 16 bits (middle). */
+/* low: bits of the least magnitude that is sent at all. middle: bits of the least magnitude that is
+ * sent in 16 bits. */
 typedef struct classes {
     int32_t low, middle;
 } classes;

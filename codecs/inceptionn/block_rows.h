@@ -14,8 +14,8 @@ enum { NOWHERE = 0x80 };
 #define SIXTEEN(byte, b)                                                                           \
     { FOUR(byte, b, 0), FOUR(byte, b, 1), FOUR(byte, b, 2), FOUR(byte, b, 3) }
 
-/* put_rows: shuffles from words to a payload. OF_WORD: where payload byte p, which is one of word
- * k, lies in the words. */
+/* put_rows: shuffles from words to a payload. OF_WORD: the index in the words of payload byte p,
+ * which belongs to word k. */
 #define OF_WORD(b, k, p) (4 * (k) + 4 - FEDCODEC_TAG_BYTES(b, k) + (p)-FEDCODEC_TAGS_BYTES_##k(b))
 #define PUT(b, i, j)                                                                               \
     (4 * (i) + (j) < FEDCODEC_TAGS_BYTES_1(b)   ? OF_WORD(b, 0, 4 * (i) + (j))                     \

@@ -45,7 +45,7 @@ typedef struct encoding {
     const fedcodec_job *job;
     classes c;
     size_t parts;
-    size_t len[FEDCODEC_PARTS_MAX]; /* bytes of each part's payload */
+    size_t len[FEDCODEC_PARTS_MAX];
     int32_t max[FEDCODEC_PARTS_MAX];
 } encoding;
 

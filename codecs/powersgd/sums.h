@@ -9,7 +9,7 @@
 enum {
     POWERSGD_PAIR = 2,  /* rows of M, and columns of Q, that are multiplied together */
     POWERSGD_ROWS = 4,  /* rows of M that are added up together */
-    POWERSGD_LANES = 16 /* partial sums of a sum */
+    POWERSGD_LANES = 16 /* number of partial sums */
 };
 
 /* The dot products of two rows with two columns, each in 16 partial sums. Partial sum l adds the

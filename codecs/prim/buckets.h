@@ -56,7 +56,7 @@ enum { FEDCODEC_BUCKET_BITS, FEDCODEC_BUCKET_VALUES, FEDCODEC_BUCKET_SEED };
         }                                                                                          \
     }
 
-/** Where the parts of a message are. */
+/** The offsets and sizes of a message's parts. */
 typedef struct fedcodec_buckets {
     unsigned bits, shift; /* bits of a code; a bucket has 2^shift values */
     size_t n, head;       /* number of values; bytes of a head */
@@ -95,7 +95,7 @@ static inline fed_status fedcodec_buckets_open(const uint8_t *src, size_t len, s
     return FED_OK;
 }
 
-/** As fedcodec_buckets_open, for a message that was already checked. */
+/** Find the parts of a message that was already checked. */
 static inline fedcodec_buckets fedcodec_buckets_reopen(const uint8_t *src, size_t n, size_t head) {
     fedcodec_buckets b = fedcodec_buckets_of(src[0], src[1], n, head);
     b.message = src;
@@ -221,7 +221,7 @@ static inline void fedcodec_buckets_fold(const uint8_t *src, size_t n, size_t he
 typedef struct fedcodec_bucket {
     const float *x;
     size_t n, first; /* number of values; index of the first */
-    float largest;   /* largest magnitude */
+    float largest;
     unsigned bits;
     const fed_rng *rng;
     uint8_t *head, *codes;

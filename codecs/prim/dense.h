@@ -31,7 +31,7 @@ typedef struct fedcodec_dense {
     size_t parts;
     unsigned bits; /* bits of one value in the message */
     fedcodec_dense_fn encode;
-    void *with;                          /* the last argument of encode */
+    void *with;
     int32_t largest[FEDCODEC_PARTS_MAX]; /* bits of the largest magnitude left in each part */
 } fedcodec_dense;
 

@@ -12,7 +12,8 @@
 #include <emmintrin.h>
 #endif
 
-/* How many values ahead to prefetch (8 KiB), and the values of a cache line on most machines. */
+/* FEDCODEC_FETCH: how many values ahead to prefetch (8 KiB). FEDCODEC_FETCH_LINE: values of a cache
+ * line on most machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
 
 /** Prefetch at[ahead]; ahead may be negative. The address need not be valid. */

@@ -113,8 +113,7 @@ static inline int32_t fedcodec_largest(const float *x, size_t n) {
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
 /** For a codec's scan, if encode does not use the largest sum. If the residual is finite, the
- * result is finite exactly if all sums are. It usually reads only x, which is half of the
- * memory. */
+ * result is finite exactly if all sums are. Usually only x is read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
 /** For a codec's absorb: residual += x, unless x is NULL. Returns the largest |residual[i]|, which
@@ -138,7 +137,7 @@ static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t cou
     return index[i + AHEAD < count ? i + AHEAD : i];
 }
 
-/** Return residual[i] + x[i]. x may be NULL; compilers move the test of x out of a loop. */
+/** Return residual[i] + x[i]. x may be NULL; compilers can move the test of x out of a loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
 }

@@ -24,7 +24,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
         const uint32_t gap = position[i] - next, ones = gap >> b;
         const uint64_t size = (uint64_t)ones + 1 + b;
         next = position[i] + 1;
-        if (size > 32 || cap - at < 8) { /* rare: a long code, or dst is nearly full */
+        if (size > 32 || cap - at < 8) {
             w.acc = acc, w.pending = pending, w.len = at;
             fedcodec_golomb_put(&w, gap, b);
             acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;

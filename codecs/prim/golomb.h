@@ -33,7 +33,7 @@ static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
 static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned b) {
     uint64_t ones = gap >> b;
     uint32_t low = (uint32_t)(gap & ((UINT64_C(1) << b) - 1));
-    if (ones + 1 + b <= 32) { /* the usual case: the code has at most 32 bits */
+    if (ones + 1 + b <= 32) {
         fed_put_bits(w, (((UINT32_C(1) << ones) - 1) << 1 << b) | low, (unsigned)ones + 1 + b);
     } else {
         fed_put_unary(w, ones);

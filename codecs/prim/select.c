@@ -1,5 +1,4 @@
 /*
- *
  * Exact selection of the k greatest values in about one pass.
  *
  * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
@@ -243,8 +242,8 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is a constant */
-                                       : add_batch(e + i, from, n, t);
+            uint64_t hits =
+                n == BATCH ? add_batch(e + i, from, BATCH, t) : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
         for (size_t k = listed; k < count; k++) { /* the values are still in the cache */

@@ -41,7 +41,7 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
  * fedcodec_select_work_size. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** The work_size of a codec with fedcodec_select_magnitude whose first parameter is p. */
+/** Implements work_size for a codec with fedcodec_select_magnitude whose first parameter is p. */
 static inline size_t fedcodec_select_magnitude_work(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }

@@ -23,11 +23,11 @@ typedef enum fedcodec_sparse {
         .help = "fraction of values sent"                                                          \
     }
 
-/** The most bytes of a message with k of n values. p: as for fedcodec_sparse_put. */
+/** Return the most bytes of a message with k of n values. p: as for fedcodec_sparse_put. */
 size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, double p, size_t n,
                                 size_t k);
 
-/** As fedcodec_sparse_bound_of, for a codec whose first parameter is p. */
+/** Return the most bytes of a message of a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
 /** Write the chosen values. Unless job->spare is set, subtract from the residual what is decoded.

@@ -81,7 +81,7 @@ static uint64_t others_of(const uint8_t *src, uint8_t byte) {
 
 /* Write the bytes that have a bit in the mask others one by one, with the runs between them. */
 static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others, size_t len) {
-    size_t next = 0; /* bytes before it are written, or counted in z->run */
+    size_t next = 0; /* bytes before this index are written, or counted in z->run */
     for (; others != 0; others &= others - 1) {
         size_t at = (size_t)__builtin_ctzll(others);
         z->run += at - next;
@@ -118,7 +118,7 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     uint64_t kept = others | ends;
     unsigned made = (unsigned)_mm_popcnt_u64(kept);
     v = _mm512_maskz_compress_epi8(kept, v);
-    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* stores `made` bytes */
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v);
     z->out += made;
 }
 #elif FEDCODEC_AVX2

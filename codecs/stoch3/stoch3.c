@@ -10,7 +10,7 @@
 #include "codecs/prim/random.h"
 #include "codecs/registry.h"
 
-/* A message is m, then the bytes of digits. If m is 0, it has no such bytes. */
+/* A message is m, then the bytes of digits. If m is 0, no such bytes follow. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 static const fedcodec_param stoch3_params[] = {
@@ -43,7 +43,7 @@ typedef struct packing {
     const float *x;
     size_t n;
     float m;
-    fed_rng rng; /* at the start of its stream */
+    fed_rng rng; /* nothing has been drawn from it yet */
     uint8_t *bytes;
     size_t len, parts;
 } packing;

@@ -19,7 +19,7 @@
 #include "codecs/threelc/digits_neon_impl.h"
 #endif
 
-/* A message is m, then the zero-run encoded bytes. If m is 0, it has no such bytes. */
+/* A message is m, then the zero-run encoded bytes. If m is 0, no such bytes follow. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 /* CHUNK: bytes of a message inspected at once. DENSE: a chunk is unpacked if its bytes stand for at

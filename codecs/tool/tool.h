@@ -33,7 +33,8 @@ typedef struct tool_option {
  * an exit status; an error has been printed. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
-/** Read the value of an option that is a number from 0 to most. Returns as tool_read_args. */
+/** Read the value of an option that is a number from 0 to most. Returns an exit status; an error
+ * has been printed. */
 int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
 
 /** Read a file of values: safetensors if its name ends in .safetensors, else raw little-endian

@@ -56,7 +56,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
-    size_t taken; /* how many values load_word has read */
+    size_t taken;
 } sent;
 
 static sent find_sent(const uint8_t *src, size_t len, size_t n) {

@@ -10,8 +10,8 @@ enum {
     ARCH_BLOCKS = 32, /* limits nesting, too: a block uses only earlier blocks */
     ARCH_PARAMS = 8,
     ARCH_KINDS = FED_LAYER_CONCAT + 1,
-    /* The most layers, branches and uses of blocks, counted with their repetitions. It limits the
-     * parser's work. */
+    /* The most layers, branches and uses of blocks, counted with their repetitions. This limit
+     * bounds the parser's work. */
     ARCH_STEPS = 4096
 };
 
@@ -48,10 +48,10 @@ typedef struct arch_origin {
 typedef struct arch_parser {
     const char *text; /* the text as given, with its comments */
     fed_word *words;  /* the words of text; the last one is empty, at the text's end */
-    size_t next;      /* index of the next word to read */
+    size_t next;
     arch_block blocks[ARCH_BLOCKS];
     size_t block_count;
-    arch_scope *scope; /* the innermost scope */
+    arch_scope *scope;
     size_t steps;
 
     uint32_t value;             /* the output of the layer before */
@@ -101,10 +101,10 @@ typedef struct arch_option {
     /* Exactly one of the pointers number, decimal, value and given is set: it says where to put
      * what follows the word. */
     uint32_t *number, low; /* a whole number of at least low follows */
-    float *decimal;        /* a decimal number follows */
-    uint32_t *value;       /* the name of a value follows */
-    bool *given;           /* nothing follows; set to true */
-    bool seen;             /* must be false at first; true once it was parsed */
+    float *decimal;
+    uint32_t *value; /* the name of a value follows */
+    bool *given;     /* nothing follows; set to true */
+    bool seen;       /* must be false at first; true once it was parsed */
 } arch_option;
 
 /** Parse options up to the end of the layer, in any order, each at most once. */

@@ -98,7 +98,7 @@ typedef struct parser {
     const char *name;
     const uint8_t *text;
     size_t len, pos;
-    entry *entries; /* FED_SAFETENSORS_TENSORS of them */
+    entry *entries; /* room for FED_SAFETENSORS_TENSORS */
     size_t count;
     fed_writer *notes;
     fed_error *err;

@@ -45,8 +45,8 @@ typedef struct fed_gpu_device {
     void (*free)(fed_gpu *gpu, void *at);
     fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free_host)(fed_gpu *gpu, void *at);
-    /** As fed_gpu_adopt. If adopt is NULL, native is the address, and fed_gpu_release does nothing.
-     * Otherwise fed_gpu_release calls the member free. */
+    /** Adopt memory as fed_gpu_adopt does. If adopt is NULL, native is the address, and
+     * fed_gpu_release does nothing. Otherwise fed_gpu_release calls the member free. */
     fed_status (*adopt)(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 
     fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,

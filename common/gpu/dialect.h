@@ -1,5 +1,5 @@
-/* The common subset of OpenCL C 1.2 and CUDA C, in which kernels are written. It is placed before
- * each kernel's source. See docs/gpu.md. */
+/* The common subset of OpenCL C 1.2 and CUDA C, in which kernels are written. This file is placed
+ * before each kernel's source. See docs/gpu.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifdef __OPENCL_VERSION__
 

@@ -11,7 +11,8 @@
 
 #include "fed/version.h"
 
-/* End a read function: copy a whole, allowed message to *dst, or set the reader's status. */
+/* End a read function: copy the message to *dst if it is whole and allowed, else set the reader's
+ * status. */
 #define DELIVER(r, dst, parsed, allowed)                                                           \
     do {                                                                                           \
         if ((r)->status == FED_OK && !(allowed)) {                                                 \

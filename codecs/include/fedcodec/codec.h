@@ -76,7 +76,8 @@ void fedcodec_format(const fedcodec *codec, char *dst);
 
 /* -- Compress -- */
 
-/** The most bytes that fedcodec_encode writes for n values; the bytes of work memory it needs. */
+/** Return the most bytes that fedcodec_encode writes for n values, and the work memory it needs in
+ * bytes. */
 size_t fedcodec_bound(const fedcodec *codec, size_t n);
 size_t fedcodec_work_size(const fedcodec *codec, size_t n);
 
@@ -132,10 +133,10 @@ fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
 
 /* -- Which codecs there are -- */
 
-/** The k-th codec of codecs.def, or NULL past the last. */
+/** Return the k-th codec of codecs.def, or NULL past the last. */
 const fedcodec_vtable *fedcodec_at(size_t k);
 
-/** The codec with this permanent id, or NULL. */
+/** Return the codec with this permanent id, or NULL. */
 const fedcodec_vtable *fedcodec_by_id(uint8_t id);
 
 /** Return the codec's name in a spec, such as "3lc". */

@@ -53,10 +53,10 @@ struct fedcodec_vtable {
      * envelopes set it to the first dimension of each tensor. 0: the codec takes no shape. */
     size_t rows_param;
 
-    /** Most bytes that encode can write for n values. */
+    /** Return the most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
 
-    /** Bytes of work memory that encode needs. NULL: none. */
+    /** Return the bytes of work memory that encode needs. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
 
     /** Called before encode; changes nothing. Returns NaN or infinity if any residual + x is not

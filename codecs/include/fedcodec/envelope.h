@@ -47,7 +47,8 @@ FED_API_BEGIN
 
 /* -- Write -- */
 
-/** The most bytes that fedcodec_envelope_encode writes; the bytes of work memory it needs. */
+/** Return the most bytes that fedcodec_envelope_encode writes, and the work memory it needs in
+ * bytes. */
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
@@ -71,8 +72,8 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
 fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out,
                                     fed_error *err) FED_CHECKED;
 
-/** How many bytes fedcodec_envelope_unpack appends, found from the heads alone. It is len if no
- * frame has a second stage. */
+/** Return the number of bytes that fedcodec_envelope_unpack appends, found from the heads alone. It
+ * is len if no frame has a second stage. */
 size_t fedcodec_envelope_plain_len(const void *src, size_t len);
 
 /* -- Read in one call -- */
@@ -175,7 +176,7 @@ fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, 
 fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
                                   fed_error *err) FED_CHECKED;
 
-/** The most bytes that a message of n values may have to be packed by a second stage. */
+/** Return the most bytes that a message of n values may have to be packed by a second stage. */
 size_t fedcodec_frame_plain_max(uint64_t n);
 
 /**

@@ -1,5 +1,6 @@
 /* entropy: an adaptive range coder for the two nibbles of each byte. A nibble takes about as many
- * bits as its probability asks for. Made for 3lc. Format: docs/codec-formats.md#entropy */
+ * bits as its probability asks for. Made for 3lc's messages. Format:
+ * docs/codec-formats.md#entropy */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -11,7 +12,7 @@ enum {
     ALL = 1 << 15, /* the probabilities of a nibble's values add up to this */
     LEAST = 8,     /* the least probability of a value */
     FIRST_STEP = 32767,
-    LAST_STEP = 688, /* the last rate of the estimates, times 2^16 */
+    LAST_STEP = 688, /* the lowest rate of the estimates, times 2^16 */
     WORD = 4         /* bytes that are written at once */
 };
 

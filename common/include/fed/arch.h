@@ -169,8 +169,8 @@ typedef struct fed_arch {
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /**
- * As fed_arch_parse, but "@FILE" reads the text from a file. For the command line and for tasks.
- * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read_text.
+ * Parse as fed_arch_parse does; "@FILE" reads the text from a file. For the command line and for
+ * tasks. Errors: as fed_arch_parse, with the file's name in front; as fed_file_read_text.
  */
 fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 

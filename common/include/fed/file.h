@@ -33,7 +33,7 @@ fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *
 /** Would fed_text_clean leave the text as it is? */
 bool fed_text_is_clean(const char *text, size_t len);
 
-/** As fed_file_read followed by fed_text_clean, for a text that a person has written. Errors: as
+/** Read a file as fed_file_read does, then convert the text as fed_text_clean does. Errors: as
  * both. */
 fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_t *len,
                               fed_error *err) FED_CHECKED;
@@ -93,9 +93,10 @@ typedef struct fed_file {
     int fd, directory;
 } fed_file;
 
-/** As fed_file_replace, in several calls: create; put, as often as needed; then commit or abandon,
- * once. Until a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a
- * failed put or sync call fed_file_abandon; a failed commit has done so already. */
+/** Replace a file as fed_file_replace does, in several calls: create; put, as often as needed; then
+ * commit or abandon, once. Until a commit succeeds the old file is unchanged. Errors: as
+ * fed_file_replace. After a failed put or sync call fed_file_abandon; a failed commit has done so
+ * already. */
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
                            fed_error *err) FED_CHECKED;
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;

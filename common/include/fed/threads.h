@@ -12,8 +12,8 @@
 
 FED_API_BEGIN
 
-/** As pthread_create. The thread receives no signals, which are for the program's main thread.
- * Returns false if the system can't start one. */
+/** Start a thread as pthread_create does. The thread receives no signals, which are for the
+ * program's main thread. Returns false if the system can't start one. */
 bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) FED_CHECKED;
 
 typedef struct fed_threads fed_threads;

@@ -214,8 +214,7 @@ fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
 
 enum {
     FED_PIECE_BYTES = 1 << 20, /* the most bytes of a message that one piece carries */
-    FED_PIECES =
-        16384 /* a piece but the last of fewer than total / FED_PIECES bytes is not stored */
+    FED_PIECES = 16384         /* each piece but the last has at least total / FED_PIECES bytes */
 };
 
 /** Device -> coordinator: the head of a piece of an update's message, which consists of fed_update

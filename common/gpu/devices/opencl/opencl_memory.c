@@ -1,5 +1,5 @@
-/* Memory of OpenCL devices. It is shared virtual memory; where that is missing, and for a
- * program's own memory, a list maps addresses to buffers. */
+/* Memory of OpenCL devices: shared virtual memory. Where that is missing, and for a program's own
+ * memory, a list maps addresses to buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <stdlib.h>
