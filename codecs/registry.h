@@ -25,7 +25,6 @@ enum {
 #include FEDCODEC_LIST
 #undef FEDCODEC
 
-/* The number of codecs, and the index of each. */
 enum {
 #define FEDCODEC(id, folder) FEDCODEC_INDEX_##folder,
 #include FEDCODEC_LIST

@@ -12,7 +12,7 @@ enum { FEDCODEC_GPU_EACH = 8 };
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
     "GPUs send values with values=float32 only; the processor sends the others"
 
-/** The arrays of a choice in the work memory. All pointers are GPU addresses. */
+/** The arrays with which a choice of values works. All pointers are GPU addresses. */
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
     uint32_t groups;   /* the number of tiles, each handled by one work-group */

@@ -3,7 +3,7 @@
 #define DENSE_SKIPS 0
 #define DENSE_HEAD  4U
 #define SCALE_MIN   0x00800000U /* bits of 2^-126 */
-#define SCALE_MAX   0x7c010203U /* the largest scale with finite multiples */
+#define SCALE_MAX   0x7c010203U /* 127 times this scale is finite */
 
 /* s->two holds the largest magnitude. Divide in binary64 and round to binary32, which gives the
  * correctly rounded quotient. OpenCL's own binary32 division may be less exact. */

@@ -12,7 +12,6 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-/* Shuffle four words, which fill one vector. */
 static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_t *to) {
     vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(row)));
 }

@@ -8,7 +8,7 @@
 #include "codecs/prim/forms.h"
 #include "codecs/prim/positions.h"
 
-/** How a message holds the chosen values. */
+/** The ways to send the chosen values. */
 typedef enum fedcodec_sparse {
     FEDCODEC_SPARSE_MEAN,  /* one value for all positions */
     FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each position */

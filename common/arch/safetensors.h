@@ -23,7 +23,6 @@ typedef enum fed_safetensors_type {
     FED_SAFETENSORS_OTHER
 } fed_safetensors_type;
 
-/** The position of a tensor of the layout. */
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
     const char *word; /* its dtype, such as "I64" */
