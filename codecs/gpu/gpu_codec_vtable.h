@@ -27,7 +27,7 @@ typedef struct fedcodec_gpu_job {
     uint32_t n;          /* 0 to 2^31 */
     float w, *y;         /* decode: y = decoded if set, else y += w * decoded */
     bool set;
-    fedcodec_gpu_head *head; /* its status is FED_OK at the start; for encode, its len is 0 */
+    fedcodec_gpu_head *head; /* head->status is FED_OK at the start; for encode, head->len is 0 */
     void *work;
 } fedcodec_gpu_job;
 

@@ -27,7 +27,7 @@ static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
 }
 
 typedef struct fedcodec_dense {
-    const fedcodec_job *job; /* its dst is where the tensor's first value goes */
+    const fedcodec_job *job; /* job->dst: where the tensor's first value goes */
     size_t parts;
     unsigned bits; /* bits of one value in the message */
     fedcodec_dense_fn encode;

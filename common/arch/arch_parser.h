@@ -20,7 +20,7 @@ typedef struct arch_block {
     fed_word name;
     size_t param_count;
     fed_word params[ARCH_PARAMS];
-    size_t body; /* index of its first word; it ends at a ';' */
+    size_t body; /* index of the body's first word; the body ends at a ';' */
     bool used;
 } arch_block;
 
@@ -104,7 +104,7 @@ typedef struct arch_option {
     float *decimal;
     uint32_t *value; /* the name of a value follows */
     bool *given;     /* nothing follows; set to true */
-    bool seen;       /* must be false at first; true once it was parsed */
+    bool seen;       /* must be false at first; true once the option was parsed */
 } arch_option;
 
 /** Parse options up to the end of the layer, in any order, each at most once. */

@@ -25,8 +25,8 @@ typedef enum fed_safetensors_type {
 
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
-    const char *word; /* its dtype, such as "I64" */
-    uint64_t begin;   /* offset of its data after the header */
+    const char *word; /* the tensor's dtype, such as "I64" */
+    uint64_t begin;   /* offset of the tensor's data after the header */
 } fed_safetensors_place;
 
 typedef struct fed_safetensors {

@@ -16,7 +16,7 @@
 
 /** The common part of all kinds; the struct of a kind begins with it. */
 struct fed_gpu {
-    const struct fed_gpu_device *device; /* gpu_calls.c sets it */
+    const struct fed_gpu_device *device; /* set by gpu_calls.c */
     fed_gpu_info info;
     char *cache;     /* folder of compiled kernels, or NULL */
     fed_error error; /* the last failure */
@@ -25,7 +25,7 @@ struct fed_gpu {
 /** The common part of all streams; the struct of a kind begins with it. */
 struct fed_gpu_stream {
     fed_gpu *gpu;
-    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; gpu_calls.c sets it */
+    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; set by gpu_calls.c */
 };
 
 typedef struct fed_gpu_device {

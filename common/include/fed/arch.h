@@ -130,7 +130,7 @@ typedef struct fed_layer {
     uint32_t input[FED_LAYER_INPUTS]; /* values; concat: in the order of their channels */
     fed_shape in, out;                /* in: the shape of input[0] */
 
-    uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0. 2 pad <= k */
+    uint32_t kh, kw, stride, pad; /* window of conv, maxpool, avgpool; else 0. 2 pad <= k */
     uint32_t groups;              /* conv */
     bool each;                    /* dense: applied at each position separately */
     bool has_bias;                /* conv, dense, bn */
@@ -138,7 +138,7 @@ typedef struct fed_layer {
     float p;                      /* dropout: the fraction set to 0 */
     float alpha, beta, k;         /* lrn: x / (k + alpha / span * sum of squares)^beta */
 
-    size_t weight; /* index of its first tensor, or a tied embedding's; others follow */
+    size_t weight; /* index of the layer's first tensor, or a tied embedding's; others follow */
     size_t bias;   /* index of the bias, if has_bias */
     size_t state;  /* bn: index of running_mean; running_var is the next */
     bool tied;

@@ -18,7 +18,7 @@ void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]);
 
 /** The state of a SHA-256 of bytes that come in pieces: begin, add as often as needed, end once. */
 typedef struct fed_sha256_sum {
-    uint64_t opaque[32]; /* only common/security/sha256.c uses it */
+    uint64_t opaque[32]; /* used only by common/security/sha256.c */
 } fed_sha256_sum;
 
 void fed_sha256_begin(fed_sha256_sum *sum);

@@ -19,7 +19,7 @@ typedef struct fed_tensor {
     char name[FED_TENSOR_NAME]; /* as in PyTorch: "conv1.weight" */
     uint32_t rank;
     uint32_t dims[FED_TENSOR_RANK];
-    size_t offset; /* index of its first value in the flat array */
+    size_t offset; /* index of the tensor's first value in the flat array */
     size_t size;   /* number of values: the product of dims */
 } fed_tensor;
 

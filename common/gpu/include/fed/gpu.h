@@ -49,9 +49,9 @@ enum { FED_GPU_NAME = 24, FED_GPU_GROUP = 256 };
 typedef struct fed_gpu_info {
     char name[FED_GPU_NAME]; /* as fed_gpu_open takes it: "opencl:0" */
     char card[100];          /* the maker's name of the card, and the driver */
-    uint64_t memory;         /* bytes of its memory */
+    uint64_t memory;         /* bytes of the device's memory */
     uint32_t units;          /* compute units (OpenCL) or multiprocessors (CUDA) */
-    char lacks[200];         /* a sentence why it can't be used; "" if it can */
+    char lacks[200];         /* a sentence why the device can't be used; "" if it can */
 } fed_gpu_info;
 
 /** Describe the k-th device of this machine, with all kinds in the order of devices.def.
