@@ -38,8 +38,8 @@ static fed_status encode(const fedcodec *codec, const fed_layout *layout, const 
     return status;
 }
 
-/* Encode x with a codec that can't do without a residual (fedcodec_needs_residual). A copy of x is
- * the residual, and nothing is added to it: adding x to zeros would turn -0 into +0. */
+/* Encode x with a codec that needs a residual. A copy of x serves as the residual: adding x to
+ * zeros would turn -0 into +0. */
 static fed_status encode_copy(const fedcodec *codec, const fed_layout *layout, const float *x,
                               fed_writer *out) {
     float *copy = malloc(layout->size * sizeof *copy);

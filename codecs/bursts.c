@@ -1,5 +1,5 @@
 /* Convert between inceptionn's two forms: a tag plane and a payload plane in memory, and bursts of
- * eight values at a network card.
+ * eight values for a network card.
  * Format: docs/codec-formats.md#bursts   Paper: INCEPTIONN, section VI-A */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/bursts.h"
@@ -89,8 +89,8 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
     for (size_t i = 0; i < n; i += BURST) {
         FED_REQUIRE((size_t)(end - src) >= TAGS, FED_EFORMAT);
         size_t values = n - i < BURST ? n - i : BURST;
-        /* Add up the payload for two tag bytes. If the last burst needs only one of them, the other
-         * must be 0, which is checked below. */
+        /* The last burst may need only one of its two tag bytes. The other byte must then be 0,
+         * which is checked below. */
         size_t bytes = fedcodec_burst_len(src) - TAGS, left = (size_t)(end - src) - TAGS;
         size_t room = (size_t)(payload_end - payload);
         FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);

@@ -36,8 +36,8 @@ static fedcodec codec_for(const fedcodec *codec, size_t rows) {
     return own;
 }
 
-/* Return the codec for a tensor, as codec_for does. The tensor's first dimension is its number of
- * rows, so a vector is one column. */
+/* Return the codec for a tensor, as codec_for does. The number of rows is the tensor's first
+ * dimension. */
 static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
     return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
 }
@@ -96,7 +96,7 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
     return float_memory(layout->count) + most;
 }
 
-/* The address of a tensor's values in an array that may be NULL. */
+/* The address of a tensor's values in an array, or NULL if the array is NULL. */
 #define PART(values, offset) ((values) != NULL ? (values) + (offset) : NULL)
 
 /* Make the checks of fedcodec_encode for all tensors before the first residual is changed.
@@ -147,8 +147,8 @@ static void put_frame_head(const fedcodec_vtable *codec, uint8_t stage, uint64_t
     fed_write_varint(w, len);
 }
 
-/* Write one frame. The data's length is known only after encoding, so the data is written after
- * room for the longest head, and moved up if the head is shorter. */
+/* Write one frame. The data's length is known only after encoding. So the data is encoded behind
+ * room for the longest head, then moved next to the real head. */
 static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
                             float max, void *work, fed_writer *w) {
     size_t head = frame_head_bound(n, fedcodec_bound(codec, n));
@@ -245,7 +245,7 @@ static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed
                         frame->number, frame->len);
     }
     if (frame->stage == FEDCODEC_STAGE_NONE && frame->len > 0) {
-        memcpy(dst, frame->data, frame->len); /* no second stage: the data is copied */
+        memcpy(dst, frame->data, frame->len);
     }
     fed_writer_advance(out, frame->plain_len);
     return FED_OK;

@@ -16,7 +16,7 @@ enum {
     FEDCODEC_MAGIC_SIZE = 3
 };
 
-/* The id of the codec that sends running statistics: float32. */
+/* The id of the codec for running statistics: float32. */
 enum { FEDCODEC_EXACT = 1 };
 
 /* A frame's first byte: the codec's id in the low bits, the second stage's id above. */
@@ -26,10 +26,11 @@ enum { FEDCODEC_STAGE_SHIFT = 6, FEDCODEC_ID_MASK = (1 << FEDCODEC_STAGE_SHIFT) 
  * Running statistics: the layout's last tensors, in one frame, always as float32.
  */
 
-/** The tensors that a codec encodes: the layout's first ones. */
+/** Return the number of tensors that a codec encodes. These are the layout's first ones. */
 size_t fedcodec_coded_tensors(const fed_layout *layout);
 
-/** Where the statistics begin in a buffer of the whole layout, and their number of values. */
+/** Return the offset of the statistics in a buffer of the whole layout, and their number of
+ * values. */
 size_t fedcodec_statistics_offset(const fed_layout *layout);
 size_t fedcodec_statistics_size(const fed_layout *layout);
 
@@ -40,10 +41,10 @@ size_t fedcodec_statistics_size(const fed_layout *layout);
 
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 
-/** The limit in an envelope's head: small, or 0 if no tensor has fewer values than small. */
+/** Return the limit in an envelope's head: small, or 0 if no tensor has fewer values than small. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
-/** The number of frames of an envelope with this limit, the statistics' frame included. */
+/** Return the number of frames of an envelope with this limit, the statistics' frame included. */
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
 /** Copy the group's values out of a buffer of the whole layout (gather), or back into it (scatter).

@@ -10,8 +10,8 @@
 
 enum { FRAME_MIN = 3 };
 
-/* Limits on a frame's unpacked bytes, which bound the memory for unpacking it. With usual
- * parameters every codec writes less. A frame that is longer gets no second stage. */
+/* Limits on a frame's unpacked bytes, which bound the memory for unpacking. A longer frame gets no
+ * second stage. */
 enum { PLAIN_PER_VALUE = 5, PLAIN_MORE = 64 };
 
 fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, size_t len,

@@ -13,8 +13,8 @@ typedef struct fedcodec_label {
 /** tensor: the frame's tensor; NULL if it is not known, or if the frame holds several tensors. */
 fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tensor *tensor);
 
-/** As fedcodec_envelope_next, but fails after the last frame. tensor: the frame's tensor or NULL,
- * as for fedcodec_frame_label; only error messages use it. */
+/** Read the next frame, which must exist. tensor: the frame's tensor or NULL, as for
+ * fedcodec_frame_label; only error messages use it. */
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,
                                fedcodec_frame *frame, fed_error *err) FED_CHECKED;
 

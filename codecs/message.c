@@ -10,14 +10,15 @@
 #include "codecs/stage.h"
 #include "fedcodec/codec_vtable.h"
 
-/* Where a frame's values belong in an array of the whole layout. */
+/* The place of a frame's values in an array of the whole layout. */
 typedef struct part {
     const fed_tensor *tensor; /* NULL for the group and the statistics */
     size_t offset;            /* unused for the group, whose tensors lie apart */
     size_t n;
 } part;
 
-/* Return what the next frame holds. *k: the index of the first tensor after earlier frames. */
+/* Return what the next frame holds. *k: the index of the first tensor that earlier frames don't
+ * hold. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
     if (left == 0) {
@@ -257,7 +258,7 @@ fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight
         return fed_fail(err, FED_ERANGE, "a value of magnitude %g; the sum takes up to %g",
                         (double)message->max_abs, (double)FEDCODEC_FOLD_LIMIT);
     }
-    assert(message->layout != NULL); /* fedcodec_message_open has checked the bytes */
+    assert(message->layout != NULL); /* set by fedcodec_message_open */
     const target to = {.take = take_fold, .all = acc, .width = sizeof *acc, .weight = weight};
     return take_message(&to, message, err);
 }

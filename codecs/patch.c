@@ -13,11 +13,11 @@ enum {
     AS_THEY_ARE = 0,   /* words of four bytes each */
     NUMBERS = 1,       /* words, coded by rANS */
     BELOW_THE_TOP = 2, /* distances from the largest word, coded by rANS */
-    HEAD_MOST = 4,     /* bytes: how a block is coded, and the varint of its length */
+    HEAD_MOST = 4,     /* bytes of a block's head: how it is coded, the varint of its length */
     CHUNK = 256        /* words decoded at a time */
 };
 
-/* Map floats to integers of the same order. Neighbouring floats differ by one. */
+/* Map floats to integers of the same order. The integers of neighbouring floats differ by one. */
 static inline uint32_t order_of(float v) {
     uint32_t bits = fedcodec_bits(v);
     return bits >> 31 ? ~(bits & FEDCODEC_MAGNITUDE) : bits;
@@ -27,7 +27,7 @@ static inline float value_of(uint32_t order) {
     return fedcodec_float(order >> 31 ? ~order | ~(uint32_t)FEDCODEC_MAGNITUDE : order);
 }
 
-/* Return a small number for a small difference of either sign. */
+/* Return a small number for a small difference of either sign (a zigzag code). */
 static inline uint32_t word_of(uint32_t difference) {
     return difference << 1 ^ (0u - (difference >> 31));
 }
@@ -47,10 +47,8 @@ static fed_status take_words(const float *from, const float *to, size_t n, uint3
     return fedcodec_largest(to, n) < FEDCODEC_INFINITY ? FED_OK : FED_ENONFINITE;
 }
 
-/* Decide how a block of a snapshot is coded. Most of its values are near the block's largest word,
- * and their distances from that word take fewer bits. Blocks with many zeros take fewer bits as
- * words. Returns true if the distances, written to below[], are shorter; *top becomes the largest
- * word. */
+/* Decide how a block of a snapshot is coded. Returns true if distances from the largest word,
+ * written to below[], are estimated to be shorter than the words. *top becomes the largest word. */
 static bool use_distances(uint32_t *word, uint32_t *below, size_t n, uint32_t *top) {
     for (size_t i = 0; i < n; i++) {
         *top = word[i] > *top ? word[i] : *top;

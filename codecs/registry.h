@@ -25,7 +25,6 @@ enum {
 #include FEDCODEC_LIST
 #undef FEDCODEC
 
-/* The number of codecs, and the index of each. */
 enum {
 #define FEDCODEC(id, folder) FEDCODEC_INDEX_##folder,
 #include FEDCODEC_LIST
@@ -34,8 +33,7 @@ enum {
 };
 _Static_assert(FEDCODEC_INDEX_identity < FEDCODEC_COUNT, "running statistics travel as float32");
 
-/** Functions for a network card's bursts; fedcodec/bursts.h describes functions of the same names.
- */
+/** Functions for a network card's bursts, as fedcodec/bursts.h describes them. */
 typedef struct fedcodec_burst_coder {
     size_t (*encode)(int e, const void *x, size_t n, uint8_t *dst, size_t cap, size_t *len);
     fed_status (*decode)(const uint8_t *src, size_t len, void *x, size_t n);
@@ -51,7 +49,7 @@ typedef struct fedcodec_unit {
 /** The table of the vector unit being compiled. */
 extern const fedcodec_unit fedcodec_this_unit;
 
-/** The k-th vector unit that this machine can run, the fastest first; NULL past the last. */
+/** Return the k-th vector unit that this machine can run, the fastest first; NULL past the last. */
 const fedcodec_unit *fedcodec_unit_at(size_t k);
 
 #endif

@@ -23,16 +23,16 @@ typedef struct fedcodec_stage {
     /** Pack src[len], len > 0, into dst. Returns the length; 0: above cap, or out of memory. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
 
-    /** Unpack src[len] into dst[plain_len]. FED_EFORMAT: src is not the packed form of exactly
-     * plain_len bytes. FED_ENOMEM. Reads nothing past len, writes nothing past plain_len. An
-     * error leaves dst arbitrary. */
+    /** Unpack src[len] into dst[plain_len]. Reads nothing past len, writes nothing past plain_len.
+     * FED_EFORMAT: src is not the packed form of exactly plain_len bytes. FED_ENOMEM: out of
+     * memory. An error leaves dst arbitrary. */
     fed_status (*unpack)(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len);
 } fedcodec_stage;
 
-/** The k-th stage that this build has, or NULL past the last. */
+/** Return the k-th stage that this build has, or NULL past the last. */
 const fedcodec_stage *fedcodec_stage_at(size_t k);
 
-/** The stage with this id, or NULL if this build has none. */
+/** Return the stage with this id, or NULL if this build has none. */
 const fedcodec_stage *fedcodec_stage_by_id(uint8_t id);
 
 #endif

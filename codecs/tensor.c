@@ -88,7 +88,7 @@ fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const
                         .pool = codec->pool};
     const bool lost = !codec->vtable->feedback;
     if (residual == NULL && codec->vtable->spares) {
-        job.residual = (float *)(uintptr_t)x; /* encode only reads it */
+        job.residual = (float *)(uintptr_t)x; /* encode only reads the residual */
         job.x = NULL;
         job.spare = true;
     }

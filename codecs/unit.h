@@ -18,7 +18,7 @@
  */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) &&                      \
     defined(__AVX512DQ__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)
-#define FEDCODEC_AVX512 1 /* AVX2 is set, too */
+#define FEDCODEC_AVX512 1
 #endif
 #if defined(__AVX2__) && defined(__BMI__) && defined(__BMI2__) && defined(__LZCNT__)
 #define FEDCODEC_AVX2 1

@@ -1,4 +1,4 @@
-/* eden: rotate each bucket at random, so that its values follow a normal distribution, then send
+/* eden: rotate each bucket at random, so that its values are nearly normally distributed, then send
  * each value in one to four bits. Format: docs/codec-formats.md#eden
  * Papers: DRIVE (Vargaftik et al., NeurIPS 2021), sections 3 to 5; EDEN (ICML 2022), section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -13,9 +13,9 @@
 #include "codecs/registry.h"
 #include "fed/hash.h"
 
-/* A message begins with LEAD bytes: the bits of a code, the binary logarithm of a bucket's size,
- * and the draw, which seeds the random signs. A float32 scale for each bucket follows, then the
- * codes. A code is a sign and the index of a magnitude. */
+/* A message begins with LEAD bytes: the number of bits of a code, the binary logarithm of the
+ * bucket size, and the draw, which seeds the random signs. A float32 scale for each bucket follows,
+ * then the codes. A code is a sign and the index of a magnitude. */
 enum {
     LEAD = 6,
     SCALE = 4,
@@ -24,7 +24,7 @@ enum {
     SHIFT_MIN = 6,
     SHIFT_MAX = 10,
     BUCKET_MAX = 1 << SHIFT_MAX,
-    BUCKET_MIN = EDEN_LANES, /* the fewest values of a bucket, with padding */
+    BUCKET_MIN = EDEN_LANES,
     SUMS = 16
 };
 
@@ -54,8 +54,8 @@ static const fedcodec_param eden_params[] = {
 };
 
 /* The magnitudes for bits = 1 to 4: the best levels for a normal distribution, in 1/1024 of its
- * standard deviation (Max, "Quantizing for minimum distortion", 1960). Whole numbers make their
- * sums exact. The one magnitude of bits = 1 gets its size from the scale. */
+ * standard deviation (Max, "Quantizing for minimum distortion", 1960). A single bit needs no other
+ * magnitude than 1, as the scale is fitted to it. */
 static const float magnitudes[BITS_MAX][MAGNITUDES] = {
     {1},
     {464, 1546},
@@ -65,7 +65,7 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
 
 typedef struct parts {
     unsigned bits, shift;
-    size_t n, buckets, codes, len; /* values; buckets; offset of the codes; length of the message */
+    size_t n, buckets, codes, len; /* codes: their offset; len: of the message */
 } parts;
 
 static size_t padded(size_t count) {
@@ -98,12 +98,13 @@ static size_t eden_bound(const double *param, size_t n) {
     return parts_for(param, n).len;
 }
 
-/* Return the largest scale at which no sum of scaled magnitudes is infinite. */
+/* Return a scale at which a sum of `wide` scaled magnitudes, each below 2^12, is finite. */
 static float scale_max(size_t wide) {
     return 0x1p115f / (float)wide;
 }
 
-/* Add up the partial sums. Lane i mod SUMS has value i, so all vector units add in one order. */
+/* Add up the partial sums. Lane i mod SUMS has value i, so all vector units add in the same
+ * order. */
 static double add_lanes(const double lane[SUMS]) {
     double sum = 0.0;
     for (size_t k = 0; k < SUMS; k++) {
@@ -143,7 +144,7 @@ static steps steps_of(unsigned bits, double norm) {
 }
 
 /* Write the code of each value, and set v[i] = |v[i]| * its magnitude. bits is a constant at each
- * call, so that the compiler unrolls the inner loop and keeps a vector of values in registers. */
+ * call, so that the compiler can unroll the inner loop. */
 static inline void choose_with(float *restrict v, size_t n, unsigned bits, const steps *by,
                                uint8_t *restrict code) {
     for (size_t i = 0; i < n; i++) {
@@ -200,7 +201,7 @@ typedef struct writer {
 } writer;
 
 /* Rotate bucket k and choose a code for each of its values. wide: the number of values with
- * padding. largest: the bits of the largest magnitude. Returns the bucket's scale. Values are
+ * padding. largest: the bits of the largest magnitude. Returns the bucket's scale. The values are
  * first multiplied by a power of two, so that no sum is infinite. */
 static float encode_bucket(const writer *w, size_t k, int32_t largest, size_t wide, uint8_t *code) {
     const size_t count = count_of(&w->to, k);

@@ -6,8 +6,7 @@
 #include "codecs/prim/floats.h"
 #include "fed/rng.h"
 
-/* EDEN_LANES: values of a vector, and the fewest values that are rotated. EDEN_WORD: values whose
- * signs one random number gives. */
+/* EDEN_LANES: values in one vector. EDEN_WORD: signs that one random number gives. */
 enum { EDEN_LANES = 8, EDEN_WORD = 32 };
 
 typedef float eden_floats __attribute__((vector_size(4 * EDEN_LANES)));
@@ -20,7 +19,8 @@ static inline void eden_negate(float *v, size_t n, uint32_t word) {
     }
 }
 
-/** Negate v[i] where bit i mod 32 of random number (first + i) / 32 is 1. 32 divides first. */
+/** Negate v[i] where bit i mod 32 of random number (first + i) / 32 is 1. first must be a multiple
+ * of 32. */
 static inline void eden_signs(uint32_t draw, size_t first, float *v, size_t n) {
     fed_rng rng;
     fed_rng_init(&rng, draw, 0, 0);
@@ -51,7 +51,8 @@ static inline void eden_rotate_lanes(float *at) {
     memcpy(at, &v, sizeof v);
 }
 
-/** Multiply v by the Hadamard matrix of n rows, a power of two and EDEN_LANES at least. */
+/** Multiply v by the unscaled n x n Hadamard matrix. n must be a power of two of at least
+ * EDEN_LANES. */
 static inline void eden_rotate(float *v, size_t n) {
     for (size_t step = n / 2; step >= EDEN_LANES; step /= 2) {
         for (size_t start = 0; start < n; start += 2 * step) {

@@ -12,8 +12,7 @@ enum {
 
 static const fedcodec_param float16_params[] = {{.key = NULL}};
 
-/* Return a if holds is true, else b. The function uses masks, since compilers turn "?:" with floats
- * into branches and then do not vectorise the loop. */
+/* Return a if holds is true, else b. Masks instead of "?:" help compilers to vectorise the loop. */
 static inline uint32_t choose(bool holds, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0u - (uint32_t)holds));
 }

@@ -6,7 +6,7 @@
 #define FED_ENONFINITE 12U
 #define FED_EVERSION 14U /* a valid message that only the processor decodes */
 
-/* 97 and 98 are the numbers by which a message says that its values are bfloat16 or int8. */
+/* In a message, the number 97 means bfloat16 values and 98 means int8 values. */
 #define IS_NARROW(name) ((name) == 97U || (name) == 98U)
 
 /* The same struct as fedcodec_gpu_head in fedcodec/gpu_codecs.h. */

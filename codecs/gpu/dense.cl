@@ -77,7 +77,7 @@ KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBA
     }
 }
 
-/* Return y + w * v. Where v is 0 because the codec sent nothing, y keeps even a negative zero. */
+/* Return y + w * v. Where the codec sent nothing, adding -0 keeps the sign of a zero in y. */
 FUNC float dense_sum(float y, float w, float v) {
     return y + (DENSE_SKIPS && v == 0.0f ? -0.0f : w * v);
 }

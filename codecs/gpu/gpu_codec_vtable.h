@@ -27,7 +27,7 @@ typedef struct fedcodec_gpu_job {
     uint32_t n;          /* 0 to 2^31 */
     float w, *y;         /* decode: y = decoded if set, else y += w * decoded */
     bool set;
-    fedcodec_gpu_head *head; /* its status is FED_OK at the start; encode: its len is 0 */
+    fedcodec_gpu_head *head; /* head->status is FED_OK at the start; for encode, head->len is 0 */
     void *work;
 } fedcodec_gpu_job;
 
@@ -38,19 +38,19 @@ typedef struct fedcodec_gpu_vtable {
     /** Return a sentence if only the processor supports these parameters, else NULL. The function
      * is NULL if the GPU supports all parameters. */
     const char *(*lacks)(const double *param);
-    /** Bytes of work memory: the most that encode, bursts and read need. NULL: 0 bytes. */
+    /** Return the bytes of work memory that encode, bursts and read need at most. NULL: 0 bytes. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;
     /** Encode as bursts (fedcodec/bursts.h); NaN and infinities are allowed. NULL: no bursts. */
     fed_status (*bursts)(const fedcodec_gpu_job *job) FED_CHECKED;
-    /** Check the message, then decode it. If encode could not have made the message, the check
-     * sets the head's status to an error, and the later kernels do nothing. */
+    /** Check the message, then decode it. For an invalid message, the check sets the head's status
+     * to an error, and the later kernels do nothing. */
     fed_status (*read)(const fedcodec_gpu_job *job) FED_CHECKED;
 } fedcodec_gpu_vtable;
 
 enum { FEDCODEC_GPU_ALIGN = 128 };
 
-/** The number of work-groups for n items, if each work-item handles `each` of them. */
+/** Return the number of work-groups for n items, if each work-item handles `each` of them. */
 static inline uint32_t fedcodec_gpu_groups(size_t n, size_t each) {
     const size_t tile = each * FED_GPU_GROUP;
     return (uint32_t)((n + tile - 1) / tile);

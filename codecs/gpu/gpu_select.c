@@ -1,11 +1,10 @@
-/* Choose the few values of largest magnitude on a GPU: look at a sample, build three histograms,
- * then count the chosen values of each tile. */
+/* Choose the values of largest magnitude on a GPU: launch the kernels of select.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 
 #include <math.h>
 
-/* The constants of select.cl, except SLAB, which there counts the values of a whole work-group. */
+/* The constants of select.cl. There, SLAB counts the values of a work-group, not of a work-item. */
 enum {
     SIDES = 4 * 32, /* bytes of four structs of the type side of select.cl */
     FIRST_BINS = 2048,
@@ -16,11 +15,10 @@ enum {
     ALL_VALUES,
     LEVELS = ALL_VALUES + 3,
     ROOM = 256, /* most candidates of a tile */
-    SLAB = 64   /* values that a counting work-item reads */
+    SLAB = 64   /* values of a work-item in the counting kernels */
 };
 
-/* A sample saves time for LEAST values or more, if at most 1 / FEW of them are chosen. A tile then
- * has twice the room that its candidates need on average. */
+/* A sample saves time if there are at least LEAST values and at most 1 / FEW of them are chosen. */
 enum { LEAST = 1 << 16, FEW = 16, SAMPLE_GROUPS = 8, SAMPLES = SAMPLE_GROUPS * 2048 };
 
 static bool is_sampled(uint32_t sides, size_t k, size_t n) {

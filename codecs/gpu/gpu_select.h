@@ -5,25 +5,24 @@
 
 #include "codecs/gpu/gpu_codec_vtable.h"
 
-/** Values that a work-item handles in a kernel whose work-groups each take one tile of 2,048
- * neighbouring values. */
+/** Values of a work-item in kernels where a work-group handles a tile of 2,048 neighbouring
+ * values. */
 enum { FEDCODEC_GPU_EACH = 8 };
 
-/** The reason to refuse a parameter values=bfloat16 or values=int8 on a GPU. */
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
     "GPUs send values with values=float32 only; the processor sends the others"
 
-/** The arrays of a choice in the work memory. All pointers are GPU addresses. */
+/** The arrays with which a choice of values works. All pointers are GPU addresses. */
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
     uint32_t groups;   /* the number of tiles, each handled by one work-group */
-    bool sampled;      /* a sample lists candidates first */
+    bool sampled;      /* a sample is taken first, to list candidates */
     void *chosen;      /* four structs of the type side of select.cl */
     uint32_t *bins, *totals, *flag, *tiles;
     uint32_t *found, *index; /* how many candidates each tile has; their positions */
 } fedcodec_gpu_choice;
 
-/** Bytes of work memory that a choice takes, a multiple of FEDCODEC_GPU_ALIGN. */
+/** Return the bytes of work memory that a choice takes, a multiple of FEDCODEC_GPU_ALIGN. */
 size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n);
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n);
 

@@ -3,7 +3,7 @@
 #ifndef FEDCODEC_GPU_TEXTS_H
 #define FEDCODEC_GPU_TEXTS_H
 
-extern const char fedcodec_gpu_codec_text[]; /* the text of codec.cl */
+extern const char fedcodec_gpu_codec_text[];
 extern const char fedcodec_gpu_blocks_text[];
 extern const char fedcodec_gpu_quads_text[];
 extern const char fedcodec_gpu_narrow_text[];

@@ -1,6 +1,5 @@
 /* inceptionn: a work-item handles a quad of four values, whose tags are one byte. A work-group
- * handles a tile of 1,024 values. The two output forms, planes and bursts, differ only in offsets.
- * Format: docs/codec-formats.md#inceptionn */
+ * handles a tile of 1,024 values. Format: docs/codec-formats.md#inceptionn */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define ONE  0x3f800000U /* bits of 1.0 */
@@ -119,7 +118,7 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
  * bits, most[] has the largest magnitude, then MOST minus the least magnitude. MOST is MOST_32 for
  * 32 bits, else MOST_8. */
 typedef struct found {
-    u64 bytes; /* payload bytes that the tags ask for */
+    u64 bytes; /* payload bytes according to the tags */
     u32 most[6];
 } found;
 #define IN8     0U
@@ -154,7 +153,8 @@ KERNEL inceptionn_tags(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, 
     }
 }
 
-/* One work-group finds where each tile's payload begins, and checks where the last payload ends. */
+/* Launched with one work-group: find where each tile's payload begins, and check the length of all
+ * payload. */
 KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 count = tags_of(n) / GROUP_SIZE + (tags_of(n) % GROUP_SIZE != 0);
@@ -201,7 +201,7 @@ KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLO
         ends[k * GROUP_SIZE + LANE] = end[k];
     }
     BARRIER();
-    if (LANE < ENDS * SIXTEEN) { /* reduce a row of 16 work-items */
+    if (LANE < ENDS * SIXTEEN) {
         for (u32 k = 1; k < SIXTEEN; k++) {
             ends[SIXTEEN * LANE] = larger(ends[SIXTEEN * LANE], ends[SIXTEEN * LANE + k]);
         }

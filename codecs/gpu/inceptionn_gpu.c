@@ -1,4 +1,4 @@
-/* inceptionn on a GPU: three launches to encode, as planes or as bursts, and four to decode. */
+/* inceptionn on a GPU: launch the kernels of inceptionn.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"

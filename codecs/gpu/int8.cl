@@ -3,10 +3,10 @@
 #define DENSE_SKIPS 0
 #define DENSE_HEAD  4U
 #define SCALE_MIN   0x00800000U /* bits of 2^-126 */
-#define SCALE_MAX   0x7c010203U /* the largest scale with finite multiples */
+#define SCALE_MAX   0x7c010203U /* 127 times this scale is finite */
 
 /* s->two holds the largest magnitude. Divide in binary64 and round to binary32, which gives the
- * exact binary32 quotient. OpenCL's own binary32 division may be less exact. */
+ * correctly rounded quotient. OpenCL's own binary32 division may be less exact. */
 FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head *h) {
     const float max = s->two;
     u32 scale = is_finite(max) ? BITS_OF((float)((double)max / 127.0)) : 0;

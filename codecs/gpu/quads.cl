@@ -1,7 +1,7 @@
 /* Load and store quads, which are four values, and find the largest magnitude of an array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How many quads a work-item handles. These quads are GROUP_SIZE quads apart. */
+/* Quads that a work-item handles. They are GROUP_SIZE quads apart. */
 #define QUADS 4U
 
 /* One or two numbers that dense.cl passes to a codec's functions. twobit: one is the threshold.
@@ -12,8 +12,7 @@ typedef struct scales {
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
-/* Are all values of this work-group within the array? Then its loops need no check for each quad.
- */
+/* Are all values of this work-group within the array? If so, no quad needs a check. */
 FUNC int group_whole(u32 n) {
     return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
 }
@@ -79,8 +78,8 @@ FUNC u32 largest_of(GLOBAL const float *residual, GLOBAL const float *x, u32 n, 
     return max;
 }
 
-/* Store the bits of the largest |residual + x| in *most, which is 0 at the launch. NaN's bits are
- * above those of infinity. */
+/* Store the bits of the largest |residual + x| in *most, which must be 0 at the launch. NaN's bits
+ * are above those of infinity. */
 KERNEL largest_sum(GLOBAL const float *residual, GLOBAL const float *x, u32 n, GLOBAL u32 *most) {
     LOCAL u32 room[GROUP_SIZE];
     u32 max = group_whole(n) ? largest_of(residual, x, n, 1) : largest_of(residual, x, n, 0);

@@ -5,12 +5,12 @@
 /*
  * A value's key is its magnitude's 31 bits; zeros are never chosen. Three histograms find the k-th
  * greatest key, by the key's 11, 10 and 10 bits. With one side, all values compete. With two
- * sides, the positive values of side 0 and the negative values of side 1 compete apart.
+ * sides, the positive values (side 0) and the negative values (side 1) are ranked separately.
  *
  * A sample of the values gives a key that is almost surely below the k-th greatest one. While x is
  * added, values above the sample's key are listed as candidates, up to ROOM of each tile. The
  * later kernels look only at the candidates. If a tile has more than ROOM, or all tiles together
- * have fewer than k, a flag makes the same kernels look at all values. So the sample decides the
+ * have fewer than k, a flag makes the same kernels look at all values. So the sample changes the
  * time, never the choice.
  */
 #define TILE       2048U  /* neighbouring values that a work-group handles */
@@ -18,7 +18,7 @@
 #define ROOM       256U   /* most candidates of a tile: one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
-#define WORDS      64U /* words of a tile's bitmap */
+#define WORDS      64U
 #define INFINITE   0x7f800000U
 
 /* The levels of a choice, each with its histogram. The first three count the key's upper 11 bits:
@@ -36,7 +36,8 @@ typedef struct side {
     double mean;
 } side;
 
-/* chosen[0] and chosen[1] are the sides' results; from GUESS on are the sample's estimates. */
+/* chosen[0] and chosen[1]: the results of the sides. From chosen[GUESS] on: the sample's
+ * estimates. */
 #define GUESS 2
 
 FUNC u32 side_of(u32 bits, u32 sides) {
@@ -87,7 +88,7 @@ FUNC u32 slab_end(u32 n) {
     return left < SLAB ? left : SLAB;
 }
 
-/* Histogram of the sample: one value from each of GROUPS * TILE equal ranges, at a random-like
+/* Make a histogram of the sample: one value from each of GROUPS * TILE ranges, at a pseudo-random
  * offset in the range. With a fixed stride the sample could take all values from one column of a
  * matrix. */
 KERNEL select_sample(GLOBAL const float *residual, GLOBAL const float *x, u32 n, u32 sides,
@@ -109,7 +110,7 @@ KERNEL select_sample(GLOBAL const float *residual, GLOBAL const float *x, u32 n,
     flush_bins(mine, SAMPLE, bins);
 }
 
-/* residual += x, and the histogram of all values. */
+/* residual += x; make the histogram of all values. */
 KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 sides,
                      GLOBAL u32 *bins, GLOBAL head *h) {
     LOCAL u32 mine[FIRST_BINS];
@@ -146,7 +147,8 @@ FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
     return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* Load the 8 values of a work-item in the tile at index first, with x added; 0 past the end. */
+/* Add x to a work-item's 8 values in the tile at index first, and return the sums in v; 0 past the
+ * end. */
 FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 first, float v[8]) {
     if (first + TILE <= n && x != 0) {
         u32 at = first + place_in_tile(0), next = first + place_in_tile(4);

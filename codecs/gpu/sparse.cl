@@ -2,7 +2,7 @@
  * Golomb's code. Formats: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How a message holds the chosen values: the numbers of the enum fedcodec_sparse. */
+/* Ways in which a message holds the chosen values; the numbers of the enum fedcodec_sparse. */
 #define MEAN   0U
 #define SIGNS  1U
 #define VALUES 2U
@@ -214,7 +214,8 @@ FUNC void clear_word(GLOBAL u32 *word, u32 v) {
     }
 }
 
-/* Clear the zero bits of a code's last b + 1 bits, from bit pos on. */
+/* Write a code's last b + 1 bits, from bit pos on: clear the bits that are 0. All bits are 1
+ * before. */
 FUNC void clear_bits(GLOBAL u32 *words, u32 pos, u32 low, u32 b) {
     u64 zeros = (~(u64)low & (((u64)2 << b) - 1)) << (63 - pos % 32 - b);
     clear_word(words + pos / 32, (u32)(zeros >> 32));

@@ -12,8 +12,7 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Places arrays in the work memory, one after the other. If work is NULL, take only adds up the
- * arrays' sizes. */
+/* Work memory that `take` divides into arrays. If work is NULL, take only adds up their sizes. */
 typedef struct room {
     char *work;
     size_t used;
@@ -31,7 +30,7 @@ typedef struct writing {
     void *message;
     uint32_t *index;
     float *value;
-    uint64_t *parts; /* partial sums; then lengths of the codes */
+    uint64_t *parts;
     uint32_t *tiles, *bits, *words;
     size_t word_bytes;
 } writing;

@@ -3,13 +3,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Golomb's code has no index of where codes begin. To decode a chunk, a work-item must know how
- * many low bits of a code are still to come at the chunk's first bit: 0 to 31. Each work-item
- * first assumes 0. Then it takes the number at the end of the chunk before. It reads its chunk
- * again until no number changes.
+ * A message does not say where in the positions each code begins. To decode a chunk, a work-item
+ * must know how many low bits of a code are still to come at the chunk's first bit: 0 to 31. Each
+ * work-item first assumes 0. Then it takes the number at the end of the chunk before, and reads
+ * its chunk again. This repeats until no number changes.
  *
- * A position is a sum over bits: a one of a unary part adds 2^b, its zero adds 1, low bits add
- * their value. So a code may span any number of chunks.
+ * A position plus 1 is a sum over all bits up to its code's end: a one of a unary part adds 2^b,
+ * its zero adds 1, low bits add their value. So a code may span any number of chunks.
  */
 #define CHUNK_BITS  512U
 #define CHUNK_BYTES 64U
@@ -21,7 +21,7 @@ typedef struct walk {
     GLOBAL const u8 *src; /* the chunk's first byte */
     u32 left;             /* bytes from src to the message's end, at most 2^31 */
     u32 end;              /* bits of the chunk */
-    u32 pos;              /* bits read */
+    u32 pos;
     u32 low;              /* low bits of a code still to come */
     u32 codes;            /* codes that ended in the chunk */
     u64 moved;            /* sum of gap + 1 over the bits read */
@@ -54,7 +54,7 @@ FUNC u32 next_code(walk *c, u32 b) {
         } else {
             c->moved += ((u64)ones << b) + 1;
             c->pos += ones + 1;
-            low = b + 1; /* b, and 1 that is subtracted below if the chunk began with low 0 */
+            low = b + 1; /* b + 1, since b may be 0; the 1 is subtracted below */
         }
     }
     if (low == 0) {
@@ -173,7 +173,7 @@ KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL messag
     }
 }
 
-/* Each work-item checks up to 8 values, or the padding if its 8 signs are the last. */
+/* Each work-item checks 8 values, or the padding after the last sign. */
 KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m,
                            GLOBAL head *h) {
     u32 first = GROUP * TILE + 8 * LANE, count = m->count, bad = 0;

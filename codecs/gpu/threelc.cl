@@ -9,7 +9,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define HEAD         4U
-#define TILE         1024U /* bytes of a tile */
+#define TILE         1024U
 #define ZERO         121U
 #define RUN_MAX      14U
 #define FLT_MAX_BITS 0x7f7fffffU
@@ -49,7 +49,8 @@ FUNC stretch join(stretch a, stretch b) {
     return s;
 }
 
-/* One work-group computes m. most: the bits of the largest sum. zre 0: runs are not shortened. */
+/* Launched with one work-group: compute the scale m. most: the bits of the largest sum. zre 0: runs
+ * are not shortened. */
 KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL float *m,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {
@@ -199,8 +200,8 @@ KERNEL threelc_offsets(u32 n, GLOBAL const float *m, GLOBAL stretch *tiles, GLOB
     }
 }
 
-/* Return the output byte for a byte of the tile, or TILE if the byte adds no output. run: how many
- * zeros end with this byte. ends: is the byte the last zero of its run? */
+/* Return the output byte for a byte of the tile, or TILE if the byte adds no output. run: the
+ * length of the run of zeros up to this byte. ends: is the byte the last zero of its run? */
 FUNC u32 output_of(u32 byte, u32 run, int ends) {
     if (byte != ZERO) {
         return byte;
@@ -342,7 +343,8 @@ FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     return 0;
 }
 
-/* One work-group replaces each tile's size by the sum of those before it, and ends the check. */
+/* Launched with one work-group: replace each tile's size by the sum of those before it, and finish
+ * the check. */
 KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL const found *f,
                       GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];

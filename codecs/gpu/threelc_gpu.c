@@ -1,5 +1,4 @@
-/* 3lc on a GPU: five launches to encode, or three if runs are not shortened. Decoding takes three,
- * or four if y must be cleared first. */
+/* 3lc on a GPU: launch the kernels of threelc.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"

@@ -1,4 +1,4 @@
-/* topk on a GPU: choose the values, then write bitmap and values with one more kernel. */
+/* topk on a GPU: launch the kernels of select.cl and topk.cl. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 #include "codecs/gpu/gpu_texts.h"

@@ -9,7 +9,7 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
     h->len = DENSE_HEAD + n / 4 + (n % 4 != 0);
 }
 
-/* Return the code of a value: 3 for t, 2 for -t, else 0. */
+/* Return the code of a value: 3 if v >= t, 2 if v <= -t, else 0. */
 FUNC u32 twobit_code(float v, float t) {
     return (0U - (u32)(v >= t) & 3U) | (u32)(v <= -t) << 1;
 }

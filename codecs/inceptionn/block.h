@@ -15,13 +15,14 @@ enum { BURSTS_MOST = BURSTS * FEDCODEC_BURST_MOST };
 enum { ONE = 0x3f800000 }; /* the bits of 1.0 */
 #define SIGN UINT32_C(0x80000000)
 
-/* Bits of the least magnitude that is sent at all (low), and in 16 bits (middle). */
+/* low: bits of the least magnitude that is sent at all. middle: bits of the least magnitude that is
+ * sent in 16 bits. */
 typedef struct classes {
     int32_t low, middle;
 } classes;
 
-/* `when` makes a mask, with which `pick` chooses without a branch. A branch would be unpredictable,
- * and would keep the compiler from vectorising the loop. */
+/* `when` makes a mask, with which `pick` chooses without a branch. Branches would hinder
+ * vectorisation. */
 
 static inline uint32_t when(bool holds) {
     return 0u - (uint32_t)holds;
@@ -40,8 +41,8 @@ static inline float signed_value(int32_t m, uint32_t like) {
 /*
  * The least and the largest magnitude of each class, from which the codec's check decides whether a
  * message is valid. Magnitudes of the classes of 8 and 16 bits are in units of 2^-15; magnitudes of
- * the class of 32 bits are the float's bits. The 8 low bits of least16 may be 0. In an empty class
- * the largest is 0, and the least is the maximum of the member's type.
+ * the class of 32 bits are the float's bits. The 8 low bits of least16 may be cleared. In an empty
+ * class the largest is 0, and the least is the maximum of the member's type.
  */
 typedef struct ranges {
     int16_t least8, most8, least16, most16;

@@ -106,7 +106,7 @@ static inline void see_short(seen *s, __m512i m, __mmask32 in8, __mmask32 in16) 
     s->most16 = _mm512_mask_max_epu16(s->most16, in16, s->most16, m);
 }
 
-/* The lower bits of all tags, and the upper bits. */
+/* Masks for the lower bit and for the upper bit of every tag. */
 #define LOWER UINT64_C(0x5555555555555555)
 #define UPPER UINT64_C(0xaaaaaaaaaaaaaaaa)
 
@@ -129,7 +129,7 @@ static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* Collect the magnitudes of a block. Usually no value has 32 bits, and 16 bits are enough. */
+/* Collect the magnitudes of a block. If no value has 32 bits, 16-bit lanes are enough. */
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
     if (any_large(_mm_loadu_si128((const __m128i *)tags))) {
         return check_words(tags, src, s);

@@ -12,7 +12,6 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-/* Shuffle four words, which fill one vector. */
 static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_t *to) {
     vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(row)));
 }
@@ -37,8 +36,8 @@ static inline const uint8_t *get_words(const uint8_t *tags, size_t tag_bytes, co
 
 #else
 
-/* Two words are handled together in 64 bits. For two tags: the bits of the first word and of the
- * second that are sent, and the bytes of both together. */
+/* Two words are handled together in 64 bits. first, second: how many bits of each word are sent.
+ * bytes: the bytes of both together. */
 typedef struct pair {
     uint8_t first, second, bytes;
 } pair;

@@ -14,8 +14,8 @@ enum { NOWHERE = 0x80 };
 #define SIXTEEN(byte, b)                                                                           \
     { FOUR(byte, b, 0), FOUR(byte, b, 1), FOUR(byte, b, 2), FOUR(byte, b, 3) }
 
-/* put_rows: from words to a payload. Byte j of word i in the result is the next payload byte. This
- * byte comes from the upper bytes of the last value whose bytes begin at or before it. */
+/* put_rows: shuffles from words to a payload. OF_WORD: the index in the words of payload byte p,
+ * which belongs to word k. */
 #define OF_WORD(b, k, p) (4 * (k) + 4 - FEDCODEC_TAG_BYTES(b, k) + (p)-FEDCODEC_TAGS_BYTES_##k(b))
 #define PUT(b, i, j)                                                                               \
     (4 * (i) + (j) < FEDCODEC_TAGS_BYTES_1(b)   ? OF_WORD(b, 0, 4 * (i) + (j))                     \
@@ -26,7 +26,7 @@ enum { NOWHERE = 0x80 };
 #define PUT_ROW(b) SIXTEEN(PUT, b)
 static const uint8_t put_rows[256][16] = {FEDCODEC_TAGS_ROWS(PUT_ROW)};
 
-/* get_rows: from a payload to words. */
+/* get_rows: shuffles from a payload to words. */
 #define GET(b, i, j)                                                                               \
     ((j) < 4 - FEDCODEC_TAG_BYTES(b, i)                                                            \
          ? NOWHERE                                                                                 \

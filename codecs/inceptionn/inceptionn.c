@@ -8,8 +8,7 @@
 #include "codecs/prim/parts.h"
 #include "codecs/registry.h"
 
-/* INFINITE: the bits of infinity. MANTISSA: the number of mantissa bits. BIAS: the exponent's bias.
- */
+/* INFINITE: the bits of infinity. MANTISSA: mantissa bits. BIAS: the exponent's bias. */
 enum { INFINITE = 0x7f800000, MANTISSA = 23, BIAS = 127 };
 enum { E_MIN = 1, E_MAX = 15 };
 
@@ -40,13 +39,13 @@ static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, 
     return out + len;
 }
 
-/* An encode in parts of whole blocks, which may run in parallel. A part first writes its payload
- * as if all values before it took 4 bytes. Then the payloads are moved together. */
+/* An encode in parts, which may run in parallel. A part first writes its payload as if all values
+ * before it took 4 bytes each. Then the payloads are moved together. */
 typedef struct encoding {
     const fedcodec_job *job;
     classes c;
     size_t parts;
-    size_t len[FEDCODEC_PARTS_MAX]; /* bytes of each part's payload */
+    size_t len[FEDCODEC_PARTS_MAX];
     int32_t max[FEDCODEC_PARTS_MAX];
 } encoding;
 

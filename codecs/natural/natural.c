@@ -5,8 +5,8 @@
 #include "codecs/prim/buckets.h"
 #include "codecs/registry.h"
 
-/* A bucket's head is the exponent field of its highest power, as in a float. EXPONENT: the bits
- * below that field. EXPONENT_MAX: the field of the largest power of two. */
+/* A bucket's head is the exponent field of its highest power, as in a float. EXPONENT: the number
+ * of bits below that field. EXPONENT_MAX: the field of the largest power of two. */
 enum { HEAD = 1, EXPONENT = 23, EXPONENT_MAX = 254 };
 
 static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;

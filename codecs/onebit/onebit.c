@@ -37,8 +37,8 @@ typedef struct lanes {
     uint32_t negative[LANES];
 } lanes;
 
-/* Add the first `whole` values to the lanes; whole is a multiple of LANES. Masks are used, since
- * compilers turn "?:" with floats into branches. */
+/* Add the first `whole` values to the lanes; whole is a multiple of LANES. Masks instead of "?:"
+ * help compilers to vectorise the loop. */
 static void add_lanes(lanes *restrict sum, const float *restrict e, const float *restrict x,
                       size_t whole) {
     for (size_t i = 0; i < whole; i += LANES) {
@@ -119,7 +119,7 @@ static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *
 }
 
 /* Unpack the signs of the values from start on, a multiple of BLOCK. Each value gets a byte, which
- * is not 0 if the value is negative. Returns how many: BLOCK, or fewer at the end. */
+ * is not 0 if the value is negative. Returns the number of values: BLOCK, or fewer at the end. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            uint8_t *restrict negative) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;

@@ -1,11 +1,11 @@
 /* powersgd: a matrix as the product of two narrow ones. Format: docs/codec-formats.md#powersgd
  * Paper: PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019), algorithms 1 and 2
  *
- * A tensor is a matrix M of rows and columns. An encoder draws Q at random. It makes P = M Q with
- * orthonormal columns, then Q = M^T P. It sends P and Q; P Q^T is the projection of M onto P's
- * columns. In the paper the workers sum up their P and then their Q, so all have the same P.
- * Devices of a federation do not exchange P while they encode. So each device has its own P, and
- * the coordinator sums up the products. */
+ * A tensor is a matrix M of rows and columns. An encoder draws Q at random. It computes P = M Q,
+ * makes P's columns orthonormal, and computes Q = M^T P. It sends P and Q; P Q^T is the projection
+ * of M onto P's columns. In the paper the workers sum up their P and then their Q, so all have the
+ * same P. Devices of a federation do not exchange P while they encode. So each device has its own
+ * P, and the coordinator sums up the products. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
@@ -27,7 +27,7 @@ enum {
     LEAD = 6,
     RANK_MAX = 32,
     POWER_MAX = 4,
-    WIDE = 1024, /* columns of M whose sums stay in the first-level cache */
+    WIDE = 1024, /* columns of M that are summed at once, to stay in a cache */
     CHUNK = 256  /* values that are decoded at once */
 };
 
@@ -84,8 +84,7 @@ typedef struct product {
     const uint8_t *p, *q; /* addresses of P and Q. ONLY_VALUES: p is the address of the values */
 } product;
 
-/* Return the length of a message with any rank and rows. The length may be too large for a size_t.
- */
+/* Return a message's length for any rank and rows. It may be too large for a size_t. */
 static uint64_t len_of(const product *m) {
     return LEAD + m->rank * (uint64_t)fedcodec_values_len(m->form, m->rows + m->columns);
 }
@@ -168,7 +167,8 @@ static inline void multiply_as(fedcodec_form form, const product *m, size_t i, s
     }
 }
 
-/* Decode from index at on into y[CHUNK], not past the end of a row. Returns how many. */
+/* Decode from index at on into y[CHUNK], not past the end of a row. Returns the number of
+ * values. */
 static size_t multiply(const product *m, size_t at, float *y) {
     assert(m->columns > 0);
     const size_t i = at / m->columns, column = at % m->columns, left = m->columns - column;
@@ -181,7 +181,7 @@ static size_t multiply(const product *m, size_t at, float *y) {
     return count;
 }
 
-/* As multiply, but also for messages of ONLY_VALUES. m->rank is not 0. */
+/* Decode as multiply does, but also messages of ONLY_VALUES. m->rank is not 0. */
 static size_t some_values(const product *m, size_t n, size_t at, float *y) {
     if (m->rank != ONLY_VALUES) {
         return multiply(m, at, y);
@@ -323,7 +323,7 @@ static void make_square(float *p, size_t k, size_t rows) {
     }
 }
 
-/* Make P's columns orthonormal (modified Gram-Schmidt), but drop those of mere rounding errors. */
+/* Make P's columns orthonormal (modified Gram-Schmidt). Drop columns of mere rounding errors. */
 static void orthonormalise(factors *f) {
     const size_t rows = f->to.rows;
     unsigned kept = 0;

@@ -9,7 +9,7 @@
 enum {
     POWERSGD_PAIR = 2,  /* rows of M, and columns of Q, that are multiplied together */
     POWERSGD_ROWS = 4,  /* rows of M that are added up together */
-    POWERSGD_LANES = 16 /* partial sums of a sum */
+    POWERSGD_LANES = 16 /* number of partial sums */
 };
 
 /* The dot products of two rows with two columns, each in 16 partial sums. Partial sum l adds the
@@ -47,7 +47,7 @@ static inline float powersgd_add_parts(const powersgd_lanes part[2]) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* The dot products of two rows with two columns of n values, padded with zeros. */
+/* Compute the dot products of two rows with two columns of n values; zeros pad the last step. */
 static inline void powersgd_multiply_pairs(const float *const row[POWERSGD_PAIR],
                                            const float *const q[POWERSGD_PAIR], size_t n,
                                            float to[POWERSGD_PAIR][POWERSGD_PAIR]) {
@@ -78,7 +78,7 @@ static inline void powersgd_add_rows(const float *const row[POWERSGD_ROWS],
     }
 }
 
-/* The sum of a[i] * b[i] in binary64, in 16 partial sums. */
+/* Return the sum of a[i] * b[i] in binary64, added up in 16 partial sums. */
 static inline double powersgd_dot(const float *restrict a, const float *restrict b, size_t n) {
     double lane[POWERSGD_LANES] = {0.0}, sum = 0.0;
     const size_t whole = n / POWERSGD_LANES * POWERSGD_LANES;

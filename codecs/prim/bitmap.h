@@ -25,10 +25,10 @@ static inline bool fedcodec_bitmap_padded(const uint8_t *map, size_t n) {
     return n % 8 == 0 || (map[n / 8] & 0xff >> n % 8) == 0;
 }
 
-/** The 64 bits from byte at on, the first bit most significant; zeros after the end. */
+/** Return the 64 bits from byte at on, the first bit most significant; zeros after the end. */
 static inline uint64_t fedcodec_bitmap_word(const uint8_t *map, size_t len, size_t at) {
     uint64_t word = 0;
-    if (at + 8 <= len) { /* compilers make one load of these bytes */
+    if (at + 8 <= len) { /* compilers can make one load of these bytes */
         map += at;
         return (uint64_t)map[0] << 56 | (uint64_t)map[1] << 48 | (uint64_t)map[2] << 40 |
                (uint64_t)map[3] << 32 | (uint64_t)map[4] << 24 | (uint64_t)map[5] << 16 |
@@ -67,7 +67,7 @@ static inline void fedcodec_bitmap_put(const uint32_t *position, size_t count, u
         word = (at == last ? word : 0) | UINT32_C(0x80000000) >> position[i] % 32;
         last = at;
         uint8_t *dst = map + 4 * (size_t)at;
-        dst[0] = (uint8_t)(word >> 24); /* compilers make one store of these bytes */
+        dst[0] = (uint8_t)(word >> 24); /* compilers can make one store of these bytes */
         dst[1] = (uint8_t)(word >> 16);
         dst[2] = (uint8_t)(word >> 8);
         dst[3] = (uint8_t)word;

@@ -1,6 +1,6 @@
-/* Messages with a code of a few bits for each value. Neighbouring values form a bucket, which has
- * a head, such as a scale. Codes are drawn at random, so that the mean of the decoded value is the
- * value. */
+/* Messages with a code of a few bits for each value. Neighbouring values form a bucket, which has a
+ * head, such as a scale. Codes are drawn at random, so that the expected decoded value is the value
+ * itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_BUCKETS_H
 #define FEDCODEC_PRIM_BUCKETS_H
@@ -56,7 +56,7 @@ enum { FEDCODEC_BUCKET_BITS, FEDCODEC_BUCKET_VALUES, FEDCODEC_BUCKET_SEED };
         }                                                                                          \
     }
 
-/** Where the parts of a message are. */
+/** The offsets and sizes of a message's parts. */
 typedef struct fedcodec_buckets {
     unsigned bits, shift; /* bits of a code; a bucket has 2^shift values */
     size_t n, head;       /* number of values; bytes of a head */
@@ -95,7 +95,7 @@ static inline fed_status fedcodec_buckets_open(const uint8_t *src, size_t len, s
     return FED_OK;
 }
 
-/** As fedcodec_buckets_open, for a message that was already checked. */
+/** Find the parts of a message that was already checked. */
 static inline fedcodec_buckets fedcodec_buckets_reopen(const uint8_t *src, size_t n, size_t head) {
     fedcodec_buckets b = fedcodec_buckets_of(src[0], src[1], n, head);
     b.message = src;
@@ -131,7 +131,8 @@ static inline void fedcodec_bucket_load(const fedcodec_buckets *b, size_t start,
     to->head = b->message + b->heads + b->head * (start >> b->shift);
 }
 
-/** The largest magnitude of the levels; 2^(bits - 1) if a code occurs that no encoder writes. */
+/** Return the largest magnitude of the levels; 2^(bits - 1) if a code occurs that no encoder
+ * writes. */
 static inline int fedcodec_bucket_largest(const fedcodec_bucket_levels *k) {
     int8_t most = 0, least = 0;
     for (size_t i = 0; i < k->count; i++) {
@@ -171,7 +172,7 @@ static inline fed_status fedcodec_buckets_check(const uint8_t *src, size_t len, 
 
 typedef void (*fedcodec_bucket_values_fn)(const fedcodec_bucket_levels *k, float *value);
 
-/** Decode the values from value start on. Returns how many. */
+/** Decode the values from value start on. Returns the number of values. */
 static inline size_t fedcodec_bucket_values(const fedcodec_buckets *b, size_t start,
                                             fedcodec_bucket_values_fn values, float *value) {
     fedcodec_bucket_levels k;
@@ -220,7 +221,7 @@ static inline void fedcodec_buckets_fold(const uint8_t *src, size_t n, size_t he
 typedef struct fedcodec_bucket {
     const float *x;
     size_t n, first; /* number of values; index of the first */
-    float largest;   /* largest magnitude */
+    float largest;
     unsigned bits;
     const fed_rng *rng;
     uint8_t *head, *codes;
@@ -231,8 +232,7 @@ typedef struct fedcodec_bucket {
 typedef void (*fedcodec_level_fn)(const float *x, const uint32_t *word, size_t n, unsigned half,
                                   const void *with, uint8_t *level);
 
-/** A random number below 2^16. A word gives two such numbers, since drawing words takes most of the
- * time. */
+/** Return a random number below 2^16: the lower half (0) or the upper half (1) of a random word. */
 static inline int32_t fedcodec_bucket_lot(uint32_t word, unsigned half) {
     return (int32_t)(word >> 16 * half & 0xffff);
 }

@@ -1,5 +1,5 @@
 /* Codecs that write the same number of bits for each value. Each part of a tensor then has a known
- * offset in the message, so parts can be encoded side by side. */
+ * offset in the message, so parts can be encoded in parallel. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_DENSE_H
 #define FEDCODEC_PRIM_DENSE_H
@@ -9,15 +9,14 @@
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec_vtable.h"
 
-/** Values of a block: whole bytes, with intermediate results that fit the first-level cache. */
+/** Values of a block. They fill whole bytes, and are few enough for the first-level cache. */
 enum { FEDCODEC_DENSE_BLOCK = 512 };
 
 /** Encode one block, which belongs to part k. block->residual, x, n (up to FEDCODEC_DENSE_BLOCK)
  * and dst are those of the block. */
 typedef void (*fedcodec_dense_fn)(const fedcodec_job *block, size_t k, void *with);
 
-/** Prefetch the next block's values. The compiler vectorises an encoder's loop but adds no
- * prefetch to the loop. */
+/** Prefetch the values of a later block. */
 static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
     if (block->residual != NULL) {
         fedcodec_fetch_block(block->residual, FEDCODEC_DENSE_BLOCK);
@@ -28,11 +27,11 @@ static inline void fedcodec_dense_fetch(const fedcodec_job *block) {
 }
 
 typedef struct fedcodec_dense {
-    const fedcodec_job *job; /* its dst is where the tensor's first value goes */
+    const fedcodec_job *job; /* job->dst: where the tensor's first value goes */
     size_t parts;
     unsigned bits; /* bits of one value in the message */
     fedcodec_dense_fn encode;
-    void *with;                          /* the last argument of encode */
+    void *with;
     int32_t largest[FEDCODEC_PARTS_MAX]; /* bits of the largest magnitude left in each part */
 } fedcodec_dense;
 

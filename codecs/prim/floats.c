@@ -53,7 +53,7 @@ float fedcodec_scan_sum(const float *residual, const float *x, size_t n) {
     return fedcodec_float((uint32_t)max);
 }
 
-/* Works from the end to the start, for the same reason as fedcodec_scan_sum. */
+/* Go from the end to the start, so that the first values are in the cache when encode begins. */
 float fedcodec_absorb(float *residual, const float *x, size_t n) {
     if (x == NULL) {
         return fedcodec_scan_sum(residual, NULL, n);

@@ -35,7 +35,7 @@ static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
     return (uint16_t)(src[0] | src[1] << 8);
 }
 
-/* Use one store on a little-endian machine: compilers do not vectorise stores of single bytes. */
+/* Use one store on a little-endian machine: few compilers vectorise stores of single bytes. */
 static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(dst, &v, sizeof v);
@@ -45,7 +45,7 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/* Return v in little-endian order, by a byte swap: compilers do not vectorise loops over bytes. */
+/* Return v in little-endian order, by a byte swap: few compilers vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
 }
@@ -113,8 +113,7 @@ static inline int32_t fedcodec_largest(const float *x, size_t n) {
 float fedcodec_scan_sum(const float *residual, const float *x, size_t n);
 
 /** For a codec's scan, if encode does not use the largest sum. If the residual is finite, the
- * result is finite exactly if all sums are. It usually reads only x, which is half of the
- * memory. */
+ * result is finite exactly if all sums are. Usually only x is read. */
 float fedcodec_scan_added(const float *residual, const float *x, size_t n);
 
 /** For a codec's absorb: residual += x, unless x is NULL. Returns the largest |residual[i]|, which
@@ -138,7 +137,7 @@ static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t cou
     return index[i + AHEAD < count ? i + AHEAD : i];
 }
 
-/** Return residual[i] + x[i]. x may be NULL; compilers move the test of x out of a loop. */
+/** Return residual[i] + x[i]. x may be NULL; compilers can move the test of x out of a loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
 }

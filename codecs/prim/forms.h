@@ -35,7 +35,7 @@ static inline bool fedcodec_form_is_byte(uint8_t byte) {
 /** Return the bytes of k values, without the byte that names the form. */
 size_t fedcodec_values_len(fedcodec_form form, size_t k);
 
-/** Drop the values that would be decoded as 0, by overwriting the lists. */
+/** Drop the values that would be decoded as 0 from the lists of chosen. */
 void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen);
 
 /** Write the values that fedcodec_values_keep has left. Subtract what will be decoded from the

@@ -7,7 +7,7 @@
 #endif
 
 static void store_big_endian(uint8_t *dst, uint64_t v) {
-    for (unsigned i = 0; i < 8; i++) { /* compilers make one store of these bytes */
+    for (unsigned i = 0; i < 8; i++) { /* compilers can make one store of these bytes */
         dst[i] = (uint8_t)(v >> (56 - 8 * i));
     }
 }
@@ -16,7 +16,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
                                  size_t cap, size_t *len) {
     fed_bit_writer w;
     fed_bit_writer_init(&w, dst, cap);
-    uint64_t acc = w.acc; /* a copy of the writer's members, for registers */
+    uint64_t acc = w.acc; /* a copy of the writer's members, to keep them in registers */
     unsigned pending = w.pending;
     size_t at = w.len;
     uint32_t next = 0;
@@ -24,7 +24,7 @@ fed_status fedcodec_golomb_write(const uint32_t *position, size_t count, unsigne
         const uint32_t gap = position[i] - next, ones = gap >> b;
         const uint64_t size = (uint64_t)ones + 1 + b;
         next = position[i] + 1;
-        if (size > 32 || cap - at < 8) { /* rare: a long code, or dst is nearly full */
+        if (size > 32 || cap - at < 8) {
             w.acc = acc, w.pending = pending, w.len = at;
             fedcodec_golomb_put(&w, gap, b);
             acc = w.acc, pending = w.pending, at = w.len, cap = w.cap;
@@ -62,8 +62,8 @@ static unsigned leading_zeros(uint64_t v) {
 }
 
 /* Read positions in groups, of as many codes as the loaded bits probably hold. The next bits are
- * loaded meanwhile. Returns how many positions were read, at most want. A group whose codes need
- * more than the loaded bits ends the loop. */
+ * loaded meanwhile. A group whose codes need more than the loaded bits ends the loop. Returns the
+ * number of positions read, at most want. */
 static size_t read_looks(fedcodec_golomb_reader *reader, uint32_t *position, size_t want) {
     const fed_bit_reader bits = reader->bits;
     const uint64_t n = reader->n;

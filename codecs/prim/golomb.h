@@ -23,7 +23,7 @@ static inline unsigned fedcodec_golomb_b(double p) {
     return b < 0.0 ? 0 : b > FEDCODEC_GOLOMB_B_MAX ? FEDCODEC_GOLOMB_B_MAX : (unsigned)b;
 }
 
-/** The most bytes of k positions below n. */
+/** Return the most bytes that k positions below n take. */
 static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
     uint64_t bits = (uint64_t)k * (b + 1) + ((uint64_t)n >> b); /* the gaps add up to at most n */
     return (size_t)((bits + 7) / 8);
@@ -33,7 +33,7 @@ static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
 static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned b) {
     uint64_t ones = gap >> b;
     uint32_t low = (uint32_t)(gap & ((UINT64_C(1) << b) - 1));
-    if (ones + 1 + b <= 32) { /* the usual case: the code has at most 32 bits */
+    if (ones + 1 + b <= 32) {
         fed_put_bits(w, (((UINT32_C(1) << ones) - 1) << 1 << b) | low, (unsigned)ones + 1 + b);
     } else {
         fed_put_unary(w, ones);

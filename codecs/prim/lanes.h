@@ -190,7 +190,7 @@ static inline fedcodec_lanes fedcodec_lanes_from(uint32_t first) {
     return fedcodec_lanes_add(fedcodec_lanes_load(step), fedcodec_lanes_all(first));
 }
 
-/** Store the lanes of a mask one after another. Returns how many. */
+/** Store the lanes of a mask one after another. Returns their number. */
 static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes v) {
     fedcodec_lanes_store(dst, fedcodec_lanes_pack(mask, v));
     return (size_t)__builtin_popcount(mask);
@@ -207,7 +207,7 @@ static inline __m512i fedcodec_lanes_numbers(void) {
 }
 #endif
 
-/** Store first + i for each bit i of a mask; returns how many. Overwrites up to 64 numbers. */
+/** Store first + i for each bit i of a mask. Returns their number. Overwrites up to 64 numbers. */
 static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;
@@ -220,12 +220,12 @@ static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint3
         i += FEDCODEC_LANES;
     } while (i < count);
 #else
-    enum { AT_ONCE = 4 }; /* enough for most masks, so that the branch is predicted */
+    enum { AT_ONCE = 4 };                    /* enough for most masks */
     const uint64_t last = UINT64_C(1) << 63; /* a sentinel: the word is never 0 */
     do {
         for (size_t k = 0; k < AT_ONCE; k++, mask &= mask - 1) {
             dst[i + k] = first + (uint32_t)__builtin_ctzll(mask | last);
-            __asm__("" ::: "memory"); /* keeps the stores separate: vectors would be slower */
+            __asm__("" ::: "memory"); /* keeps the compiler from joining the stores to vectors */
         }
         i += AT_ONCE;
     } while (i < count);

@@ -1,4 +1,4 @@
-/* Shared by the codecs of two-byte floats, float16 and bfloat16: all but the conversions. */
+/* The part that float16 and bfloat16 share: everything but the conversions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H

@@ -22,7 +22,7 @@ static inline uint64_t fedcodec_big_u64(uint64_t v) {
 
 /**
  * Pack n codes, the first one into the most significant bits of the first byte; zeros fill the last
- * byte. Eight codes become four pairs, two fours and one number of 8 * bits bits.
+ * byte. Eight codes are joined in three steps: to pairs, to fours, to one number of 8 * bits bits.
  *
  * code  uint8[n + FEDCODEC_PACK_MORE], each below 2^bits
  * dst   room for the packed bytes and FEDCODEC_PACK_MORE

@@ -1,4 +1,4 @@
-/* Divide a large tensor into parts, which a pool's threads encode side by side. */
+/* Divide a large tensor into parts, which a pool's threads encode in parallel. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_PARTS_H
 #define FEDCODEC_PRIM_PARTS_H
@@ -8,8 +8,8 @@
 /* The fewest values that are worth a part of their own, and the most parts of a tensor. */
 enum { FEDCODEC_PART_MIN = 1 << 14, FEDCODEC_PARTS_MAX = 64 };
 
-/** The number of parts for n values: 1 without a pool. An encoder's result must not depend on this
- * number. */
+/** Return the number of parts for n values: 1 without a pool. An encoder's result must not depend
+ * on this number. */
 static inline size_t fedcodec_parts(const fed_pool *pool, size_t n) {
     size_t most = pool == NULL ? 1 : pool->width;
     size_t worth = n / FEDCODEC_PART_MIN;

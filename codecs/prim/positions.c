@@ -1,8 +1,8 @@
-/* Write positions in the code that takes the fewest bytes, and read them in any code. */
+/* Write positions in one of several codes, and read them in any of these codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/positions.h"
 
-/* The three high bits of the byte how name a code. PARAMETER masks its other bits. */
+/* The three high bits of the byte `how` name a code. PARAMETER masks its other bits. */
 enum { CODE_GOLOMB, CODE_RANS, CODE_RANGE, CODE_SHIFT = 5, PARAMETER = (1 << CODE_SHIFT) - 1 };
 
 const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice", "rans",

@@ -30,20 +30,20 @@ extern const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1];
         .help = "how positions are coded", .names = fedcodec_pos_names                             \
     }
 
-/** The most bytes of k positions below n, in any code. */
+/** Return the most bytes that k positions below n take in any code. */
 static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
     return fedcodec_golomb_bound(n, k, fedcodec_golomb_b(p));
 }
 
 /**
- * Write at least one position; positions ascend and are below n. *how becomes a byte that the
- * message must hold before the positions: the code in its three high bits, the code's parameter in
- * the others. FED_ENOSPC: cap is less than fedcodec_positions_bound.
+ * Write the positions of chosen, at least one; they ascend and are below n. *how becomes a byte
+ * that the message must hold before the positions: the code in its three high bits, the code's
+ * parameter in the others. FED_ENOSPC: cap is less than fedcodec_positions_bound.
  */
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,
                                   uint8_t *dst, size_t cap, size_t *len, uint8_t *how) FED_CHECKED;
 
-/** Reads positions in blocks, so that the code is looked up only once for each block. */
+/** A reader of positions in blocks. The code is looked up only once for each block. */
 enum { FEDCODEC_POSITIONS_BLOCK = 256 };
 
 typedef struct fedcodec_positions {
@@ -62,8 +62,8 @@ typedef struct fedcodec_positions {
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) FED_CHECKED;
 
-/** Read the next block into r->index. Returns how many; 0 at the end or after a malformed position.
- */
+/** Read the next block into r->index. Returns its size; 0 at the end or after a malformed
+ * position. */
 size_t fedcodec_positions_next(fedcodec_positions *r);
 
 /** Call this function after the last block. FED_OK: all positions were well-formed, and no byte is

@@ -1,4 +1,4 @@
-/* Random numbers for codecs that round at random: any part of a stream, several at once. */
+/* Random numbers for codecs that round at random. A draw may begin anywhere in a stream. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANDOM_H
 #define FEDCODEC_PRIM_RANDOM_H

@@ -129,8 +129,8 @@ static void put_gap(range_writer *w, uint32_t gap) {
     }
 }
 
-/* Find the fewest bytes that end a message. Whatever bytes follow them, the number that all these
- * bytes form lies in the interval. Returns how many; *value has them, the first byte on top. */
+/* Find the fewest bytes that end a message: whatever bytes follow them, the number stays in the
+ * interval. Returns how many bytes these are. *value has them, the first byte most significant. */
 static unsigned last_bytes(uint32_t low, uint32_t high, uint32_t *value) {
     for (unsigned count = 0; count < 4; count++) {
         uint64_t step = UINT64_C(1) << (32 - 8 * count);

@@ -13,12 +13,12 @@
 #include "fed/small.h"
 
 enum {
-    BINS_LOG2 = FED_SMALL ? 6 : 9, /* a small build's bins take 2 KB of stack instead of 11 */
+    BINS_LOG2 = FED_SMALL ? 6 : 9, /* small builds use less stack */
     BINS = 1 << BINS_LOG2,
     CHUNK = 256,              /* values whose keys are counted together */
     CHUNK_ROOM = 16,          /* spare entries at a list's end, as whole vectors are stored */
     FEW = 32,                 /* up to this many keys are compared pairwise */
-    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used in turn: faster than one set */
+    WAYS = FED_SMALL ? 1 : 4, /* sets of bins, used in turn, which is faster */
     KEY_MAX = 0x7fffffff
 };
 
@@ -139,8 +139,8 @@ static cut compare_all(const float *key, size_t count, size_t rank) {
     return c;
 }
 
-/* As compare_all, for any number of keys, none below low. The keys are positive floats. Overwrites
- * the keys. */
+/* Return the cut at the rank-th greatest of any number of keys, none below low. The keys are
+ * positive floats. They are overwritten. */
 static cut find_among(float *key, size_t count, uint32_t low, size_t rank) {
     range r = {low, (uint32_t)fedcodec_largest(key, count)};
     while (count > FEW) {

@@ -1,5 +1,5 @@
 /* Static rANS coding of numbers, or of the gaps between positions. The state has 32 bits and is
- * refilled by 16. The encoder works backwards, so that the decoder works forwards. */
+ * refilled by 16 bits. The encoder works backwards, so that the decoder works forwards. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/rans.h"
 
@@ -28,7 +28,7 @@ static inline unsigned symbol_of(uint32_t gap) {
     return 4 * (exponent - 1) + (gap >> (exponent - 2) & 3);
 }
 
-/* Return the number of a gap's bits below its symbol: 0 to 29. */
+/* Return how many low bits a gap has besides its symbol: 0 to 29. */
 static inline unsigned low_bits(unsigned symbol) {
     return symbol < 4 ? 0 : symbol / 4 - 1;
 }
@@ -45,8 +45,7 @@ static inline uint32_t number_at(kind of, const uint32_t *value, size_t i) {
 }
 
 unsigned fedcodec_rans_detail(size_t k) {
-    /* A bit of detail costs one bit for each symbol. Each further bit pays only if there are four
-     * times as many numbers. */
+    /* A bit of detail costs one bit for each symbol, which pays only for many numbers. */
     unsigned detail = 0;
     for (k >>= 11; k > 0 && detail < FEDCODEC_RANS_DETAIL_MAX; k >>= 2) {
         detail++;

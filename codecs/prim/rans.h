@@ -13,7 +13,7 @@
 
 /*
  * A number consists of a symbol (its exponent and two bits of its mantissa) and of lower bits,
- * which are written with probability 1/2 each. Format: docs/codec-formats.md#rans
+ * which are coded with probability 1/2 each. Format: docs/codec-formats.md#rans
  */
 enum {
     FEDCODEC_RANS_SYMBOLS = 124,

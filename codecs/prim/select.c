@@ -4,7 +4,7 @@
  * A sample of the tensor gives a magnitude that the k-th value almost surely exceeds. One pass adds
  * x and collects the few values above this magnitude, the candidates. Among these the k-th is found
  * exactly. If the sample misled (adversarial data, many equal values), the k-th is sought in the
- * whole tensor, which is slower and has the same result. So the sample decides the time, never the
+ * whole tensor, which is slower and has the same result. So the sample changes the time, never the
  * choice.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -27,7 +27,7 @@ enum {
     SAMPLE_LOG2_MAX = 13,
     SAMPLE_MAX = 1 << SAMPLE_LOG2_MAX,
     BATCH = 64,          /* values added at once; also the spare entries at the end of a list */
-    STRETCH = 16 * BATCH /* values whose candidates are still in the first-level cache */
+    STRETCH = 16 * BATCH /* values handled at once, few enough for the first-level cache */
 };
 
 /* Values and their positions. index[i] is the position of value i; if index is NULL, the position
@@ -226,7 +226,7 @@ static inline uint64_t add_batch(float *restrict e, const float *restrict x, siz
 }
 #endif
 
-/* Add x from index first to end and list the candidates. Returns how many. If that is more than
+/* Add x from index first to end and list the candidates. Returns their number. If that is more than
  * room, the list is incomplete and useless. */
 static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresholds t,
                       uint32_t *index, float *value, size_t room) {
@@ -242,8 +242,8 @@ static size_t collect(const fedcodec_job *job, size_t first, size_t end, thresho
                 fedcodec_fetch_block(x + i, n);
             }
             const float *from = x != NULL ? x + i : NULL;
-            uint64_t hits = n == BATCH ? add_batch(e + i, from, BATCH, t) /* n is a constant */
-                                       : add_batch(e + i, from, n, t);
+            uint64_t hits =
+                n == BATCH ? add_batch(e + i, from, BATCH, t) : add_batch(e + i, from, n, t);
             count += fedcodec_list_positions(index + count, hits, (uint32_t)i);
         }
         for (size_t k = listed; k < count; k++) { /* the values are still in the cache */
@@ -271,7 +271,8 @@ static void collect_part(void *arg, size_t k) {
                           p->s->value + at, p->piece - BATCH);
 }
 
-/* Returns false if the candidates of a part exceed its room. */
+/* Add x and list the candidates, in parts. Returns false if the candidates of a part exceed its
+ * room. */
 static bool collect_parts(const fedcodec_job *job, size_t parts, thresholds t, const scratch *s,
                           size_t *found) {
     pass p = {job, s, t, parts, (s->room + BATCH) / parts, {0}};

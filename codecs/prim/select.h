@@ -18,13 +18,14 @@ typedef struct fedcodec_chosen {
     size_t count;
 } fedcodec_chosen;
 
-/** The most values that a codec sends of n for a fraction p: p * n, rounded up, at least one. */
+/** Return p * n rounded up, which is the most values that a codec sends for a fraction p. Returns
+ * at least 1 if n > 0. */
 static inline size_t fedcodec_select_most(double p, size_t n) {
     double k = ceil(p * (double)n);
     return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
 }
 
-/** Bytes of work memory to choose up to k of n values of each sign. 1 <= k <= n, or both 0. */
+/** Return the work memory of fedcodec_select for n values, in bytes. 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
@@ -36,10 +37,11 @@ size_t fedcodec_select_work_size(size_t n, size_t k);
 fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
                            fedcodec_chosen *negative) FED_CHECKED;
 
-/** Bytes of work memory that fedcodec_select_magnitude needs; k as in fedcodec_select_work_size. */
+/** Return the work memory of fedcodec_select_magnitude, in bytes; k as in
+ * fedcodec_select_work_size. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** The work_size of a codec with fedcodec_select_magnitude whose first parameter is p. */
+/** Implements work_size for a codec with fedcodec_select_magnitude whose first parameter is p. */
 static inline size_t fedcodec_select_magnitude_work(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
@@ -48,7 +50,7 @@ static inline size_t fedcodec_select_magnitude_work(const double *param, size_t 
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
                                      fedcodec_chosen *chosen) FED_CHECKED;
 
-/** Bytes of work memory that fedcodec_select_above needs. */
+/** Return the work memory of fedcodec_select_above, in bytes. */
 size_t fedcodec_select_above_work_size(size_t n);
 
 /** job->residual += job->x; then choose all values whose magnitude is at least `least`, which is
@@ -56,7 +58,8 @@ size_t fedcodec_select_above_work_size(size_t n);
 fed_status fedcodec_select_above(const fedcodec_job *job, float least,
                                  fedcodec_chosen *chosen) FED_CHECKED;
 
-/** The mean magnitude, added in the order of positions; 0 if no value was chosen. */
+/** Return the mean magnitude; 0 if no value was chosen. The result has the same bits as a sum in
+ * the order of positions. */
 double fedcodec_mean_magnitude(fedcodec_chosen chosen);
 
 #endif

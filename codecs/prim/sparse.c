@@ -175,7 +175,7 @@ static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t 
     (void)status;
 }
 
-/* Read the next block into value[] and m->positions.index. Returns how many. */
+/* Read the next block into value[] and m->positions.index. Returns its number of positions. */
 static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
     const size_t got = fedcodec_positions_next(&m->positions);
     if (kind == FEDCODEC_SPARSE_VALUES) {

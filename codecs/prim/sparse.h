@@ -8,7 +8,7 @@
 #include "codecs/prim/forms.h"
 #include "codecs/prim/positions.h"
 
-/** How a message holds the chosen values. */
+/** The ways to send the chosen values. */
 typedef enum fedcodec_sparse {
     FEDCODEC_SPARSE_MEAN,  /* one value for all positions */
     FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each position */
@@ -23,14 +23,14 @@ typedef enum fedcodec_sparse {
         .help = "fraction of values sent"                                                          \
     }
 
-/** The most bytes of a message with k of n values. p: as for fedcodec_sparse_put. */
+/** Return the most bytes of a message with k of n values. p: as for fedcodec_sparse_put. */
 size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, double p, size_t n,
                                 size_t k);
 
-/** As fedcodec_sparse_bound_of, for a codec whose first parameter is p. */
+/** Return the most bytes of a message of a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write the chosen values. Subtract what is decoded from the residual, unless job->spare is set.
+/** Write the chosen values. Unless job->spare is set, subtract from the residual what is decoded.
  *
  * p     the fraction of values from which Golomb's b is computed
  * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES. With VALUES,

@@ -23,7 +23,7 @@ static inline size_t fedcodec_tags_len(size_t n) {
 #define FEDCODEC_TAGS_BYTES_3(byte) (FEDCODEC_TAGS_BYTES_2(byte) + FEDCODEC_TAG_BYTES(byte, 2))
 #define FEDCODEC_TAGS_BYTES_4(byte) (FEDCODEC_TAGS_BYTES_3(byte) + FEDCODEC_TAG_BYTES(byte, 3))
 
-/* The rows of a table for the bytes 0 to 255. */
+/* Expand to the rows of a table for the bytes 0 to 255. */
 #define FEDCODEC_TAGS_ROWS_4(row, b) row(b), row((b) + 1), row((b) + 2), row((b) + 3)
 #define FEDCODEC_TAGS_ROWS_16(row, b)                                                              \
     FEDCODEC_TAGS_ROWS_4(row, b), FEDCODEC_TAGS_ROWS_4(row, (b) + 4),                              \
@@ -60,8 +60,7 @@ static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
 }
 
-/** The state of reading a message's tags and payload. FEDCODEC_TAGS_AHEAD: see fedcodec_tags_ahead.
- */
+/** Reads a message's tags and payload. FEDCODEC_TAGS_AHEAD: see fedcodec_tags_ahead. */
 enum { FEDCODEC_TAGS_AHEAD = 320 };
 typedef struct fedcodec_tags_reader {
     const uint8_t *tags;

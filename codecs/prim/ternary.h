@@ -1,5 +1,5 @@
-/* Quantise values to -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. Without that
- * macro the machine has no such vectors, and a plain loop does the work. */
+/* Quantise values to -m, 0 or m, FEDCODEC_TERNARY of them at once, with vectors. On machines
+ * without these vectors that macro is undefined, and callers use plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_TERNARY_H
 #define FEDCODEC_PRIM_TERNARY_H

@@ -81,7 +81,7 @@ static uint64_t others_of(const uint8_t *src, uint8_t byte) {
 
 /* Write the bytes that have a bit in the mask others one by one, with the runs between them. */
 static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others, size_t len) {
-    size_t next = 0; /* bytes before it are written, or counted in z->run */
+    size_t next = 0; /* bytes before this index are written, or counted in z->run */
     for (; others != 0; others &= others - 1) {
         size_t at = (size_t)__builtin_ctzll(others);
         z->run += at - next;
@@ -96,7 +96,8 @@ static void put_others(fedcodec_zerorun *z, const uint8_t *src, uint64_t others,
 #if FEDCODEC_AVX512
 enum { BEHIND = 0 };
 
-/* As put_others, without a branch that depends on the data, unless a run is longer than 14. */
+/* Do what put_others does, with few branches. Groups with a run of more than 14 are left to
+ * put_others. */
 static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) {
     const __m512i iota = fedcodec_lanes_numbers();
     uint64_t inner = ~others & ~_blsmsk_u64(others) & (UINT64_MAX >> _lzcnt_u64(others));
@@ -117,7 +118,7 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     uint64_t kept = others | ends;
     unsigned made = (unsigned)_mm_popcnt_u64(kept);
     v = _mm512_maskz_compress_epi8(kept, v);
-    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v); /* stores `made` bytes */
+    _mm512_mask_storeu_epi8(z->out, _bzhi_u64(UINT64_MAX, made), v);
     z->out += made;
 }
 #elif FEDCODEC_AVX2
@@ -245,8 +246,8 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len) {
     return sum;
 }
 
-/* fedcodec_zerorun_find for 64 bytes. Bytes without a bit in the mask others are runs of 14, so
- * the loop handles only the other bytes. */
+/* Do the work of fedcodec_zerorun_find for 64 bytes. Bytes without a bit in the mask others are
+ * runs of 14, so the loop handles only the other bytes. */
 static size_t find_others(const uint8_t *src, uint64_t others, size_t *first, uint8_t *found,
                           uint32_t *at) {
     size_t count = 0, less = 0;
@@ -275,8 +276,8 @@ size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uin
     return count + find_others(rest, others, &first, found + count, at + count);
 }
 
-/* Return where each of eight bytes ends, given their sizes, the first in the lowest byte. No sum
- * exceeds a byte, as sizes are at most 14. Compilers load the eight sizes at once. */
+/* Return where the run of each of eight bytes ends, the first in the lowest byte. No sum exceeds a
+ * byte, as sizes are at most 14. */
 static uint64_t ends_of(const uint8_t size[8]) {
     uint64_t sizes = (uint64_t)size[0] | (uint64_t)size[1] << 8 | (uint64_t)size[2] << 16 |
                      (uint64_t)size[3] << 24 | (uint64_t)size[4] << 32 | (uint64_t)size[5] << 40 |
@@ -316,7 +317,8 @@ static uint8_t *unpack_each(const uint8_t *src, size_t len, uint8_t *out) {
 }
 
 #if FEDCODEC_AVX512
-/* Return in 16 lanes, for 16 bytes: a word with a bit at the position where the byte begins. */
+/* Return a lane for each of 16 bytes. The lane has one bit, at the position where the byte's run
+ * begins. */
 static __m512i bits_of(const uint8_t *begins) {
     const __m128i at = _mm_load_si128((const __m128i *)(const void *)begins);
     return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_cvtepu8_epi32(at));

@@ -1,4 +1,4 @@
-/* 3LC's zero-run encoding: a run of bytes 121, of five zeros each, becomes one byte. */
+/* 3LC's zero-run encoding: a run of up to 14 bytes 121, of five zeros each, becomes one byte. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_ZERORUN_H
 #define FEDCODEC_PRIM_ZERORUN_H
@@ -55,10 +55,11 @@ fed_status fedcodec_zerorun_check(const uint8_t *src, size_t len, size_t unpacke
 size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
 
 /** List the unpacked bytes that are not 121 in found[len], and their positions in at[len]. Returns
- * how many. The function is fast if src has mostly runs of 14. */
+ * their number. The function is fast if src has mostly runs of 14. */
 size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
 
-/** Unpack src[len]; returns how many bytes. FEDCODEC_ZERORUN_ROOM more of dst are overwritten. */
+/** Unpack src[len]. Returns the number of bytes. FEDCODEC_ZERORUN_ROOM more of dst are
+ * overwritten. */
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst);
 
 #endif

@@ -66,7 +66,7 @@ static void write_bucket(const fedcodec_bucket *b) {
     }
 }
 
-/* Check a bucket: its largest value must have the highest level. */
+/* Check a bucket. Unless its scale is 0, its largest value must have the highest level. */
 static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float *max) {
     const float scale = fedcodec_load_f32(head);
     const int most = most_of(bits);

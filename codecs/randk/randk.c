@@ -48,7 +48,7 @@ static void places_start(places *p, uint32_t draw, size_t n, size_t k) {
     p->done = 0;
 }
 
-/* Draw the next positions into p->index. Returns how many, 0 after the last one. */
+/* Draw the next positions into p->index. Returns their number, 0 after the last one. */
 static size_t places_next(places *p) {
     const size_t count = p->k - p->done < BLOCK ? (size_t)(p->k - p->done) : BLOCK;
     uint64_t begin = count > 0 ? p->done * p->n / p->k : 0;

@@ -10,7 +10,7 @@
 #include "codecs/prim/random.h"
 #include "codecs/registry.h"
 
-/* A message is m, then the bytes of digits. If m is 0, it has no such bytes. */
+/* A message is m, then the bytes of digits. If m is 0, no such bytes follow. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 static const fedcodec_param stoch3_params[] = {
@@ -43,7 +43,7 @@ typedef struct packing {
     const float *x;
     size_t n;
     float m;
-    fed_rng rng; /* at the start of its stream */
+    fed_rng rng; /* nothing has been drawn from it yet */
     uint8_t *bytes;
     size_t len, parts;
 } packing;
@@ -101,8 +101,8 @@ static fed_status stoch3_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* Extract digit k of n <= BLOCK bytes, as values -1, 0 or 1. A product with 2^16 / divisor,
- * rounded up, divides a byte exactly. */
+/* Extract digit k of n <= BLOCK bytes, as values -1, 0 or 1. Multiplying a byte by 2^16 / divisor,
+ * rounded up, and shifting by 16 divides the byte exactly. */
 static void take_digits(const uint8_t *restrict bytes, size_t n, size_t k, int8_t *restrict value) {
     static const unsigned divisor[FEDCODEC_QUARTIC_DIGITS] = {81, 27, 9, 3, 1};
     const uint32_t inverse = 65535 / divisor[k] + 1;

@@ -65,7 +65,8 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* As set_groups, but add to y. Zeros are added as -0, which keeps the sign of a zero. */
+/* Decode as set_groups does, but add to y. Zeros are added as -0, which keeps the sign of a
+ * zero. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, -step, -0.0f, step, 0.0f);

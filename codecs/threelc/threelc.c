@@ -19,12 +19,11 @@
 #include "codecs/threelc/digits_neon_impl.h"
 #endif
 
-/* A message is m, then the zero-run encoded bytes. If m is 0, it has no such bytes. */
+/* A message is m, then the zero-run encoded bytes. If m is 0, no such bytes follow. */
 enum { HEAD = 4, BLOCK = 1024 };
 
 /* CHUNK: bytes of a message inspected at once. DENSE: a chunk is unpacked if its bytes stand for at
- * most this many positions each, on average. PIECE: bytes unpacked before their values are decoded.
- */
+ * most this many positions each, on average. PIECE: bytes that are unpacked at once. */
 enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
@@ -98,7 +97,7 @@ static void quantise(const fedcodec_job *job, float m, size_t first, size_t coun
     }
 }
 
-/* As quantise, for as many bytes as whole vectors hold. All hold five values. Returns how many. */
+/* Quantise as many bytes as whole vectors hold. All hold five values. Returns their number. */
 static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
                               uint8_t *bytes) {
     size_t done = 0;
@@ -175,7 +174,7 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
 
 /* Check that the digits after the n-th value, in the last bytes, are 0. Runs stand for zeros. */
 static bool padding_is_zero(const uint8_t *src, size_t len, size_t n) {
-    size_t packed = fedcodec_quartic_len(n), end = packed; /* bytes left to check */
+    size_t packed = fedcodec_quartic_len(n), end = packed; /* unpacked bytes left to check */
     while (len > 0 && 4 * packed + end > n) {
         uint8_t byte = src[--len];
         unsigned run = fedcodec_zerorun_len(byte);
@@ -277,7 +276,8 @@ typedef struct waiting {
     uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * PIECE + FEDCODEC_ZERORUN_ROOM];
 } waiting;
 
-/* Decode as many waiting bytes as whole vectors take. All hold five values. Returns how many. */
+/* Decode as many waiting bytes as whole vectors take. All hold five values. Returns their
+ * number. */
 static size_t apply_groups(const target *t, const waiting *w) {
     size_t count = 0;
 #if FEDCODEC_AVX2
@@ -297,7 +297,7 @@ static size_t apply_groups(const target *t, const waiting *w) {
     return count;
 }
 
-/* Decode one byte. Usually one of its five values is not 0; no branch depends on which. */
+/* Decode one byte: add those of its values that are not 0. */
 static void apply_byte(const target *t, uint8_t byte, size_t first) {
     const size_t packed = fedcodec_quartic_len(t->n);
     const int8_t *digit = fedcodec_quartic_values[byte];

@@ -1,5 +1,4 @@
-/* fedcodec: encode files of float32 values, decode and inspect envelopes, list and compare codecs.
- */
+/* fedcodec: encode files of float32 values, decode and inspect envelopes, compare codecs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ static const char usage[] =
     "--tensor NAME takes that tensor alone.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
-/* Encode the model's values, and overwrite them. */
+/* Encode the model's values. This overwrites the values. */
 static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
                                 fed_writer *out) {
     fedcodec unguarded = *codec;

@@ -33,14 +33,15 @@ typedef struct tool_option {
  * an exit status; an error has been printed. */
 int tool_read_args(int argc, char **argv, tool_option *options, const char **files, int count);
 
-/** Read the value of an option that is a number from 0 to most. Returns as tool_read_args. */
+/** Read the value of an option that is a number from 0 to most. Returns an exit status; an error
+ * has been printed. */
 int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number);
 
-/** A file of float32 values: safetensors where its name ends in .safetensors, else raw
- * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */
+/** Read a file of values: safetensors if its name ends in .safetensors, else raw little-endian
+ * float32 values, which become one tensor. Owner: the caller, fed_model_free. */
 fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
-/** The command fedcodec compare: print a table of every codec on the user's own tensors. */
+/** The command fedcodec compare: measure codecs on the user's own tensors. */
 int tool_compare(int argc, char **argv);
 
 #endif

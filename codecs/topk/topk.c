@@ -56,7 +56,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
-    size_t taken; /* how many values load_word has read */
+    size_t taken;
 } sent;
 
 static sent find_sent(const uint8_t *src, size_t len, size_t n) {
@@ -91,8 +91,8 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 }
 
 #if FEDCODEC_AVX512
-/* As add_word, if y has 64 values and as many values are readable at values. The function stores
- * all 64 values of y, since masked stores delay the loads that follow. */
+/* Do what add_word does, where y has 64 values and as many are readable at `values`. The function
+ * stores all 64 values of y, since masked stores delay the loads that follow. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
     uint64_t lanes = fedcodec_bitmap_reversed(word);
     size_t count = 0;

@@ -9,8 +9,8 @@
 #if defined(FEDCODEC_AVX2) || defined(FEDCODEC_NEON)
 #define FEDCODEC_SHUFFLE 1
 
-/* The shuffles for eight values. The member second says how many bytes after the first value the
- * packed bytes of the last four values begin. That byte may also hold bits of the fourth value. */
+/* The shuffles for eight values. second: the offset of the packed bytes of the last four values.
+ * The byte there may also hold bits of the fourth value. */
 typedef struct shuffle {
     uint8_t from[32];  /* unpacking: which byte of 16 goes to each byte of a word */
     uint8_t to[2][32]; /* packing: which byte of the even or the odd values goes to each byte */
@@ -23,7 +23,7 @@ static inline bool shuffles_unpack(unsigned width) {
     return width <= 25;
 }
 
-/* Does a byte never hold bits of three values, so that even and odd values can be packed apart? */
+/* Does no byte hold bits of three values, so that even and odd values can be packed separately? */
 static inline bool shuffles_pack(unsigned width) {
     return width >= 8 && width <= 25;
 }

@@ -37,7 +37,7 @@ static void store_u64(uint8_t *dst, uint64_t v) {
 }
 
 /* Return how many values are joined to a unit. Loops that compilers vectorise join values to units
- * of up to 57 bits; then the units' bits are appended one after the other. 57 bits and 7 bits of
+ * of at most 56 bits; then the units' bits are appended one after the other. 56 bits and 7 bits of
  * an unfinished byte fit into 64. */
 
 static unsigned values_of_unit(unsigned width) {
@@ -232,7 +232,7 @@ static fed_status trunc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Decode the block that begins with value first of n. The array to has room for a whole block. */
+/* Decode the block that begins with value first of n. `to` has room for a whole block. */
 static void decode_block(const layout *l, const uint8_t *src, size_t first, size_t n, float *to) {
     src += HEAD + first / 8 * (32 - l->b);
     uint8_t packed[BLOCK_BYTES];

@@ -68,8 +68,8 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 }
 #endif
 
-/* Quantise as many values as whole vectors hold. Returns how many. fedcodec_ternary compares with
- * > and not >=, so it gets the float just below t. */
+/* Quantise as many values as whole vectors hold. Returns their number. fedcodec_ternary compares
+ * with > and not >=, so it gets the float just below t. */
 static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
@@ -87,8 +87,8 @@ static size_t quantise_groups(const fedcodec_job *block, float t) {
     return i;
 }
 
-/* Quantise the values that quantise_groups has left. Codes are made first, as bytes: compilers
- * vectorise both loops. */
+/* Quantise the values that quantise_groups has left. Codes are made first, as bytes, so that
+ * compilers vectorise both loops. */
 static void quantise_rest(float *restrict e, const float *restrict x, size_t n, float t,
                           uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
@@ -144,7 +144,8 @@ static inline uint32_t unpack(uint8_t byte) {
     return plus | (sent ^ plus) * 255;
 }
 
-/* Unpack multiples of t from value start on, a multiple of 4. Returns how many, at most BLOCK. */
+/* Unpack multiples of t from value start on, a multiple of 4. Returns their number, at most
+ * BLOCK. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            int8_t multiple[restrict BLOCK]) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
@@ -154,7 +155,8 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
     return count;
 }
 
-/* Choose sixteen values among four, by codes that are shifted to the end of a lane. */
+/* Choose sixteen times among four values, by two-bit codes. Each code is shifted to the low end of
+ * a lane. */
 #if FEDCODEC_AVX512
 static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
     const __m512i at = _mm512_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8, 22, 20, 18, 16, 30, 28, 26, 24);
@@ -199,7 +201,7 @@ static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Are all codes from start on, at most BLOCK, zeros? Usually they are, and y need not be read. */
+/* Are all codes from start on, at most BLOCK, zeros? If so, y need not be read. */
 static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
     size_t at = HEAD + start / 4, end = len - at < BLOCK / 4 ? len : at + BLOCK / 4;
     uint8_t any = 0;

@@ -19,7 +19,7 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* A name's digest speeds up look-ups. A small build does without: its nets have few names. */
+/* A name's digest speeds up look-ups. A small build does without it: its nets have few names. */
 static uint64_t digest_of(const char *name) {
     return FED_SMALL ? 0 : fed_digest_bytes(name, strlen(name));
 }
@@ -194,8 +194,7 @@ static fed_status parse_args(arch_parser *p, const arch_block *block, fed_word *
     return block->param_count == 0 || arch_word_skip(p, ")") ? FED_OK : fail_args(p, block);
 }
 
-/* How often a block is used, and the numbers of its copies: "3" gives copies 0, 1 and 2, and
- * "1..2" gives copies 1 and 2. */
+/* The numbers of a block's copies: "3" gives copies 0, 1 and 2, and "1..2" gives copies 1 and 2. */
 typedef struct repetition {
     bool given;
     uint32_t first, last;

@@ -134,7 +134,7 @@ static fed_status parse_words(arch_parser *p) {
     return FED_OK;
 }
 
-/* The parser's state is on the heap: its 10 KB are too much for a small device's stack. */
+/* The parser's state is on the heap: it is too large for a small device's stack. */
 typedef struct parsing {
     arch_parser parser;
     arch_scope whole;
@@ -177,7 +177,7 @@ static fed_status fail_name(const char *name, fed_error *err) {
                     name, list);
 }
 
-/* Return the text of a model of models.def by its name. Other input must be a text itself. */
+/* Return the text of a model of models.def by its name. Return any other input unchanged. */
 static const char *look_up(const char *name_or_text) {
     for (size_t k = 0; k < MODEL_COUNT; k++) {
         if (strcmp(name_or_text, models[k].name) == 0) {
@@ -187,8 +187,8 @@ static const char *look_up(const char *name_or_text) {
     return name_or_text;
 }
 
-/* Return whether `text` is a single word with which no model's layers begin. An error then quotes
- * it as an unknown name of a model. */
+/* Is `text` a single word with which no model's text begins? An error then quotes it as an unknown
+ * name of a model. */
 static bool is_one_word(const char *text) {
     static const char *const first[] = {"input", "vector", "tensors"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
@@ -242,7 +242,8 @@ void fed_arch_free(fed_arch *arch) {
     *arch = (fed_arch){0};
 }
 
-/* A layer's name is its tensor's up to the last '.'. Returns NULL for a layer without tensors. */
+/* Return a tensor whose name, up to the last '.', is the layer's name. Returns NULL for a layer
+ * without tensors. */
 static const fed_tensor *own_tensor(const fed_arch *arch, const fed_layer *layer) {
     switch (layer->kind) {
     case FED_LAYER_DENSE:

@@ -10,8 +10,8 @@ enum {
     ARCH_BLOCKS = 32, /* limits nesting, too: a block uses only earlier blocks */
     ARCH_PARAMS = 8,
     ARCH_KINDS = FED_LAYER_CONCAT + 1,
-    /* The most layers, branches and uses of blocks, counted with their repetitions. It limits the
-     * parser's work. */
+    /* The most layers, branches and uses of blocks, counted with their repetitions. This limit
+     * bounds the parser's work. */
     ARCH_STEPS = 4096
 };
 
@@ -20,7 +20,7 @@ typedef struct arch_block {
     fed_word name;
     size_t param_count;
     fed_word params[ARCH_PARAMS];
-    size_t body; /* index of its first word; it ends at a ';' */
+    size_t body; /* index of the body's first word; the body ends at a ';' */
     bool used;
 } arch_block;
 
@@ -48,10 +48,10 @@ typedef struct arch_origin {
 typedef struct arch_parser {
     const char *text; /* the text as given, with its comments */
     fed_word *words;  /* the words of text; the last one is empty, at the text's end */
-    size_t next;      /* index of the next word to read */
+    size_t next;
     arch_block blocks[ARCH_BLOCKS];
     size_t block_count;
-    arch_scope *scope; /* the innermost scope */
+    arch_scope *scope;
     size_t steps;
 
     uint32_t value;             /* the output of the layer before */
@@ -73,7 +73,7 @@ fed_status arch_words_split(arch_parser *p) FED_CHECKED;
 
 fed_word arch_word_peek(const arch_parser *p);
 fed_word arch_word_next(arch_parser *p);
-/** Move past the next word if it equals text. */
+/** If the next word equals text, move past it and return true. */
 bool arch_word_skip(arch_parser *p, const char *text);
 /** Does the word end a layer: a '|', a ';' or the end of the text? */
 bool arch_word_ends_layer(fed_word w);
@@ -91,7 +91,8 @@ fed_status arch_number(arch_parser *p, uint32_t low, const char *wanted,
                        uint32_t *number) FED_CHECKED;
 /** Read the next word as a decimal fraction of at least 0. Otherwise fail as arch_fail does. */
 fed_status arch_decimal(arch_parser *p, const char *wanted, float *number) FED_CHECKED;
-/** Read numbers with "x" between them, as in 1x28x28. Returns how many, 0 for other text. */
+/** Read up to max numbers with `between` between them, such as "x" in 1x28x28. Returns their
+ * number, 0 for other text. */
 size_t arch_numbers(fed_word w, const char *between, uint32_t *numbers, size_t max);
 
 /** An option after a layer's first words: "stride 2", "nobias". */
@@ -100,10 +101,10 @@ typedef struct arch_option {
     /* Exactly one of the pointers number, decimal, value and given is set: it says where to put
      * what follows the word. */
     uint32_t *number, low; /* a whole number of at least low follows */
-    float *decimal;        /* a decimal number follows */
-    uint32_t *value;       /* the name of a value follows */
-    bool *given;           /* nothing follows; set to true */
-    bool seen;             /* must be false at first; true once it was parsed */
+    float *decimal;
+    uint32_t *value; /* the name of a value follows */
+    bool *given;     /* nothing follows; set to true */
+    bool seen;       /* must be false at first; true once the option was parsed */
 } arch_option;
 
 /** Parse options up to the end of the layer, in any order, each at most once. */
@@ -134,10 +135,10 @@ fed_status arch_opaque_parse(arch_parser *p, bool *is_it) FED_CHECKED;
 
 /* ---- Sizes ---- */
 
-/* The most parameters of all layers: products of a few such numbers fit into 64 bits. */
+/* The most parameters of all layers. The product of two such numbers fits into 64 bits. */
 #define ARCH_PARAMETERS_MAX (UINT64_C(1) << 31)
 
-bool arch_shape_fits(fed_shape s); /* has it at most 2^28 values? */
+bool arch_shape_fits(fed_shape s); /* has the shape at most 2^28 values? */
 fed_shape arch_value_shape(const fed_arch *arch, uint32_t value);
 
 #endif

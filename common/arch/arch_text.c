@@ -1,4 +1,4 @@
-/* Split a model's text into words, show places of it in errors, and read numbers. */
+/* Split a model's text into words, describe positions in it for errors, and read numbers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static fed_status check_characters(const arch_parser *p, fed_word w) {
     return FED_OK;
 }
 
-/* Append a word to the canonical text, with a blank unless inside "basic(16,1)" or before ':'. */
+/* Append a word to the canonical text, with a blank before it except inside "basic(16,1)" or before
+ * ':'. */
 static void write_word(fed_writer *text, fed_word w) {
     bool first = text->len == 0;
     char before = first ? '\0' : (char)text->data[text->len - 1];

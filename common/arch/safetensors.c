@@ -98,7 +98,7 @@ typedef struct parser {
     const char *name;
     const uint8_t *text;
     size_t len, pos;
-    entry *entries; /* FED_SAFETENSORS_TENSORS of them */
+    entry *entries; /* room for FED_SAFETENSORS_TENSORS */
     size_t count;
     fed_writer *notes;
     fed_error *err;
@@ -192,8 +192,8 @@ static fed_status parse_name(parser *p, char *dst, size_t cap) {
     }
 }
 
-/* Read a string of the metadata and append it with a NUL to the notes. *plain becomes true if it
- * is printable ASCII, so that errors can quote it. */
+/* Read a string of the metadata and append it with a NUL to the notes. *plain becomes false if some
+ * character is not printable ASCII: errors can't quote such a string. */
 static fed_status parse_note(parser *p, bool *plain) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (;;) {
@@ -308,8 +308,8 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* Read "__metadata__", an object of strings. Strings that are not printable ASCII are checked and
- * dropped. */
+/* Read "__metadata__", an object of strings. A pair with characters other than printable ASCII is
+ * checked and dropped. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {

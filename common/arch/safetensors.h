@@ -23,11 +23,10 @@ typedef enum fed_safetensors_type {
     FED_SAFETENSORS_OTHER
 } fed_safetensors_type;
 
-/** The position of a tensor of the layout. */
 typedef struct fed_safetensors_place {
     fed_safetensors_type type;
-    const char *word; /* its dtype, such as "I64" */
-    uint64_t begin;   /* offset of its data after the header */
+    const char *word; /* the tensor's dtype, such as "I64" */
+    uint64_t begin;   /* offset of the tensor's data after the header */
 } fed_safetensors_place;
 
 typedef struct fed_safetensors {
@@ -39,8 +38,8 @@ typedef struct fed_safetensors {
 /**
  * Read a header. It must be strict JSON, with tensor names of printable ASCII, only keys that the
  * format knows, no key twice, and data offsets that cover data_bytes exactly once. Errors:
- * FED_EFORMAT, with the argument name, the byte's position and what is wrong; FED_ENOMEM. Owner:
- * fed_safetensors_free.
+ * FED_EFORMAT (*err has the argument name, the byte's position and what is wrong); FED_ENOMEM.
+ * Owner: the caller, fed_safetensors_free.
  */
 fed_status fed_safetensors_parse(const char *name, const uint8_t *text, size_t len,
                                  uint64_t data_bytes, fed_safetensors *header,

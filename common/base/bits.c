@@ -70,7 +70,6 @@ uint32_t fed_get_bits_slow(fed_bit_reader *r, unsigned count) {
 uint64_t fed_get_unary_slow(fed_bit_reader *r, uint64_t limit) {
     uint64_t ones = 0;
     while (ones <= limit && bits_left(r) > 0) {
-        /* Read a whole byte of ones at once, since callers come here mostly for long runs. */
         if ((r->pos & 7) == 0 && r->src[r->pos >> 3] == 0xff) {
             r->pos += 8;
             ones += 8;

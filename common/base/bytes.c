@@ -213,7 +213,7 @@ void fed_write_bytes(fed_writer *w, const void *src, size_t len) {
 void fed_write_str(fed_writer *w, const char *text) {
     size_t len = strlen(text);
     if (fed_writer_reserve(w, fed_varint_size(len) + len) == NULL) {
-        return; /* a part of the text is not kept */
+        return; /* no part of the text is kept */
     }
     fed_write_varint(w, len);
     fed_write_bytes(w, text, len);

@@ -1,4 +1,4 @@
-/* Names and words of the status codes. */
+/* Names and texts of the status codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/status.h"
 

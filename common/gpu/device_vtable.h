@@ -16,7 +16,7 @@
 
 /** The common part of all kinds; the struct of a kind begins with it. */
 struct fed_gpu {
-    const struct fed_gpu_device *device; /* gpu_calls.c sets it */
+    const struct fed_gpu_device *device; /* set by gpu_calls.c */
     fed_gpu_info info;
     char *cache;     /* folder of compiled kernels, or NULL */
     fed_error error; /* the last failure */
@@ -25,7 +25,7 @@ struct fed_gpu {
 /** The common part of all streams; the struct of a kind begins with it. */
 struct fed_gpu_stream {
     fed_gpu *gpu;
-    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; gpu_calls.c sets it */
+    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; set by gpu_calls.c */
 };
 
 typedef struct fed_gpu_device {
@@ -45,8 +45,8 @@ typedef struct fed_gpu_device {
     void (*free)(fed_gpu *gpu, void *at);
     fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free_host)(fed_gpu *gpu, void *at);
-    /** As fed_gpu_adopt. If adopt is NULL, native is the address, and fed_gpu_release does nothing.
-     * Otherwise fed_gpu_release calls the member free. */
+    /** Adopt memory as fed_gpu_adopt does. If adopt is NULL, native is the address, and
+     * fed_gpu_release does nothing. Otherwise fed_gpu_release calls the member free. */
     fed_status (*adopt)(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 
     fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
@@ -65,8 +65,8 @@ typedef struct fed_gpu_device {
     fed_status (*call)(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
                        void *user) FED_CHECKED;
 
-    /** Start to record a graph. Only one stream of a GPU records at a time, and only copy, fill
-     * and launch are called until kept. */
+    /** Start to record a graph. Only one stream of a GPU records at a time. Until kept is called,
+     * only copy, fill and launch are called. */
     fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;
     fed_status (*kept)(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
     fed_status (*replay)(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;

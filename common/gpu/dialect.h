@@ -1,5 +1,5 @@
-/* The common subset of OpenCL C 1.2 and CUDA C, in which kernels are written. It is placed before
- * each kernel's source. See docs/gpu.md. */
+/* The common subset of OpenCL C 1.2 and CUDA C, in which kernels are written. This file is placed
+ * before each kernel's source. See docs/gpu.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifdef __OPENCL_VERSION__
 
@@ -98,8 +98,8 @@ FUNC u32 wg_larger(u32 a, u32 b) {
 
 #ifdef __OPENCL_VERSION__
 
-/* Work in rows of 16: one work-item of each row combines its values, then one combines the rows.
- * On a processor this is much faster than eight steps of all work-items. */
+/* Work in rows of 16: one work-item of each row combines its values, then one combines the rows. On
+ * a CPU this is faster than eight steps of all work-items. */
 #define ROW 16U
 
 FUNC u32 wg_scan(LOCALP u32 *room, u32 value, u32 *total) {

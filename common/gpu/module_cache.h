@@ -11,8 +11,8 @@
 /*
  * A file is named by the SHA-256 of all strings that its content depends on: the sources, the
  * compiler's options, the card, the driver's version. The argument parts lists these strings; the
- * last one is NULL. A file that is torn, or was not written by fed_gpu_cache_write, is treated as
- * missing. Whoever can write to the folder decides what the device runs.
+ * last one is NULL. A damaged file is treated as missing. Whoever can write to the folder decides
+ * what the device runs.
  */
 
 /** Read compiled kernels. FED_ENOTFOUND: none, or folder is NULL. The caller frees *bytes. */

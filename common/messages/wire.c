@@ -11,7 +11,8 @@
 
 #include "fed/version.h"
 
-/* End a read function: copy a whole, allowed message to *dst, or set the reader's status. */
+/* End a read function: copy the message to *dst if it is whole and allowed, else set the reader's
+ * status. */
 #define DELIVER(r, dst, parsed, allowed)                                                           \
     do {                                                                                           \
         if ((r)->status == FED_OK && !(allowed)) {                                                 \
@@ -34,8 +35,7 @@ typedef struct field {
 #define FIELD(kind, name, least, needs)                                                            \
     { kind, offsetof(fed_task, name), sizeof(((fed_task *)0)->name), least, needs }
 
-/* The fields in the order of their bytes. The fields that need a capability come last in a message.
- * */
+/* The fields in the order of their bytes. Those that need a capability come last in a message. */
 /* clang-format off */
 static const field fields[] = {
     /*    kind  name           least needs */
@@ -129,7 +129,7 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     task_write(w, task, false, 0);
 }
 
-/* Read a task on the heap first: it takes 5 KB, and a device's stack may be smaller. */
+/* Read a task on the heap first: it is large, and a device's stack may be small. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);
     FED_REQUIRE(t != NULL, FED_ENOMEM);

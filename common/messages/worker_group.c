@@ -111,7 +111,7 @@ static fed_status worker_group_fill(fed_reader *r, fed_worker_group *m) {
 }
 
 fed_status fed_worker_group_read(fed_reader *r, fed_worker_group *m) {
-    fed_worker_group *t = calloc(1, sizeof *t); /* 14 KB, too much for a stack */
+    fed_worker_group *t = calloc(1, sizeof *t); /* too large for a small stack */
     FED_REQUIRE(t != NULL, FED_ENOMEM);
     const fed_status status = worker_group_fill(r, t);
     if (status == FED_OK) {

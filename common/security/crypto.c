@@ -1,4 +1,4 @@
-/* Keys, certificate requests and certificates. Only this file uses mbedTLS's X.509 functions. */
+/* Keys, certificate requests and certificates, by mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* for syscall */
 #include "fed/crypto.h"
@@ -54,10 +54,9 @@ static int ask_kernel(uint8_t *dst, size_t len) {
 #endif
 }
 
-/* Get random bytes from mbedTLS, which asks a board's source or the kernel. Starting and mixing
- * its generator costs a million instructions. */
+/* Get random bytes from mbedTLS, which asks a board's source or the kernel. */
 static fed_status ask_mbedtls(uint8_t *bytes, size_t len) {
-    mbedtls_entropy_context *source = malloc(sizeof *source); /* 38 KB, too much for a stack */
+    mbedtls_entropy_context *source = malloc(sizeof *source); /* too large for a small stack */
     FED_REQUIRE(source != NULL, FED_ENOMEM);
     mbedtls_entropy_init(source);
     int code = 0;

@@ -6,7 +6,7 @@
 
 #include "common/security/mbedtls.h"
 
-enum { BLOCK = 64 }; /* bytes of a block of SHA-256 */
+enum { BLOCK = 64 };
 
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
     /* Only a hardware driver that replaces the function can fail; this project uses none. */

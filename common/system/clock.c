@@ -7,7 +7,7 @@
 static int64_t read_clock(clockid_t id, int64_t units_per_second) {
     struct timespec t;
     if (clock_gettime(id, &t) != 0) {
-        return 0; /* only a system without the clock fails; POSIX requires all three */
+        return 0; /* only a system without this clock fails */
     }
     return (int64_t)t.tv_sec * units_per_second + t.tv_nsec / (1000000000 / units_per_second);
 }

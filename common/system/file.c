@@ -355,7 +355,7 @@ fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n, fed_err
     uint8_t bytes[4 * CHUNK];
     while (n > 0) {
         size_t count = n < CHUNK ? n : CHUNK;
-        /* These byte moves become a plain copy on a little-endian machine. */
+        /* Compilers make a plain copy of these byte moves on a little-endian machine. */
         for (size_t i = 0; i < count; i++) {
             uint32_t bits;
             memcpy(&bits, &x[i], sizeof bits);

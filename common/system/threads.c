@@ -31,7 +31,8 @@ struct fed_threads {
     pthread_t thread[];
 };
 
-/* Run chunks until none is left to take. Holds the lock, except while a chunk runs. */
+/* Run chunks until none is left to take. The caller holds the lock, which is released while a chunk
+ * runs. */
 static void take_parts(fed_threads *t) {
     while (t->next < t->parts) {
         size_t k = t->next++;

@@ -32,13 +32,15 @@ FED_API_BEGIN
 fed_status fedcodec_array_encode(const char *spec, const float *x, size_t n, float *residual,
                                  fed_writer *out, fed_error *err) FED_CHECKED;
 
-/** How many values a message has. A few bytes can stand for billions of zeros: compare *n with
- * what the program expects before it allocates. FED_EFORMAT: the bytes are no message. */
+/** Count the values of a message. A few bytes can stand for billions of zeros: compare *n with what
+ * the program expects before it allocates. FED_EFORMAT: the bytes are no valid message.
+ * FED_EVERSION: this build can't read the message's version. */
 fed_status fedcodec_array_count(const uint8_t *message, size_t len, size_t *n,
                                 fed_error *err) FED_CHECKED;
 
 /** y[n] = the values of a message, to the bit. FED_EFORMAT: the bytes are damaged, or are no
- * message of n values; y is untouched then. */
+ * message of n values. FED_EVERSION: this build can't read the message's version. After an error y
+ * is untouched. */
 fed_status fedcodec_array_decode(const uint8_t *message, size_t len, float *y, size_t n,
                                  fed_error *err) FED_CHECKED;
 

@@ -19,7 +19,7 @@ FED_API_BEGIN
  * allocate nothing and keep nothing.
  */
 
-/** Most bytes of n values in bursts. */
+/** Return the most bytes that n values take in bursts. */
 size_t fedcodec_bursts_bound(size_t n);
 
 /**
@@ -55,9 +55,9 @@ size_t fedcodec_bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size
  * of n values; x is arbitrary then. */
 fed_status fedcodec_bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) FED_CHECKED;
 
-/** y = what x becomes when a network card sends it: encoded and decoded. A second card on the way
- * changes nothing more, since every value that becomes 0 becomes +0. (fedcodec_decode keeps the
- * sign of such a zero where 8 bits are sent.) x and y may be the same memory. */
+/** Set y to what x becomes when a network card sends it: encoded and decoded. A second card on the
+ * way changes nothing more, since every value that becomes 0 becomes +0. (fedcodec_decode keeps
+ * the sign of such a zero where 8 bits are sent.) x and y may be the same memory. */
 void fedcodec_bursts_round(int e, const float *x, float *y, size_t n);
 
 FED_API_END

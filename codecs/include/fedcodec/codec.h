@@ -28,7 +28,7 @@ FED_API_BEGIN
  *
  * residual is n zeros at first. It keeps what the messages have left out, and the next message
  * makes up for it. codecs/README.md has the program in full; fedcodec/envelope.h compresses all
- * tensors of a model into one message; fedcodec/codec_vtable.h is for who writes a codec.
+ * tensors of a model into one message; fedcodec/codec_vtable.h is for authors of codecs.
  *
  * Memory is the caller's: nothing here allocates, keeps a pointer, prints, or has a global.
  */
@@ -51,7 +51,7 @@ typedef struct fedcodec {
 
     /* Members that fedcodec_parse sets to NULL and false. A caller may set them afterwards. */
     const fed_pool *pool; /* NULL, or a thread pool for parts of a large tensor; same result */
-    bool unguarded;       /* FED_ENONFINITE may spoil the residual; saves a pass over x */
+    bool unguarded;       /* FED_ENONFINITE may leave a wrong residual; saves a pass over x */
 } fedcodec;
 
 /**
@@ -76,7 +76,8 @@ void fedcodec_format(const fedcodec *codec, char *dst);
 
 /* -- Compress -- */
 
-/** The most bytes that fedcodec_encode writes for n values; the bytes of work memory it needs. */
+/** Return the most bytes that fedcodec_encode writes for n values, and the work memory it needs in
+ * bytes. */
 size_t fedcodec_bound(const fedcodec *codec, size_t n);
 size_t fedcodec_work_size(const fedcodec *codec, size_t n);
 
@@ -117,9 +118,9 @@ fed_status fedcodec_decode(const fedcodec_vtable *codec, const uint8_t *src, siz
 fed_status fedcodec_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float w,
                          float *y, size_t n) FED_CHECKED;
 
-/** fedcodec_fold multiplies values by 2^30. */
+/** fedcodec_fold multiplies values by 2 to this power. */
 #define FEDCODEC_FOLD_BITS 30
-/** fedcodec_fold refuses values of a larger magnitude: 2^4. */
+/** fedcodec_fold refuses values of a larger magnitude. */
 #define FEDCODEC_FOLD_LIMIT 16.0f
 /** fedcodec_fold refuses this weight and larger ones. While the sum of all weights is below it,
  * the accumulator can't overflow. */
@@ -132,13 +133,13 @@ fed_status fedcodec_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
 
 /* -- Which codecs there are -- */
 
-/** The k-th codec of codecs.def, or NULL past the last. */
+/** Return the k-th codec of codecs.def, or NULL past the last. */
 const fedcodec_vtable *fedcodec_at(size_t k);
 
-/** The codec with this permanent id, or NULL. */
+/** Return the codec with this permanent id, or NULL. */
 const fedcodec_vtable *fedcodec_by_id(uint8_t id);
 
-/** "3lc": the name of a codec, as in a spec. */
+/** Return the codec's name in a spec, such as "3lc". */
 const char *fedcodec_name(const fedcodec_vtable *codec);
 
 /** Does the codec's residual keep what a message leaves out? */
@@ -147,7 +148,7 @@ bool fedcodec_has_feedback(const fedcodec_vtable *codec);
 /** Does encode compute in the residual, so that the residual can't be NULL? */
 bool fedcodec_needs_residual(const fedcodec_vtable *codec);
 
-/** "runs": the name of a second stage. "" for 0, "?" for a stage that this build lacks. */
+/** Return a second stage's name, such as "runs"; "" for 0, "?" if this build lacks it. */
 const char *fedcodec_stage_name(uint8_t stage);
 
 FED_API_END

@@ -53,10 +53,10 @@ struct fedcodec_vtable {
      * envelopes set it to the first dimension of each tensor. 0: the codec takes no shape. */
     size_t rows_param;
 
-    /** Most bytes that encode can write for n values. */
+    /** Return the most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
 
-    /** Bytes of work memory that encode needs. NULL: none. */
+    /** Return the bytes of work memory that encode needs. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
 
     /** Called before encode; changes nothing. Returns NaN or infinity if any residual + x is not
@@ -72,7 +72,7 @@ struct fedcodec_vtable {
     /**
      * residual += x; y = Q(residual); residual -= y; write y as bytes. Without feedback just
      * y = Q(x). Allocates nothing. Errors: FED_EINVAL, before anything has changed; FED_ENONFINITE
-     * if a residual + x is not finite and job->scanned is false: the residual may be spoilt.
+     * if a residual + x is not finite and job->scanned is false: the residual may be left wrong.
      */
     fed_status (*encode)(const fedcodec_job *job, size_t *len);
 

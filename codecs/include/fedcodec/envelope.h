@@ -47,7 +47,8 @@ FED_API_BEGIN
 
 /* -- Write -- */
 
-/** The most bytes that fedcodec_envelope_encode writes; the bytes of work memory it needs. */
+/** Return the most bytes that fedcodec_envelope_encode writes, and the work memory it needs in
+ * bytes. */
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
@@ -57,22 +58,22 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
  * residual, x   float32[layout->size]; one of them may be NULL, as for fedcodec_encode
  * out           the envelope is appended to it
  *
- * Errors as fedcodec_encode. An error appends nothing, and leaves the residual untouched unless the
- * residual is unguarded.
+ * Errors as fedcodec_encode. An error appends nothing, and leaves the residual untouched unless
+ * codec->unguarded is set.
  */
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work,
                                     fed_writer *out) FED_CHECKED;
 
-/** Append the same envelope without second stages, for readers that know none. Its values are the
- * same, to the bit. src is not trusted, and its heads decide how much memory the result takes. So
- * check the number of fedcodec_envelope_plain_len first. FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an
- * error may leave a part of the envelope in out. */
+/** Append the same envelope without second stages, for readers that lack them. Its values are the
+ * same, to the bit. src is not trusted, and its heads decide how much memory the result takes:
+ * check fedcodec_envelope_plain_len first. Errors: FED_EFORMAT, FED_EVERSION, FED_ENOMEM. An error
+ * may leave a part of the envelope in out. */
 fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out,
                                     fed_error *err) FED_CHECKED;
 
-/** How many bytes fedcodec_envelope_unpack appends, found from the heads alone. It is len if no
- * frame has a second stage. */
+/** Return the number of bytes that fedcodec_envelope_unpack appends, found from the heads alone. It
+ * is len if no frame has a second stage. */
 size_t fedcodec_envelope_plain_len(const void *src, size_t len);
 
 /* -- Read in one call -- */
@@ -115,8 +116,8 @@ typedef struct fedcodec_message {
  *
  * src, layout   must stay as they are until fedcodec_message_close: the message points to both
  * codec, small  what the message must have been made with: the frames that follow from small,
- *               each of this codec, with the codec's second stage or none. codec NULL accepts any
- *               codec, stage and small
+ *               each of this codec, with the codec's second stage or none; statistics as float32.
+ *               codec NULL accepts any codec, stage and small
  * *message      the caller's; fedcodec_message_close frees what it holds. After an error it holds
  *               nothing, and closing it does no harm
  *
@@ -128,8 +129,8 @@ fed_status fedcodec_message_open(const void *src, size_t len, const fed_layout *
                                  fed_error *err) FED_CHECKED;
 void fedcodec_message_close(fedcodec_message *message);
 
-/* The calls below check no byte again and can be made any number of times. Their only error is
- * FED_ENOMEM unless the comment names another one. An error leaves the output untouched. */
+/* The calls below check no value again and can be made any number of times. Their only error is
+ * FED_ENOMEM unless their comment names another one. An error leaves the output untouched. */
 
 /** y = the decoded values, to the bit; float32[layout->size]. */
 fed_status fedcodec_message_decode(const fedcodec_message *message, float *y,
@@ -163,25 +164,25 @@ typedef struct fedcodec_frame {
     size_t plain_len; /* length of the codec's bytes; len without a second stage */
 } fedcodec_frame;
 
-/** Read the head. FED_EFORMAT, FED_EVERSION. */
+/** Read the head. Errors: FED_EFORMAT, FED_EVERSION. */
 fed_status fedcodec_envelope_open(fedcodec_envelope *envelope, const void *src, size_t len,
                                   fed_error *err) FED_CHECKED;
 
 /**
- * Read the next frame. FED_ENOTFOUND: the last frame was read, and every byte was used.
- * FED_EFORMAT. The frame's data is not checked yet. Its n is at most what fedcodec_decode takes;
- * with a second stage its plain_len is at most fedcodec_frame_plain_max(n).
+ * Read the next frame. The frame's data is not checked yet. Its n is at most what fedcodec_decode
+ * takes; with a second stage its plain_len is at most fedcodec_frame_plain_max(n). Errors:
+ * FED_EFORMAT; FED_ENOTFOUND: the last frame was read, and no byte is left.
  */
 fed_status fedcodec_envelope_next(fedcodec_envelope *envelope, fedcodec_frame *frame,
                                   fed_error *err) FED_CHECKED;
 
-/** The most bytes that a message of n values may have to be packed by a second stage. */
+/** Return the most bytes that a message of n values may have to be packed by a second stage. */
 size_t fedcodec_frame_plain_max(uint64_t n);
 
 /**
  * Undo a frame's second stage. *plain becomes the frame of the codec's own bytes. These bytes are
- * written to dst[frame->plain_len]; without a second stage they stay where they are. FED_EFORMAT,
- * FED_ENOMEM.
+ * written to dst[frame->plain_len]; without a second stage they stay where they are. Errors:
+ * FED_EFORMAT, FED_ENOMEM.
  */
 fed_status fedcodec_frame_unpack(const fedcodec_frame *frame, uint8_t *dst,
                                  fedcodec_frame *plain) FED_CHECKED;

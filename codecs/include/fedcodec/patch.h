@@ -24,7 +24,7 @@ FED_API_BEGIN
  */
 enum { FEDCODEC_PATCH_BLOCK = 1 << 16 };
 
-/** Most bytes of a patch of n values. */
+/** Return the most bytes of a patch of n values. */
 size_t fedcodec_patch_bound(size_t n);
 
 /**

@@ -1,5 +1,6 @@
 /* entropy: an adaptive range coder for the two nibbles of each byte. A nibble takes about as many
- * bits as its probability asks for. Made for 3lc. Format: docs/codec-formats.md#entropy */
+ * bits as its probability asks for. Made for 3lc's messages. Format:
+ * docs/codec-formats.md#entropy */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
@@ -11,7 +12,7 @@ enum {
     ALL = 1 << 15, /* the probabilities of a nibble's values add up to this */
     LEAST = 8,     /* the least probability of a value */
     FIRST_STEP = 32767,
-    LAST_STEP = 688, /* the last rate of the estimates, times 2^16 */
+    LAST_STEP = 688, /* the lowest rate of the estimates, times 2^16 */
     WORD = 4         /* bytes that are written at once */
 };
 
@@ -22,8 +23,8 @@ typedef struct nibble_model {
     int16_t step;
 } nibble_model;
 
-/* The class of a byte by the byte before it. In 3lc's messages the byte 255 is a run that may go
- * on in the next byte. No run byte follows the other run bytes. */
+/* The class of a byte by the byte before it. In 3lc's messages a run can go on in the next byte
+ * only after the byte 255. */
 enum { AFTER_OTHERS, AFTER_RUN_END, AFTER_RUN, CLASSES };
 
 typedef struct byte_model {
@@ -54,8 +55,8 @@ static inline uint32_t bound(const nibble_model *m, unsigned v) {
     return (uint16_t)m->bound[v];
 }
 
-/* The bounds if value v is almost certain. The bounds are in a table, so that compilers vectorise
- * move_bounds, which takes most of the time. */
+/* The bounds if value v is almost certain. As they are in a table, compilers vectorise
+ * move_bounds. */
 #define AIM(v, i)   (int16_t)((i) <= (v) ? (i)*LEAST : ALL - (NIBBLES - (i)) * LEAST)
 #define AIM_4(v, i) AIM(v, i), AIM(v, (i) + 1), AIM(v, (i) + 2), AIM(v, (i) + 3)
 #define AIMS(v)                                                                                    \
@@ -78,9 +79,10 @@ static inline void learn(nibble_model *m, unsigned v) {
     m->step = (int16_t)(step > LAST_STEP ? step : LAST_STEP);
 }
 
-/* Find the fewest bytes that end a message. Whatever bytes follow them, the number that all these
- * bytes form lies in the interval from low on. Returns how many; *more becomes the number with
- * zeros after them, minus low. The unpacker calls this function too, to check the end. */
+/* Find the fewest bytes that end a message: whatever bytes follow them, the number that all these
+ * bytes form lies in the interval from low on. Returns how many bytes these are. *more becomes the
+ * number with zeros after them, minus low. The unpacker calls this function too, to check the
+ * end. */
 static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
     for (unsigned count = 1;; count++) {
         assert(count <= 8); /* 8 bytes can express low itself */

@@ -5,7 +5,7 @@
 
 #include "codecs/stage.h"
 
-/* Messages are small and repeat at short distances: higher levels gain almost nothing. */
+/* zstd's default level. */
 enum { LEVEL = 3 };
 
 static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap) {

@@ -119,7 +119,7 @@ typedef struct fed_shape {
 
 enum {
     FED_ARCH_LAYERS = 1024,
-    FED_ARCH_TEXT = 4096, /* with the 0 at its end */
+    FED_ARCH_TEXT = 4096, /* with its NUL */
     FED_LAYER_INPUTS = 4
 };
 
@@ -130,7 +130,7 @@ typedef struct fed_layer {
     uint32_t input[FED_LAYER_INPUTS]; /* values; concat: in the order of their channels */
     fed_shape in, out;                /* in: the shape of input[0] */
 
-    uint32_t kh, kw, stride, pad; /* conv, maxpool, avgpool: their window; else 0. 2 pad <= k */
+    uint32_t kh, kw, stride, pad; /* window of conv, maxpool, avgpool; else 0. 2 pad <= k */
     uint32_t groups;              /* conv */
     bool each;                    /* dense: applied at each position separately */
     bool has_bias;                /* conv, dense, bn */
@@ -138,7 +138,7 @@ typedef struct fed_layer {
     float p;                      /* dropout: the fraction set to 0 */
     float alpha, beta, k;         /* lrn: x / (k + alpha / span * sum of squares)^beta */
 
-    size_t weight; /* index of its first tensor, or a tied embedding's; others follow */
+    size_t weight; /* index of the layer's first tensor, or a tied embedding's; others follow */
     size_t bias;   /* index of the bias, if has_bias */
     size_t state;  /* bn: index of running_mean; running_var is the next */
     bool tied;
@@ -158,7 +158,7 @@ typedef struct fed_arch {
     size_t layer_count; /* 0: the model is opaque, and there is no input and no output */
     fed_layer *layers;
     fed_layout layout;
-    size_t trained; /* so many values are parameters; the others are running statistics */
+    size_t trained; /* number of values that are parameters; the others are running statistics */
 } fed_arch;
 
 /**
@@ -169,8 +169,8 @@ typedef struct fed_arch {
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /**
- * As fed_arch_parse, but "@FILE" reads the text from a file. For the command line and for tasks.
- * Errors: as fed_arch_parse, with the file's name in front; as fed_file_read_text.
+ * Parse as fed_arch_parse does; "@FILE" reads the text from a file. For the command line and for
+ * tasks. Errors: as fed_arch_parse, with the file's name in front; as fed_file_read_text.
  */
 fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_CHECKED;
 
@@ -182,22 +182,22 @@ static inline bool fed_arch_is_opaque(const fed_arch *arch) {
     return arch->layer_count == 0;
 }
 
-/** Call it before training or running the layers. FED_EINVAL: the model is opaque, and *err says
+/** Call this before training or running the layers. FED_EINVAL: the model is opaque, and *err says
  * so. */
 fed_status fed_arch_require_layers(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
-/** The number of values whose changes are summed up in a round: the parameters, then SCAFFOLD's c.
- * After them lie bn's running statistics, which each training measures anew
+/** Return the number of values whose changes are summed up in a round: the parameters, then
+ * SCAFFOLD's c. After them lie bn's running statistics, which each training measures anew
  * (docs/decisions/0010-running-statistics.md). */
 static inline size_t fed_arch_summed(const fed_arch *arch) {
     return arch->trained * (arch->scaffold ? 2 : 1);
 }
 
-/** The k-th name of models.def, and its text; NULL after the last. */
+/** Return the k-th name of models.def, and its text; NULL after the last. */
 const char *fed_arch_name(size_t k);
 const char *fed_arch_text(size_t k);
 
-/** The word of a kind, such as "conv". */
+/** Return the word of a kind, such as "conv". */
 const char *fed_layer_word(fed_layer_kind kind);
 
 /** Write a layer's name, with which its tensors' names begin ("layer1.0.conv1"). A layer without

@@ -33,7 +33,7 @@ void fed_bit_writer_init(fed_bit_writer *w, void *dst, size_t cap);
 /** Append the low count bits of value, highest first. count is 0 to 32. */
 static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned count);
 
-/** Append so many one bits, then a zero bit. Any number of ones is allowed; it takes ones / 32
+/** Append `ones` one bits, then a zero bit. Any number of ones is allowed; the call takes ones / 32
  * iterations. */
 static inline void fed_put_unary(fed_bit_writer *w, uint64_t ones);
 
@@ -50,11 +50,13 @@ typedef struct fed_bit_reader {
 
 void fed_bit_reader_init(fed_bit_reader *r, const void *src, size_t len);
 
-/** Read the next count bits, 0 to 32. Past the end it sets FED_EFORMAT and returns 0. */
+/** Read the next count bits, 0 to 32. Past the end the reader fails with FED_EFORMAT, and the
+ * result is 0. */
 static inline uint32_t fed_get_bits(fed_bit_reader *r, unsigned count);
 
 /** Count the one bits before the next zero bit, and consume them and the zero bit. If there are
- * more than limit one bits, or no zero bit, it sets FED_EFORMAT and returns 0. */
+ * more than limit one bits, or no zero bit, the reader fails with FED_EFORMAT, and the result is
+ * 0. */
 static inline uint64_t fed_get_unary(fed_bit_reader *r, uint64_t limit);
 
 /** Return FED_OK if nothing failed and fewer than 8 bits are left, all ones. fed_bit_writer_finish
@@ -81,7 +83,7 @@ static inline void fed_put_bits(fed_bit_writer *w, uint32_t value, unsigned coun
     w->pending -= 32;
     uint32_t word = (uint32_t)(w->acc >> w->pending);
     uint8_t *at = w->dst + w->len;
-    at[0] = (uint8_t)(word >> 24); /* compilers make one store of these four */
+    at[0] = (uint8_t)(word >> 24); /* compilers can make one store of these four */
     at[1] = (uint8_t)(word >> 16);
     at[2] = (uint8_t)(word >> 8);
     at[3] = (uint8_t)word;

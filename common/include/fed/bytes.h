@@ -43,7 +43,7 @@ const uint8_t *fed_read_bytes(fed_reader *r, size_t len);
  * fit or holds a NUL, dst becomes "" and FED_EFORMAT is set. */
 void fed_read_str(fed_reader *r, char *dst, size_t cap);
 
-/** Bytes not yet read. */
+/** Return the number of bytes not yet read. */
 size_t fed_reader_left(const fed_reader *r);
 
 /** Return FED_OK if nothing failed and every byte was read, FED_EFORMAT if bytes are left. */
@@ -88,7 +88,7 @@ void fed_write_printf(fed_writer *w, const char *format, ...) FED_PRINTF(2, 3);
 uint8_t *fed_writer_reserve(fed_writer *w, size_t len);
 void fed_writer_advance(fed_writer *w, size_t len);
 
-/** Return the bytes of v as a varint: 1 to 10. */
+/** Return the number of bytes that v takes as a varint: 1 to 10. */
 size_t fed_varint_size(uint64_t v);
 
 FED_API_END

@@ -19,7 +19,7 @@ FED_API_BEGIN
 fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const float *values,
                                const char *const *metadata, fed_error *err) FED_CHECKED;
 
-/** As fed_checkpoint_save, with a mode as fed_file_replace takes it. */
+/** Write a file as fed_checkpoint_save does, with a mode as for fed_file_replace. */
 fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_layout *layout,
                                   const float *values, const char *const *metadata,
                                   fed_error *err) FED_CHECKED;
@@ -33,8 +33,8 @@ fed_status fed_checkpoint_save_as(const char *path, unsigned mode, const fed_lay
  */
 fed_status fed_checkpoint_load(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
-/** As fed_checkpoint_load, from bytes in memory, for a fuzzer. Errors have name in place of the
- * path. */
+/** Read a model as fed_checkpoint_load does, but from bytes in memory, for a fuzzer. Errors have
+ * name in place of the path. */
 fed_status fed_checkpoint_parse(const char *name, const uint8_t *data, size_t len, fed_model *model,
                                 fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* Which vector instructions this machine can run, as compilers group them. */
+/* Check which vector instructions this machine can run, in the groups that compilers use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CPU_H
 #define FED_CPU_H

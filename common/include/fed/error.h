@@ -27,7 +27,8 @@ fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) 
 /* The functions below are for languages, such as Swift, that can't use C's variadic functions or
  * arrays in structs. */
 
-/** As fed_fail, with a finished sentence. NULL: the words of the status (fed_status_text). */
+/** Fail as fed_fail does, with a finished sentence. NULL: the words of the status
+ * (fed_status_text). */
 fed_status fed_fail_with(fed_error *err, fed_status status, const char *sentence);
 
 /** Return the sentence, or the words of the status if there is none. Valid as long as *err is

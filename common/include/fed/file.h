@@ -23,9 +23,9 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
                          fed_error *err) FED_CHECKED;
 
 /**
- * Give a text that a person has written the one form that our parsers read. UTF-8's byte order mark
- * is removed, and a line that ends with CR LF or CR ends with '\n'. Works in place: *len becomes
- * the new length, and the bytes after it 0. `path` names the text in the message.
+ * Convert a text that a person has written to the form that the parsers read. UTF-8's byte order
+ * mark is removed, and a line that ends with CR LF or CR ends with '\n'. Works in place: *len
+ * becomes the new length, and the bytes after it 0. `path` names the text in the message.
  * Errors: FED_EFORMAT: the text is in UTF-16. It is unchanged.
  */
 fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *err) FED_CHECKED;
@@ -33,7 +33,7 @@ fed_status fed_text_clean(const char *path, char *text, size_t *len, fed_error *
 /** Would fed_text_clean leave the text as it is? */
 bool fed_text_is_clean(const char *text, size_t len);
 
-/** As fed_file_read followed by fed_text_clean, for a text that a person has written. Errors: as
+/** Read a file as fed_file_read does, then convert the text as fed_text_clean does. Errors: as
  * both. */
 fed_status fed_file_read_text(const char *path, size_t limit, char **text, size_t *len,
                               fed_error *err) FED_CHECKED;
@@ -81,8 +81,9 @@ enum { FED_FILE_SHARED = 1 << 16 };
  */
 enum { FED_FILE_OUTPUT = 1 << 17 };
 
-/** As open(2) with these flags. If they have O_CREAT and there is no such file, the new file is
- * FED_FILE_SHARED. Returns -1 and sets errno on failure. */
+/** Open a file as open(2) does with these flags. If they have O_CREAT and there is no such file,
+ * the new file gets owner, group and mode as for FED_FILE_SHARED. Returns -1 and sets errno on
+ * failure. */
 int fed_file_open_shared(const char *path, int flags);
 
 /** A file that is being replaced in pieces, for contents too large to be in memory twice. Only the
@@ -92,9 +93,10 @@ typedef struct fed_file {
     int fd, directory;
 } fed_file;
 
-/** As fed_file_replace, in several calls: create; put, as often as needed; then commit or abandon,
- * once. Until a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a
- * failed put or sync call fed_file_abandon; a failed commit has done so already. */
+/** Replace a file as fed_file_replace does, in several calls: create; put, as often as needed; then
+ * commit or abandon, once. Until a commit succeeds the old file is unchanged. Errors: as
+ * fed_file_replace. After a failed put or sync call fed_file_abandon; a failed commit has done so
+ * already. */
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
                            fed_error *err) FED_CHECKED;
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;

@@ -13,20 +13,20 @@ FED_API_BEGIN
 
 enum { FED_SHA256_SIZE = 32, FED_SHA256_HEX = 65 };
 
-/** SHA-256 (FIPS 180-4) of data[len]. */
+/** Compute the SHA-256 (FIPS 180-4) of data[len]. */
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]);
 
 /** The state of a SHA-256 of bytes that come in pieces: begin, add as often as needed, end once. */
 typedef struct fed_sha256_sum {
-    uint64_t opaque[32]; /* only common/security/sha256.c uses it */
+    uint64_t opaque[32]; /* used only by common/security/sha256.c */
 } fed_sha256_sum;
 
 void fed_sha256_begin(fed_sha256_sum *sum);
 void fed_sha256_add(fed_sha256_sum *sum, const void *data, size_t len);
 void fed_sha256_end(fed_sha256_sum *sum, uint8_t digest[FED_SHA256_SIZE]);
 
-/** HMAC-SHA256 (RFC 2104) of data[len]: only someone with the key can compute it. key and data may
- * be NULL if their lengths are 0. Compare two results with fed_secret_compare. */
+/** Compute the HMAC-SHA256 (RFC 2104) of data[len]: only someone with the key can compute it. key
+ * and data may be NULL if their lengths are 0. Compare two results with fed_secret_compare. */
 void fed_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
                      uint8_t digest[FED_SHA256_SIZE]);
 
@@ -38,13 +38,12 @@ void fed_hex(const uint8_t *src, size_t len, char *dst);
 fed_status fed_unhex(const char *text, uint8_t *dst, size_t len) FED_CHECKED;
 
 /**
- * XXH3-64 of the values' little-endian bytes. It shows that a model has other bits, by error or
- * damage, but not that someone forged it. It runs at the speed of memory, while SHA-256 would
- * cost as much as the training.
+ * Return the XXH3-64 of the values' little-endian bytes. It shows that a model has other bits, by
+ * error or damage, but not that someone forged it. It is much faster than SHA-256.
  */
 uint64_t fed_digest(const float *values, size_t n);
 
-/** XXH3-64 of bytes. It shows that bytes were damaged, as in a torn file. */
+/** Return the XXH3-64 of bytes. It shows that bytes were damaged, as in a torn file. */
 uint64_t fed_digest_bytes(const void *data, size_t len);
 
 FED_API_END

@@ -19,7 +19,7 @@ typedef struct fed_tensor {
     char name[FED_TENSOR_NAME]; /* as in PyTorch: "conv1.weight" */
     uint32_t rank;
     uint32_t dims[FED_TENSOR_RANK];
-    size_t offset; /* index of its first value in the flat array */
+    size_t offset; /* index of the tensor's first value in the flat array */
     size_t size;   /* number of values: the product of dims */
 } fed_tensor;
 
@@ -42,12 +42,12 @@ void fed_layout_free(fed_layout *layout);
 fed_status fed_layout_add(fed_layout *layout, const char *name, uint32_t rank,
                           const uint32_t *dims) FED_CHECKED;
 
-/** As fed_layout_add, for a name that the caller knows to be new. It is fast even with thousands
- * of tensors. */
+/** Append a tensor as fed_layout_add does, with a name that the caller knows to be new. The call
+ * does not search the layout for the name. */
 fed_status fed_layout_append(fed_layout *layout, const char *name, uint32_t rank,
                              const uint32_t *dims) FED_CHECKED;
 
-/** The tensor of this name, or NULL. */
+/** Return the tensor of this name, or NULL. */
 const fed_tensor *fed_layout_find(const fed_layout *layout, const char *name);
 
 /** Compare two layouts. FED_OK: they have the same names and shapes in the same order. Otherwise

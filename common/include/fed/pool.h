@@ -1,4 +1,4 @@
-/* A pool runs the chunks of a job side by side. */
+/* A pool runs the chunks of a job in parallel. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_POOL_H
 #define FED_POOL_H
@@ -13,8 +13,8 @@ FED_API_BEGIN
 typedef struct fed_pool {
     size_t width; /* how many chunks can run at once, at least 1 */
 
-    /** Call part(job, k) once for each k < parts, in any order, possibly at the same time. It
-     * returns when all calls have returned. */
+    /** Call part(job, k) once for each k < parts, in any order, possibly at the same time. run
+     * returns when all these calls have returned. */
     void (*run)(const struct fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
                 void *job);
 } fed_pool;

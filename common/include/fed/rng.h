@@ -1,4 +1,4 @@
-/* A counter-based random number generator: the same numbers on every machine, in any order. */
+/* A counter-based random number generator: the same numbers on every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_RNG_H
 #define FED_RNG_H
@@ -28,7 +28,7 @@ void fed_rng_init(fed_rng *rng, uint64_t seed, uint32_t a, uint32_t b);
 uint32_t fed_rng_u32(fed_rng *rng);
 uint64_t fed_rng_u64(fed_rng *rng);
 
-/** Fill dst[n] with the results of n calls of fed_rng_u32, at twice the speed. */
+/** Fill dst[n] with the results of n calls of fed_rng_u32, but faster. */
 void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n);
 
 /** Draw a number uniform in [0, n), without bias. n > 0. */

@@ -32,12 +32,12 @@ enum { FED_SEALED_KEY = FED_SHA256_SIZE, FED_SEALED_NAME = FED_SHA256_HEX };
 void fed_sealed_name(const uint8_t key[FED_SEALED_KEY], char name[FED_SEALED_NAME]);
 
 /** Seal data[len] in place, or open it: both are the same operation. If the bytes come in pieces,
- * at is the position of this piece in the whole, a multiple of 16. FED_ENOMEM. */
+ * at is the position of this piece in the whole, a multiple of 16. Errors: FED_ENOMEM. */
 fed_status fed_sealed_crypt(const uint8_t key[FED_SEALED_KEY], uint64_t at, uint8_t *data,
                             size_t len) FED_CHECKED;
 
-/** Open all of the sealed bytes in place. FED_EFORMAT: they were not sealed with this key, and
- * data is useless now. FED_ENOMEM. */
+/** Open all of the sealed bytes in place. FED_EFORMAT: they were not sealed with this key, and data
+ * is useless now. FED_ENOMEM: out of memory. */
 fed_status fed_sealed_open(const uint8_t key[FED_SEALED_KEY], uint8_t *data,
                            size_t len) FED_CHECKED;
 

@@ -43,10 +43,11 @@ typedef enum fed_status {
 #define FED_PRINTF(fmt, first)
 #endif
 
-/** The name of a status, such as "FED_EFORMAT"; "FED_?" for other values. Static, never NULL. */
+/** Return the name of a status, such as "FED_EFORMAT"; "FED_?" for other values. Static, never
+ * NULL. */
 const char *fed_status_name(fed_status status);
 
-/** A few plain words for a person, such as "malformed data". Static, never NULL. */
+/** Return a few plain words for a person, such as "malformed data". Static, never NULL. */
 const char *fed_status_text(fed_status status);
 
 /** Evaluate expr. If it fails, return its status from the calling function. */

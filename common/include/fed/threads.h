@@ -12,20 +12,20 @@
 
 FED_API_BEGIN
 
-/** As pthread_create. The thread receives no signals, which are for the program's main thread.
- * Returns false if the system can't start one. */
+/** Start a thread as pthread_create does. The thread receives no signals, which are for the
+ * program's main thread. Returns false if the system can't start one. */
 bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) FED_CHECKED;
 
 typedef struct fed_threads fed_threads;
 
 /**
- * Start threads, so that width chunks can run at once. The caller's own thread is one of them.
+ * Start a pool that runs width chunks at once, one of them in the thread that calls its run.
  * width 0: as many as the machine has processors.
  * Errors: FED_ENOMEM; FED_EINVAL width above 1024; FED_EBUSY the system can't start more threads.
  */
 fed_status fed_threads_open(size_t width, fed_threads **threads, fed_error *err) FED_CHECKED;
 
-/** The pool. Valid until fed_threads_close; it takes one run at a time. */
+/** Return the pool. It is valid until fed_threads_close, and takes one run at a time. */
 const fed_pool *fed_threads_pool(const fed_threads *threads);
 
 /** End the threads. NULL is allowed. */

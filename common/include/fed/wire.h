@@ -46,8 +46,8 @@ typedef struct fed_task {
 void fed_task_write(fed_writer *w, const fed_task *task);
 fed_status fed_task_read(fed_reader *r, fed_task *task) FED_CHECKED;
 
-/** The capabilities that fields of a task need. A device names all of them in its check-in. The
- * coordinator repeats the capabilities that the device named, and the assignment then has the
+/** Return the capabilities that fields of a task need. A device names all of them in its check-in.
+ * The coordinator repeats the capabilities that the device named, and the assignment then has the
  * fields that need them. */
 uint32_t fed_task_capabilities(void);
 
@@ -77,8 +77,8 @@ enum {
      * request, and unpacks them for other devices */
     FED_CAN_STAGES = 1024,
     FED_CAN_LONG = 2048, /* device: reads an assignment of up to FED_ASSIGNMENT_MOST bytes */
-    /* device: this is its first check-in since it started, so what it declined before is over;
-     * coordinator: has forgotten those declines */
+    /* device: this is its first check-in since it started, so its earlier declines no longer hold;
+     * coordinator: has forgotten them */
     FED_STARTED = 4096
 };
 
@@ -114,7 +114,7 @@ typedef struct fed_checkin {
 
 /** Find the entry of m->held for a task. NULL: the device does not hold the task. */
 const fed_held *fed_checkin_held(const fed_checkin *m, uint64_t task);
-/** How many tasks the device holds. */
+/** Return the number of tasks that the device holds. */
 unsigned fed_checkin_count(const fed_checkin *m);
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m);
@@ -214,7 +214,7 @@ fed_status fed_update_read(fed_reader *r, fed_update *m) FED_CHECKED;
 
 enum {
     FED_PIECE_BYTES = 1 << 20, /* the most bytes of a message that one piece carries */
-    FED_PIECES = 16384         /* a piece of fewer than total / FED_PIECES bytes is not stored */
+    FED_PIECES = 16384         /* each piece but the last has at least total / FED_PIECES bytes */
 };
 
 /** Device -> coordinator: the head of a piece of an update's message, which consists of fed_update
@@ -260,7 +260,8 @@ typedef struct fed_metric {
 void fed_metric_write(fed_writer *w, const fed_metric *m);
 fed_status fed_metric_read(fed_reader *r, fed_metric *m) FED_CHECKED;
 
-/** What a device asks a coordinator for. Each kind of request has a URL path of its own. */
+/** The kinds of requests that a device sends to a coordinator. Each kind has a URL path of its
+ * own. */
 typedef enum fed_request {
     FED_REQUEST_ENROL,
     FED_REQUEST_RENEW,
@@ -283,7 +284,8 @@ typedef enum fed_request {
 #define FED_PATH_DECLINE      "/v1/decline"
 #define FED_PATH_WORKER_GROUP "/v1/gang"
 
-/** A path of the front, for caches. The name of a sealed download follows (fed/sealed.h). */
+/** The path from which caches fetch sealed downloads. The download's name follows
+ * (fed/sealed.h). */
 #define FED_PATH_BLOB "/v1/blob/"
 
 FED_API_END

@@ -1,4 +1,4 @@
-/* What a device reports about its worker group: one struct, one byte layout (docs/protocol.md). */
+/* A device's report about its worker group: one struct, one byte layout (docs/protocol.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WORKER_GROUP_H
 #define FED_WORKER_GROUP_H
@@ -22,10 +22,10 @@ enum {
 
 typedef enum fed_worker_state {
     FED_WORKER_WELL = 0,
-    FED_WORKER_SLOW = 1,    /* computes much longer than the others */
-    FED_WORKER_STUCK = 2,   /* answers, but stays at its step while the others wait for it */
-    FED_WORKER_STOPPED = 3, /* does not answer any more: stopped, or its connection is down */
-    FED_WORKER_DEAD = 4     /* its process has ended */
+    FED_WORKER_SLOW = 1,  /* computes much longer than the others */
+    FED_WORKER_STUCK = 2, /* answers, but stays at one step while the others wait for this worker */
+    FED_WORKER_STOPPED = 3, /* does not answer any more: stopped, or the connection is down */
+    FED_WORKER_DEAD = 4     /* the worker's process has ended */
 } fed_worker_state;
 
 /** The worker of one rank. Texts are UTF-8, for people. */
@@ -33,24 +33,24 @@ typedef struct fed_worker {
     uint32_t rank; /* below the worker group's size */
     fed_worker_state state;
     uint32_t pid;            /* process id; 0: not known */
-    uint32_t waits_for;      /* a rank; FED_WORKER_GROUP_NOBODY: it waits for none */
-    uint64_t step;           /* the step that it works on, from 0 */
+    uint32_t waits_for;      /* the rank waited for; FED_WORKER_GROUP_NOBODY: none */
+    uint64_t step;           /* the current step, from 0 */
     float compute_ms;        /* milliseconds a step, without waiting; finite, at least 0 */
-    char phase[16];          /* what it does now, such as "forward", "backward", "exchange" */
+    char phase[16];          /* the current phase, such as "forward", "backward", "exchange" */
     char host[64];           /* host name; "": not known */
     uint64_t sent_bytes;     /* since the worker group began */
     uint64_t received_bytes; /* since the worker group began */
-    /* what it computes on: "opencl:0 pthread-Xeon", "cuda:0 NVIDIA H100"; "": the processor */
+    /* the computing device: "opencl:0 pthread-Xeon", "cuda:0 NVIDIA H100"; "": the processor */
     char computes_on[80];
 } fed_worker;
 
 /** A worker group that is one device for the coordinator. */
 typedef struct fed_worker_group {
-    uint64_t task;  /* the task that it trains; 0: none */
+    uint64_t task;  /* the task in training; 0: none */
     uint32_t round; /* the round; 0: none */
     uint32_t size;  /* workers at the start; 1 to FED_WORKER_GROUP_RANKS */
     float exposed;  /* the share of a step's time spent waiting for the exchange: 0 to 1 */
-    /* how its workers exchange gradients, for example "tcp", "owners", "ssgd", "3lc:s=1.75",
+    /* how the workers exchange gradients, for example "tcp", "owners", "ssgd", "3lc:s=1.75",
      * "float32" */
     char link[16], collective[48], sync[48], codec[64], pull[64];
     char verdict[256]; /* a sentence for people on what is wrong; "": nothing is */

@@ -17,8 +17,9 @@ FED_API_BEGIN
 
 /** The head of a message, in GPU memory. */
 typedef struct fedcodec_gpu_head {
-    uint32_t status; /* FED_OK; FED_ENONFINITE from encode; FED_EFORMAT, FED_EVERSION from axpy */
-    uint32_t len;    /* bytes of the message */
+    uint32_t
+        status;   /* FED_OK; encode: FED_ENONFINITE; decode and axpy: FED_EFORMAT, FED_EVERSION */
+    uint32_t len; /* bytes of the message */
     uint32_t reserved[6];
 } fedcodec_gpu_head;
 
@@ -46,8 +47,9 @@ bool fedcodec_gpu_has(const fedcodec_vtable *codec);
 size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n);
 
 /**
- * As fedcodec_encode with codec->unguarded set. If some residual + x is NaN or infinite,
- * head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is spoilt.
+ * Encode as fedcodec_encode does with codec->unguarded set. If some residual + x is NaN or
+ * infinite, head->status becomes FED_ENONFINITE, head->len becomes 0, and the residual is
+ * undefined.
  *
  * residual  float32[n]; NULL for a codec without feedback
  * x         float32[n]; with feedback it may be NULL: nothing is added
@@ -59,7 +61,7 @@ fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *r
                                fedcodec_gpu_head *head) FED_CHECKED;
 
 /**
- * As fedcodec_bursts_encode (fedcodec/bursts.h): encode x as a network card's bursts, with the
+ * Encode x as a network card's bursts, as fedcodec_bursts_encode does (fedcodec/bursts.h), with the
  * codec "inceptionn". Values need not be finite.
  *
  * x         float32[n]
@@ -71,13 +73,13 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
                                fedcodec_gpu_head *head) FED_CHECKED;
 
 /**
- * As fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded). head->len is the message's
- * length. This length is not trusted: if it exceeds cap, the bytes at src, the status is
- * FED_EFORMAT.
+ * Decode a message as fedcodec_axpy (y += w * decoded) and fedcodec_decode (y = decoded) do.
+ * head->len is the message's length. This length is not trusted: if it exceeds cap, the bytes at
+ * src, the status is FED_EFORMAT.
  *
  * These calls set head->status:
  * FED_OK        the message is valid
- * FED_EFORMAT   encode could not have made the message; y is unchanged
+ * FED_EFORMAT   the message is invalid; y is unchanged
  * FED_EVERSION  only the processor can decode the message; y is unchanged. These are sbc, stc
  *               and dgc with pos=rans or pos=range; dgc and topk with values=bfloat16 or int8
  */

@@ -316,7 +316,7 @@ static fed_status wait_for(cuda_gpu *g, cuda_stream stream, cuda_stream other) {
     if (status == FED_OK) {
         status = fed_cuda_checked(g, g->cuda.stream_wait(stream, event, 0), "cuStreamWaitEvent");
     }
-    (void)g->cuda.event_destroy(event); /* the driver frees it after it has happened */
+    (void)g->cuda.event_destroy(event); /* the driver frees the event once it has happened */
     return status;
 }
 

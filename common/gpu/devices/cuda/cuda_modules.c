@@ -28,7 +28,8 @@ typedef struct order {
     char compiler[60];
 } order;
 
-/* Return the newest architecture that NVRTC knows and the card runs, or 0. */
+/* Return the newest architecture that NVRTC knows and the card runs, or 0. If NVRTC can't tell
+ * which ones it knows, return the card's own. */
 static int best_arch(const nvrtc_calls *nvrtc, int capability) {
     int archs[ARCHS] = {0}, count = 0, best = 0;
     if (nvrtc->arch_count(&count) != CUDA_OK || count > ARCHS || nvrtc->archs(archs) != CUDA_OK) {

@@ -153,7 +153,8 @@ typedef struct cuda_gpu {
     fed_gpu_module *modules;
 } cuda_gpu;
 
-/** Make the GPU's context current in this thread. If true, the caller must call fed_cuda_leave. */
+/** Make the GPU's context current in this thread. If the result is true, the caller must call
+ * fed_cuda_leave. */
 bool fed_cuda_enter(cuda_gpu *g);
 void fed_cuda_leave(cuda_gpu *g, bool entered);
 

@@ -10,7 +10,8 @@
 enum { DEVICES = 16, EXTENSIONS = 8192 };
 
 /* Find the library: the program's own, if it is linked to OpenCL or runs under oclgrind, else
- * libOpenCL.so.1. It is never unloaded: drivers start slowly, and some crash when unloaded. */
+ * libOpenCL.so.1. RTLD_NODELETE keeps it loaded: drivers start slowly, and some crash when
+ * unloaded. */
 static void *find_library(void) {
     void *own = dlopen(NULL, RTLD_NOW);
     if (own != NULL && dlsym(own, "clGetPlatformIDs") != NULL) {
@@ -65,7 +66,7 @@ static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES])
     return count;
 }
 
-/* As find_devices, by one thread at a time: the first of these calls starts OpenCL's loader and
+/* Call find_devices in one thread at a time: the first such call starts OpenCL's loader and
  * drivers, and some drivers can't be started by two threads at once. */
 static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +76,7 @@ static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) 
     return count;
 }
 
-/* Return which feature that kernels need the device lacks (docs/gpu.md), or NULL. */
+/* Return which feature the device lacks that kernels need (docs/gpu.md), or "" if it lacks none. */
 static const char *find_lack(const opencl_calls *cl, cl_device_id device) {
     cl_device_fp_config single = 0, binary64 = 0;
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;

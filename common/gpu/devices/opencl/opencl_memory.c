@@ -1,5 +1,5 @@
-/* Memory of OpenCL devices. It is shared virtual memory; where that is missing, and for a
- * program's own memory, a list maps addresses to buffers. */
+/* Memory of OpenCL devices: shared virtual memory. Where that is missing, and for a program's own
+ * memory, a list maps addresses to buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "common/gpu/devices/opencl/opencl_gpu.h"
 
-/* A buffer, and the addresses that stand for its bytes. A kernel gets an address inside it as a
- * sub-buffer from there to the buffer's end. These sub-buffers are kept. */
+/* A buffer, and the addresses that stand for its bytes. A kernel gets an address inside the buffer
+ * as a sub-buffer from there to the buffer's end. These sub-buffers are kept. */
 struct opencl_block {
     opencl_block *next;
     char *at; /* host memory that is reserved but unused, so that addresses are unique */

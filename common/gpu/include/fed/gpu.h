@@ -1,5 +1,4 @@
-/* A GPU, or another device with memory of its own: kernels, streams, copies. It uses OpenCL or
- * CUDA. */
+/* A GPU, or another device with memory of its own, by OpenCL or CUDA: kernels, streams, copies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_H
 #define FED_GPU_H
@@ -50,9 +49,9 @@ enum { FED_GPU_NAME = 24, FED_GPU_GROUP = 256 };
 typedef struct fed_gpu_info {
     char name[FED_GPU_NAME]; /* as fed_gpu_open takes it: "opencl:0" */
     char card[100];          /* the maker's name of the card, and the driver */
-    uint64_t memory;         /* bytes of its memory */
+    uint64_t memory;         /* bytes of the device's memory */
     uint32_t units;          /* compute units (OpenCL) or multiprocessors (CUDA) */
-    char lacks[200];         /* a sentence why it can't be used; "" if it can */
+    char lacks[200];         /* a sentence why the device can't be used; "" if it can */
 } fed_gpu_info;
 
 /** Describe the k-th device of this machine, with all kinds in the order of devices.def.
@@ -103,13 +102,13 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
 
 /* -- Memory -- */
 
-/** Allocate size bytes on the device, at a multiple of 128; their content is arbitrary. For 0
- * bytes *at is some value that fed_gpu_free accepts. Before fed_gpu_free, all work that uses the
- * memory must be done: call fed_gpu_sync. FED_ENOMEM, FED_EIO. */
+/** Allocate size bytes on the device, at a multiple of 128; their content is arbitrary. For 0 bytes
+ * *at is some value that fed_gpu_free accepts. Before fed_gpu_free, all work that uses the memory
+ * must be done: call fed_gpu_sync. Errors: FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free(fed_gpu *gpu, void *at);
 
-/** Allocate size bytes of pinned host memory, from and to which copies are fastest. FED_ENOMEM. */
+/** Allocate size bytes of pinned host memory, with which copies are fastest. Errors: FED_ENOMEM. */
 fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
 
@@ -117,7 +116,7 @@ void fed_gpu_free_host(fed_gpu *gpu, void *at);
  * or a CUdeviceptr, which is an address already. Copies ACROSS stay within such memory, or within
  * memory of fed_gpu_alloc. fed_gpu_release gives the address back and leaves the memory to the
  * program. FED_EINVAL: no such memory, or it belongs to another context. FED_ESTATE: the GPU was
- * opened by fed_gpu_open. FED_ENOMEM. */
+ * opened by fed_gpu_open. FED_ENOMEM: out of memory. */
 fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 void fed_gpu_release(fed_gpu *gpu, void *at);
 
@@ -140,7 +139,7 @@ typedef struct fed_gpu_arg {
 /* -- Streams: work in order -- */
 
 /** Make a stream. native is the caller's CUstream or cl_command_queue, which runs in order and
- * belongs to the same context; NULL makes a new one. FED_EINVAL, FED_ENOMEM, FED_EIO. */
+ * belongs to the same context; NULL makes a new one. Errors: FED_EINVAL, FED_ENOMEM, FED_EIO. */
 fed_status fed_gpu_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
 void fed_gpu_stream_free(fed_gpu_stream *stream);
 
@@ -154,8 +153,8 @@ fed_status fed_gpu_copy(fed_gpu_stream *stream, void *to, const void *from, size
 /** Set size bytes to a value. */
 fed_status fed_gpu_fill(fed_gpu_stream *stream, void *to, uint8_t value, size_t size) FED_CHECKED;
 
-/** Run a kernel in so many work-groups (the argument groups) of FED_GPU_GROUP work-items each; 0
- * groups do nothing. The arguments' values are copied. */
+/** Run a kernel in `groups` work-groups of FED_GPU_GROUP work-items each; 0 groups do nothing. The
+ * arguments' values are copied. */
 fed_status fed_gpu_launch(fed_gpu_stream *stream, const fed_gpu_module *module, const char *kernel,
                           uint32_t groups, const fed_gpu_arg *args, size_t count) FED_CHECKED;
 
@@ -166,14 +165,14 @@ fed_status fed_gpu_after(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHEC
 /** Wait until all work of the stream is done. */
 fed_status fed_gpu_sync(fed_gpu_stream *stream) FED_CHECKED;
 
-/** Set *done to whether all work of the stream is done. It does not wait, and may report the end a
- * moment late. An error of the work itself is returned. */
+/** Set *done to whether all work of the stream is done. The call does not wait, and may report the
+ * end a moment late. An error of the work itself is returned. */
 fed_status fed_gpu_done(fed_gpu_stream *stream, bool *done) FED_CHECKED;
 
-/** Let another library enqueue work in the stream. It runs call(user, native) in this thread
- * before it returns; native is the stream's CUstream or cl_command_queue. A CUDA device's context
- * is current during the call. Returns what call returns. FED_ESTATE: the stream is recording a
- * graph. */
+/** Let another library enqueue work in the stream. fed_gpu_call runs call(user, native) in this
+ * thread before it returns; native is the stream's CUstream or cl_command_queue. A CUDA device's
+ * context is current during the call. Returns what call returns. FED_ESTATE: the stream is
+ * recording a graph. */
 fed_status fed_gpu_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
                         void *user) FED_CHECKED;
 
