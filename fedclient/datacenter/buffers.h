@@ -10,10 +10,10 @@
 #include "fed/gpu.h"
 
 typedef struct feddc_buffer {
-    struct feddc_buffer *next;  /* the next buffer in the list of idle buffers */
-    struct feddc_buffer *other; /* the next buffer in the list of all buffers */
-    size_t len;                 /* bytes of the message in data */
-    uint32_t uses;              /* sends that still read data, and other uses */
+    struct feddc_buffer *next;  /* in the list of idle buffers */
+    struct feddc_buffer *other; /* in the list of all buffers */
+    size_t len;
+    uint32_t uses; /* sends that still read data, and other uses */
     _Alignas(64) uint8_t data[];
 } feddc_buffer;
 

@@ -25,7 +25,7 @@ typedef struct feddc_collective_job {
     feddc_coder *push, *pull; /* coders of gradients and of final sums */
     /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
     int nic;
-    const feddc_values *values; /* says whether gradients and sums lie in host or GPU memory */
+    const feddc_values *values;
     float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;
 
@@ -68,7 +68,7 @@ typedef struct feddc_collective_vtable {
     /** The rank that this bucket waits for, or UINT32_MAX for none (for feddc_exchange_look). */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
-    /** Free the state. The link is closed before this call. */
+    /** Called after the link was closed. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 

@@ -27,7 +27,7 @@ typedef struct feddc_cell {
     uint64_t start;     /* when the bucket's exchange began, ns */
     uint32_t waits_for; /* the rank that the bucket waited for at the last look_around */
     bool claimed;       /* the caller takes the sums, or has taken them */
-    bool started;       /* the collective's `begin` was called */
+    bool started;       /* the bucket was given to the collective */
 } feddc_cell;
 
 typedef struct feddc_order {
@@ -54,7 +54,7 @@ struct feddc_engine {
     feddc_plan plan;
     feddc_coder *push, *pull;
     feddc_nic nic;
-    feddc_values values; /* says whether gradients and sums lie in host or GPU memory */
+    feddc_values values;
     float *sum;
     uint32_t rank, ranks, workers, late;
     feddc_trace *trace;
@@ -76,11 +76,11 @@ struct feddc_engine {
     feddc_order *order;   /* a ring buffer of `orders` entries */
     size_t orders, order_first, order_count;
     bool closing, orderly, workers_gone;
-    bool stopped;      /* the link must not be used any more */
-    uint32_t using;    /* takes that read sums now; the link stays open until they return */
-    fed_error failure; /* status FED_OK: no failure */
-    bool heard;        /* at least one message has arrived */
-    uint32_t newest;   /* the highest step of a message that arrived */
+    bool stopped;   /* the link must not be used any more */
+    uint32_t using; /* takes that read sums now; the link stays open until they return */
+    fed_error failure;
+    bool heard;                             /* at least one message has arrived */
+    uint32_t newest;                        /* the highest step of a message that arrived */
     uint64_t arrived_bytes[FEDDC_ARRIVALS]; /* of incomplete steps: step s at s % FEDDC_ARRIVALS */
     feddc_exchange_counts counts;
     uint64_t first_put[FEDDC_AHEAD]; /* time of the step's first put, ns; 0: none */

@@ -34,7 +34,8 @@ enum {
 
 typedef struct conn {
     bool used, joined;
-    /* the last record was sent to this member, or came from it; further records are ignored */
+    /* the last record was sent to this member, or came from this member; later records are
+     * ignored */
     bool out;
     feddc_channel channel;
     uint32_t slot;

@@ -288,8 +288,7 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* Send the records that the main thread has left. Return false when the main thread closes the
- * watch. */
+/* Send the queued records. Return false when the main thread closes the watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -310,8 +309,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* End the worker group if the failure detector is silent for too long, less the time in which this
- * process itself was stopped. */
+/* End the worker group if the failure detector is silent for too long. The time in which this
+ * process itself was stopped does not count. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;

@@ -15,8 +15,8 @@ typedef struct feddc_report {
     int64_t compute_sum, step_sum; /* microseconds of the current step so far */
 } feddc_report;
 
-/** The main thread begins this phase of this step. A step's time is the time spent in forward,
- * backward, waiting and updating; all but waiting is compute time. */
+/** Report that the main thread begins this phase of this step. A step's time is the time spent in
+ * forward, backward, waiting and updating; all but waiting is compute time. */
 void feddc_report_at(feddc_report *report, feddc_phase phase, uint32_t step, int64_t now_us);
 
 void feddc_report_read(feddc_report *report, feddc_heartbeat *heartbeat);

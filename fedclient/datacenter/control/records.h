@@ -29,7 +29,7 @@ enum {
     FEDDC_RECORD_DOWN = 256 * 1024 /* most bytes of the detector's: FEDDC_RANKS addresses fit */
 };
 
-/** A record of any kind. The capitals in the comments are the kinds that use a member. */
+/** A record of any kind. The capitals in the comments name the kinds that have this field. */
 typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
@@ -54,8 +54,8 @@ typedef struct feddc_rank_row {
 void feddc_record_write(fed_writer *w, const feddc_record *record);
 void feddc_rank_row_write(fed_writer *w, const feddc_rank_row *row);
 
-/** FED_EFORMAT: the bytes are no record, or a value is not allowed. Only after WORKER_GROUP may
- * bytes be left: its rows. */
+/** Read a record. FED_EFORMAT: the bytes are no record, or a value is not allowed. Only a
+ * WORKER_GROUP leaves bytes unread: its rows. */
 fed_status feddc_record_read(fed_reader *r, feddc_record *record) FED_CHECKED;
 fed_status feddc_rank_row_read(fed_reader *r, feddc_rank_row *row) FED_CHECKED;
 

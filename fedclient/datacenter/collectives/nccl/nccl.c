@@ -230,8 +230,7 @@ static fed_status note(nccl *n, fed_status status) {
     return status;
 }
 
-/* Tell all others that this bucket is ready. The bucket reduced first carries the id, because all
- * ranks read its message first. */
+/* Tell all others that this bucket is ready. The message of the first bucket carries the id. */
 static fed_status tell(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_head head = {
         .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};

@@ -52,7 +52,7 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
     return &o->shard[(size_t)bucket * o->job.plan->shards + part];
 }
 
-/** Add this rank's own gradient to the sum of a shard that it owns. */
+/** Add this rank's own gradient to the sum of a shard that this rank owns. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) FED_CHECKED;
 fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,

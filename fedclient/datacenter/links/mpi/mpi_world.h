@@ -16,8 +16,8 @@
  * link is open does not finalize; mpirun then ends the other ranks.
  */
 
-/** Errors: FED_ESTATE MPI has ended in this process, or the program has initialised it for one
- * thread only */
+/** Initialise MPI if nobody has. Errors: FED_ESTATE MPI has ended in this process, or the program
+ * has initialised it for one thread only; FED_ENOMEM; FED_EIO */
 fed_status feddc_mpi_begin(fed_error *err) FED_CHECKED;
 
 /** Make a communicator of all ranks, for the only link that a process may have open. Waits up to

@@ -17,7 +17,7 @@ enum {
     TCP_STREAMS = 2,
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
     TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
-    TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank before the next one */
+    TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank at a time */
     TCP_UNREAD_MAX = 64 << 20 /* reading stops while this many received bytes wait to be taken */
 };
 
@@ -36,8 +36,8 @@ typedef struct tcp_item {
 typedef struct tcp_stream {
     int fd; /* -1: closed */
     bool readable, writable;
-    bool closing; /* the peer has shut it down: read until the end */
-    bool ended;   /* the end was read: nothing more comes */
+    bool closing; /* read until the end, without waiting for epoll */
+    bool ended;   /* nothing more is read */
     tcp_item *first, **last;
 } tcp_stream;
 
@@ -81,7 +81,7 @@ fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *e
 
 fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) FED_CHECKED;
 
-/** Put an item behind the others of a stream, and send what can be sent. data may be NULL. */
+/** Queue a copy of *item on a stream, and send what can be sent. data may be NULL. */
 fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const tcp_item *item,
                          fed_error *err) FED_CHECKED;
 
