@@ -16,7 +16,7 @@
 
 volatile sig_atomic_t app_interrupted;
 
-/* The notes of a checkpoint: keys and values. On a resume all but the last must be the same. */
+/* The notes of a checkpoint: keys and values. On a resume all but the step must be the same. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };
 
 typedef struct training {

@@ -47,7 +47,7 @@ typedef struct launch {
     const char *address;
     char **words; /* the job's command, NULL at the end */
     int count;    /* the index of the NULL */
-    int ranks_at; /* the index of the word that is the number of ranks */
+    int ranks_at; /* index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
     char *own[MOST_WORDS + 2];
@@ -205,7 +205,7 @@ static fed_status start(launch *l, try_of *t, fed_error *err) {
 }
 
 /* Return whether this try started the process. The process's environment must have the try's
- * secret, because the system may have given the number of an ended process to another one. */
+ * secret, because the system may have given the id of an ended process to another one. */
 static bool is_ours(uint32_t pid) {
     char path[40], text[64 * 1024];
     const char *secret = getenv(ENV_SECRET);
@@ -274,7 +274,7 @@ static void attend(try_of *t) {
 }
 
 typedef struct loss {
-    uint32_t workers; /* number of lost workers; 0: no worker is the cause */
+    uint32_t workers; /* number of lost workers; 0: none */
     feddc_fate fate;
     char host[64];
 } loss;
