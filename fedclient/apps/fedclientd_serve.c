@@ -19,7 +19,7 @@ typedef struct device {
     int64_t told_ms; /* when the round began or its progress was last logged */
 } device;
 
-static atomic_int stop; /* lock-free, so a signal handler may set it */
+static atomic_int stop;
 
 static void on_signal(int number) {
     (void)number;
@@ -202,8 +202,8 @@ static bool stopped(void *user) {
     return *d->settings->stop != 0;
 }
 
-/** Open a transport that trusts the CA certificate in `file`; NULL: the system's CAs. option: the
- * file's option, for errors. */
+/** Open a transport that trusts the CA certificate in `file`; NULL: the system's CAs. option: name
+ * of the option for error messages. */
 static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
                             fedclient_transport *transport, fed_error *err) {
     char *ca = NULL;

@@ -10,8 +10,8 @@
 
 /** The command line. Strings point into argv. */
 typedef struct app_options {
-    const char *model;   /* a name, a text or @FILE; NULL: the model of the weights' file */
-    const char *weights; /* a safetensors file */
+    const char *model; /* --model: a name, a text or @FILE; NULL: as the weights' file says */
+    const char *weights;
     const char *dataset, *data, *train_part, *test_part;
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
@@ -74,9 +74,10 @@ fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *
 
 typedef struct app_samples {
     fedtrain_data train, test;
-    fedtrain_share share; /* all samples of the training part */
+    fedtrain_share share; /* the whole training part */
     fedtrain_augment augment;
-    char *normalise; /* text of app_data_measure; NULL: samples are used as read */
+    /* means and deviations as text, from app_data_measure; NULL: without --normalise */
+    char *normalise;
 } app_samples;
 
 /** Open the training and the test part, with --normalise and --augment. Free with

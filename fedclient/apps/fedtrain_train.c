@@ -28,7 +28,7 @@ typedef struct training {
 
     uint64_t step, steps;
     size_t per_epoch;
-    double loss; /* smoothed, for the progress line */
+    double loss; /* moving average, for the progress line */
     fed_progress progress;
 } training;
 

@@ -33,7 +33,7 @@ void fedworker_job_close(fedworker_job *job);
 typedef struct fedworker_entry {
     feddc_place place;
     struct feddc_watch *watch; /* the connection to the failure detector; NULL: none */
-    bool elastic;              /* the watch assigns the place, and a new one after a rank failed */
+    bool elastic; /* `watch` assigns `place`, and a new place after each failure of a rank */
 } fedworker_entry;
 
 /** Train as one rank, to the end. FED_ECANCELED: the worker group was told to stop, and rank 0 has
@@ -45,7 +45,7 @@ fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry
  * (link mpi) as this process alone. FED_ECANCELED: SIGINT or SIGTERM ended the training. */
 fed_status fedworker_group(fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/** fedworker_tcp.c: as fedworker_group, with processes under a failure detector. */
+/** fedworker_tcp.c: run the ranks of this machine as processes, under a failure detector. */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /* ---- fedworker_report.c: rank 0 reports the result of the training ---- */

@@ -30,7 +30,7 @@ const char fedworker_launch_usage[] =
     "  The job is started again with --resume; a machine that was lost is taken out of --host.\n";
 
 enum {
-    DETECTOR_MS = 600000, /* for a job's ranks to join; mpirun over many machines is slow */
+    DETECTOR_MS = 600000, /* time for a job's ranks to join: mpirun over many machines is slow */
     TERM_MS = 3000,       /* from a verdict to SIGTERM; most jobs end by themselves before */
     KILL_MS = 6000,       /* from a verdict to SIGKILL, for mpirun and for stopped workers */
     TURN_MS = 100,
@@ -46,7 +46,7 @@ typedef struct launch {
     uint32_t min;
     const char *address;
     char **words; /* the job's command, NULL at the end */
-    int count;    /* the index of the NULL */
+    int count;
     int ranks_at; /* index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
@@ -123,7 +123,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     static const option_row rows[] = {
         {"min", OPTION_NUMBER, offsetof(launch, min), 1, FEDDC_RANKS, 1, NULL},
         {"detector", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
-        /* the earlier name of --detector, which 0.3.0 drops */
+        /* the deprecated name of --detector */
         {"judge", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
     };
     int words = 0;

@@ -16,7 +16,8 @@ static fed_status check_checkpoint(const fedworker_job *job, fed_error *err) {
     fed_checkpoint *file = NULL;
     fed_error why = {0};
     if (fed_checkpoint_open(path, &file, &why) != FED_OK) {
-        return FED_OK; /* there is none yet, or each rank that reads it says what is wrong */
+        /* no checkpoint yet, or each rank reports its error when it reads the file */
+        return FED_OK;
     }
     const fed_status status = fedworker_settings_fit(&job->settings, path, file, err);
     fed_checkpoint_close(file);
@@ -244,8 +245,8 @@ static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err
     return FED_OK;
 }
 
-/* Set *stops to whether any rank was told to stop. Ranks of this machine share memory for this.
- * Ranks of several machines exchange it at each pause. */
+/* Set *stops to whether any rank was told to stop. Ranks of this machine share memory for this;
+ * ranks of several machines exchange their answers at each pause. */
 static fed_status must_stop(rank *r, uint32_t step, bool *stops, fed_error *err) {
     uint64_t own = fedworker_stop_told(r->job->stop), all[FEDDC_RANKS];
     if (r->job->all_here) {

@@ -30,7 +30,8 @@ struct workshop {
 
 enum { OPTIMIZER_KEY = 24 };
 
-/** Like the keys of the library's records, the first slot's key has no number. */
+/** Return the key under which the optimizer's state is stored. The first slot's key has no
+ * number. */
 static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
     if (w->slot == 0) {
         return "optimizer";

@@ -1,4 +1,4 @@
-/* Buffers for messages that are on their way: all of one size, used again and again. */
+/* Buffers for messages. All buffers have one size, and are used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_BUFFERS_H
 #define FEDDC_BUFFERS_H

@@ -26,7 +26,7 @@ typedef struct feddc_collective_job {
     /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
     int nic;
     const feddc_values *values;
-    float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
+    float *sum; /* [plan->n]: room for sums, each at its shard's offset */
 } feddc_collective_job;
 
 typedef struct feddc_collective_vtable {
@@ -77,7 +77,7 @@ fed_status feddc_engine_send(feddc_engine *engine, uint32_t to, const feddc_head
                              fed_error *err) FED_CHECKED;
 void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 
-/** Report that the sum of a shard is complete. sum: values[shard.n], unchanged until `taken`. */
+/** Report that the sum of a shard is complete. sum: [shard.n] values, unchanged until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
 

@@ -428,7 +428,8 @@ static bool is_closing(feddc_engine *e) {
     return closing;
 }
 
-/* Begin held buckets and poll the collective. *under_way: work runs whose end is no event. */
+/* Begin held buckets and poll the collective. *under_way: the collective has work that ends without
+ * an event of the link. */
 static fed_status go_on(feddc_engine *e, bool *under_way, fed_error *err) {
     *under_way = false;
     do {

@@ -18,14 +18,14 @@ enum { FEDDC_GATES = 16 };   /* GPU streams that wait for the caller's stream */
 /** The state of one bucket in one step. Step s uses the cells of slot s % FEDDC_AHEAD. */
 typedef struct feddc_cell {
     uint32_t step;
-    bool begun;         /* some of its values were put in */
+    bool begun;         /* some of the bucket's values were put in */
     bool plain;         /* the step is sent as float32 */
     size_t missing;     /* number of values not put in yet */
     const float *grad;  /* values of the bucket; NULL until all are put in */
     uint32_t left;      /* number of shards whose sums are not complete */
     uint32_t lent;      /* sends that still read the gradient */
     uint64_t start;     /* when the bucket's exchange began, ns */
-    uint32_t waits_for; /* the rank that the bucket waited for at the last look_around */
+    uint32_t waits_for; /* the rank that the bucket waits for */
     bool claimed;       /* the caller takes the sums, or has taken them */
     bool started;       /* the bucket was given to the collective */
 } feddc_cell;
@@ -42,7 +42,7 @@ typedef struct feddc_sending {
     uint64_t begin; /* time of sending, ns */
     size_t len;
     uint32_t to;
-    size_t next; /* the next free entry, if this one is free */
+    size_t next; /* if this entry is free: the next free one */
 } feddc_sending;
 
 struct feddc_engine {
@@ -73,7 +73,7 @@ struct feddc_engine {
     pthread_cond_t changed;
     feddc_cell *cell;     /* [slot * buckets + bucket] */
     const float **result; /* [(slot * buckets + bucket) * shards + shard] */
-    feddc_order *order;   /* a ring buffer of `orders` entries */
+    feddc_order *order;
     size_t orders, order_first, order_count;
     bool closing, orderly, workers_gone;
     bool stopped;   /* the link must not be used any more */

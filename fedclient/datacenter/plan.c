@@ -7,7 +7,7 @@
 enum {
     SMALL = 256,      /* by default, tensors of fewer values are not coded */
     BUCKET = 1 << 20, /* bytes of a bucket, by default */
-    FIRST_PART = 8,   /* the first bucket has an eighth of the others' size */
+    FIRST_PART = 8,   /* the first bucket has about an eighth of the others' size */
     ROUND = 16,       /* in a bucket, shards begin at multiples of 16 values: a cache line */
     SLICES_GROWTH = 64
 };
@@ -29,7 +29,7 @@ static fed_status cut_buckets(feddc_plan *plan, size_t most) {
         return FED_ENOMEM;
     }
     plan->bucket[0] = (feddc_bucket){.offset = rest, .n = first};
-    for (size_t k = 0; k < more; k++) { /* part k, counted from the gradient's end */
+    for (size_t k = 0; k < more; k++) {
         size_t begin = rest * (more - 1 - k) / more, end = rest * (more - k) / more;
         plan->bucket[1 + k] = (feddc_bucket){.offset = begin, .n = end - begin};
     }

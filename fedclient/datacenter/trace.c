@@ -208,7 +208,7 @@ static void end_to_end(feddc_span *spans, size_t count) {
 static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, feddc_span *spans) {
     const feddc_span *ring = trace->rows[row].ring;
     const size_t count = added < trace->room ? (size_t)added : trace->room;
-    const size_t first = count > 0 ? (size_t)(added % count) : 0; /* 0 if the ring is not full */
+    const size_t first = count > 0 ? (size_t)(added % count) : 0;
     memcpy(spans, ring + first, (count - first) * sizeof *spans);
     memcpy(spans + (count - first), ring, first * sizeof *spans);
     return count;

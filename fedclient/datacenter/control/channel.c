@@ -195,8 +195,8 @@ static void shift(feddc_channel *c) {
     c->in_used = 0;
 }
 
-/* Return the most bytes to keep before they are used. Before the peer has proved itself, only its
- * proof has room. */
+/* Return how many received bytes may wait to be read: before the peer has proved itself, only those
+ * of its proof. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
         return c->detector ? ANSWER : HELLO + FEDDC_KEY;

@@ -182,7 +182,7 @@ static void take_record(feddc_detector *j, conn *c, const feddc_record *record) 
         (void)shutdown(c->channel.fd, SHUT_WR);
         break;
     default:
-        drop(j, c); /* no member may send a record of this kind */
+        drop(j, c); /* records of this kind never come from members */
     }
 }
 

@@ -60,7 +60,7 @@ struct feddc_watch {
     feddc_record meet;
     feddc_record digest[DIGESTS];
     uint32_t digests;
-    own_worker_group *group, *next; /* the caller's generation, and a new one that has arrived */
+    own_worker_group *group, *next; /* group: the caller's generation; next: a newer one, or NULL */
     fed_status ended;               /* FED_OK: the worker group has not ended */
     char why[FEDDC_WHY];
     bool stop;
@@ -97,7 +97,7 @@ static void worker_group_free(own_worker_group *own) {
 void feddc_watch_see(feddc_watch *watch, const feddc_eyes *eyes) {
     pthread_mutex_lock(&watch->see);
     if (watch->eyes.look != NULL) {
-        /* keep the last state, which a verdict may name */
+        /* keep the exchange's last state, which a verdict may name */
         watch->eyes.look(watch->eyes.user, &watch->seen);
     }
     watch->eyes = eyes != NULL ? *eyes : (feddc_eyes){0};

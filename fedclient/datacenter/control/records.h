@@ -1,4 +1,4 @@
-/* The records between failure detector and member: one struct each, one byte layout. */
+/* The byte layout of the records between failure detector and member. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_RECORDS_H
 #define FEDDC_RECORDS_H
@@ -6,8 +6,8 @@
 #include "fed/bytes.h"
 #include "fedclient/datacenter/control/membership.h"
 
-/* A record is a byte for its kind, then the fields of its struct, little-endian as in fed/bytes.h.
- * Writing a record that was read gives the same bytes. */
+/* A record is a byte for its kind, then the fields of this kind, little-endian as in
+ * fed/bytes.h. */
 typedef enum feddc_record_kind {
     /* from member to failure detector: */
     FEDDC_RECORD_JOIN = 1,

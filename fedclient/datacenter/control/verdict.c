@@ -76,7 +76,7 @@ static bool stands(const feddc_membership *membership, const feddc_membership_me
                    int64_t now_ms) {
     int64_t still = now_ms - m->moved_ms;
     if (still <= FEDDC_STUCK_MS) {
-        return false; /* usual case: skip computing the median */
+        return false;
     }
     return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }

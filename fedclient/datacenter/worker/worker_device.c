@@ -95,7 +95,7 @@ fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
     return feddc_values_explain(v, status, err);
 }
 
-/* The net reads its own parameters, so a pass swaps them with the local weights. */
+/* A pass reads the net's own parameters, so swap them with the local weights. */
 static fed_status swap_local(const feddc_worker *w, fed_error *err) {
     if (!w->act.local) {
         return FED_OK;

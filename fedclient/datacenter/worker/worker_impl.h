@@ -35,7 +35,7 @@ struct feddc_worker {
 
     feddc_exchange *x;
     uint32_t rank, workers;
-    fedtrain_job part; /* the job on this rank's part of a text */
+    fedtrain_job part; /* for a text: the job on this rank's part of it */
     fedtrain_batches *batches;
 
     /* The exchanges of a generation are called turns, and are numbered from 0. */

@@ -10,16 +10,14 @@
 /* The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
  * empty message to all others. A rank with this message from all others reduces the bucket. Buckets
  * are reduced in the order of steps and buckets, which is the same on all ranks. So no rank waits
- * inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's message for
- * the first bucket carries NCCL's unique id.
- * One reduction is under way at a time. The engine learns of its end by `poll`, and reads the link
+ * inside NCCL for a rank that is late or lost. Rank 0's message for the first bucket carries NCCL's
+ * unique id. One reduction is under way at a time. The engine polls for its end, and reads the link
  * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a reduction does not end
  * within PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait
- * for NCCL's own time-outs.
- * Rounding, with the codec bfloat16: each rank's values are rounded once, to nearest even, as the
- * codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums, which may
- * overflow to infinity. Plain steps and small tensors are float32, added in NCCL's order. All ranks
- * get the same bits, but not those of other collectives. */
+ * for NCCL's own time-outs. Rounding, with the codec bfloat16: each rank's values are rounded once,
+ * to nearest even, as the codec does. NCCL adds in bfloat16, in an order of its own, and rounds
+ * partial sums, which may overflow to infinity. Plain steps and small tensors are float32, added in
+ * NCCL's order. All ranks get the same bits, but not those of other collectives. */
 
 enum { PATIENCE_S = 60 };
 

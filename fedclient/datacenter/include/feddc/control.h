@@ -121,7 +121,7 @@ typedef enum feddc_detector_state {
     FEDDC_MEETING = 0, /* members join, or meet again after a fault */
     FEDDC_TRAINING = 1,
     FEDDC_DONE = 2, /* all members that were left have finished */
-    FEDDC_ENDED = 3 /* too few are left or have joined; `why` has the reason */
+    FEDDC_ENDED = 3 /* ended before the work was done; `why` has the reason */
 } feddc_detector_state;
 
 /** State of the worker group. */
@@ -215,11 +215,11 @@ typedef struct feddc_worker_group {
  *
  * completed  steps that this member has done: its parameters have the sums of the steps before
  *            step `completed`
- * broke      why the last exchange broke: the sentence of the call that failed; NULL in the first
+ * broke      why the last exchange broke: the text of the failed call's error; NULL in the first
  *            call
- * Errors     FED_EIO the worker group is over: the sentence is the verdict. FED_ESTATE this member
- *            was left out: the others go on without it. FED_ENET the failure detector is gone. The
- *            member must end.
+ * Errors     FED_EIO the worker group is over: the error's text is the verdict. FED_ESTATE this
+ *            member was left out: the others go on without it. FED_ENET the failure detector is
+ *            gone. The member must end.
  */
 fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
                             const feddc_worker_group **group, fed_error *err) FED_CHECKED;

@@ -147,7 +147,7 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
  * and call `use` once for each part of them that was not taken yet. Over a whole step these parts
  * cover each value once. Steps are taken in their order. `use` may read `sum` until it returns.
  *
- * Errors  FED_EIO a rank is gone: the sentence says which; those of the link and the codecs
+ * Errors  FED_EIO a rank is gone: the error's text says which; those of the link and the codecs
  *         (FED_ENONFINITE: the gradient of some rank is not finite). After an error the exchange
  *         can only be closed.
  */

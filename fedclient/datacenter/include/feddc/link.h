@@ -69,7 +69,8 @@ typedef struct feddc_event {
     feddc_event_kind kind;
     uint32_t peer;
     feddc_head head;
-    /* len bytes; NULL if len is 0. Aligned to 64 bytes; in shared memory as the sender's data */
+    /* len bytes; NULL if len is 0. Aligned to 64 bytes, or with link threads as the sender's
+     * data */
     const uint8_t *data;
     size_t len;
     void *lease;    /* ARRIVED: for the link's release */
@@ -78,8 +79,8 @@ typedef struct feddc_event {
 } feddc_event;
 
 /**
- * Threads  All calls of one rank come from one thread, but for wake, which any thread may call.
- *          Only open and wait block.
+ * Threads  All calls of one rank come from one thread, except wake, which any thread may call.
+ *          Only open, wait and close block.
  * Order    Messages from one rank to another arrive in the order in which they were sent. There is
  *          no order among different ranks.
  * Memory   A sender must not change data until SENT. Links that share memory hand the sender's own

@@ -32,7 +32,8 @@ typedef enum feddc_what {
     FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
     FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
     FEDDC_UPDATE,           /* compute: the optimizer */
-    FEDDC_WAIT,     /* compute: waits for the exchange; engine: for the GPU to finish a gradient */
+    /* compute: waits for the exchange; engine: waits for the GPU to finish a gradient */
+    FEDDC_WAIT,
     FEDDC_ENCODE,   /* engine */
     FEDDC_DECODE,   /* engine */
     FEDDC_SUM,      /* engine */
@@ -55,7 +56,7 @@ typedef struct feddc_span {
 } feddc_span;
 
 /**
- * A trace of one rank in a worker group of `ranks`. Each row has room for `spans` spans, of 40
+ * Make a trace of one rank in a worker group of `ranks`. Each row has room for `spans` spans, of 40
  * bytes each. When a ring is full, the oldest span goes, and the file says how many are missing.
  * Errors: FED_EINVAL rank >= ranks, spans 0; FED_ENOMEM. Owner: feddc_trace_close, safe on NULL.
  */

@@ -136,7 +136,7 @@ typedef struct feddc_worker_tally {
  * replicas have the same bits.
  *
  * tally   feddc_worker_tally[count], of each worker; NULL: not wanted
- * Errors  FED_ESTATE a replica differs: the sentence names it; feddc_exchange_take's
+ * Errors  FED_ESTATE a replica differs: the error's text names it; feddc_exchange_take's
  */
 fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally,
                                fed_error *err) FED_CHECKED;

@@ -27,7 +27,8 @@
  * A rank that closes sends BYE to the others, and each of them answers with ACK that it will send
  * no more. Until then the closing rank receives messages and drops them.
  *
- * If a process dies, mpirun ends all others. So a GONE event always comes from a BYE.
+ * If a process dies, mpirun ends all others. So a GONE event always comes from a
+ * BYE or HASTY_BYE.
  */
 enum {
     TAG = 1,

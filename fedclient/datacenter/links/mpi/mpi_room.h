@@ -15,8 +15,8 @@ typedef struct feddc_mpi_block {
     struct feddc_mpi_block *next; /* next in a list of free blocks or of a peer's messages */
     struct feddc_mpi_block *all;
     uint32_t size_class, peer;
-    size_t len;    /* bytes of the payload */
-    bool complete; /* the whole message has arrived */
+    size_t len;
+    bool complete;
     /* the message's frame lies in the last bytes of this array */
     alignas(FEDDC_MPI_ALIGN) uint8_t frame[FEDDC_MPI_ALIGN];
     uint8_t payload[];

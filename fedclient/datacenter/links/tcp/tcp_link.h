@@ -24,7 +24,7 @@ enum {
 typedef struct tcp_item {
     struct tcp_item *next;
     uint8_t record[TCP_RECORD];
-    size_t record_len; /* TCP_RECORD; 0: there is only data */
+    size_t record_len; /* 0: no record, only data */
     const uint8_t *data;
     size_t len, done; /* done: sent bytes of record and data together */
     bool tell;        /* a SENT event with this token follows */
@@ -64,7 +64,7 @@ typedef struct tcp_link {
     size_t apart; /* float messages of fewer bytes go over the connection of the heads */
     int epoll, bell;
     bool rung;               /* the eventfd `bell` was signalled and must be read */
-    tcp_peer *peer;          /* [size]; this rank's own entry is gone from the beginning */
+    tcp_peer *peer;          /* [size]; this rank's own entry is marked as gone */
     tcp_peer *first, **last; /* list of peers with work to do */
 
     feddc_event *event; /* a ring buffer whose size is a power of two, or NULL */

@@ -19,8 +19,8 @@ typedef struct use_list {
 
 struct fednic_flows {
     uint64_t secret[2];
-    uint32_t max, used; /* entries of the array that were ever used */
-    uint32_t unused;    /* first of the unused entries, a list */
+    uint32_t max, used; /* used: number of array entries that were ever used */
+    uint32_t unused;    /* first entry of the list of free entries */
     uint32_t mask;      /* buckets - 1 */
     use_list lists[LISTS];
     fednic_flow *flow;

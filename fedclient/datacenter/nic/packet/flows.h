@@ -14,8 +14,8 @@ typedef struct fednic_flow_key {
 
 typedef struct fednic_flow {
     fednic_flow_key key;
-    uint32_t next;         /* next flow of the bucket, or of the list of unused entries */
-    uint32_t older, newer; /* neighbours in the list of its state, ordered by use */
+    uint32_t next;         /* next flow of the bucket, or of the list of free entries */
+    uint32_t older, newer; /* neighbours in the list `list`, which is ordered by use */
     uint8_t list;
 
     uint32_t own_isn, peer_isn;

@@ -45,8 +45,8 @@ typedef struct fednic_segment {
 bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
 
 typedef struct fednic_tcp_options {
-    bool sound;   /* each option ends within the header */
-    bool nic;     /* a NIC's option is there */
+    bool sound; /* each option ends within the header */
+    bool nic;
     bool refuses; /* an option forbids changes: MD5, authentication or Multipath TCP */
 } fednic_tcp_options;
 

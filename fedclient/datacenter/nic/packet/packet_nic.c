@@ -94,8 +94,8 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of an otherwise complete packet. That of a compressed segment is always
- * complete, because a receiver without a NIC must find it wrong. */
+/* Write the checksum of an otherwise complete packet. A compressed segment's checksum covers all
+ * its bytes, so that a receiver without a NIC finds it wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
