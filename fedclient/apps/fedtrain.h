@@ -16,10 +16,10 @@ typedef struct app_options {
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
     bool normalise, resume;
-    const char *backend;                 /* --backend or --device; NULL: the first backend */
-    const char *device;                  /* --device; NULL: the processor */
+    const char *backend; /* of --backend or --device; NULL: the first backend */
+    const char *device;
     uint32_t batch, epochs, steps, seed; /* one of epochs and steps is 0 */
-    char *const *words;                  /* the arguments after the options */
+    char *const *words;
     size_t word_count;
 } app_options;
 
@@ -62,7 +62,8 @@ fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net 
 /** Return whether the path is a pipe or a device, from which data can't be read again. */
 bool app_is_stream(const char *path);
 
-/** Check that saving a checkpoint at `path` overwrites no file. FED_EEXIST: it would. */
+/** Check that a checkpoint saved at `path` would overwrite no file. FED_EEXIST: it would overwrite
+ * one. */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 
 /* ---- Data: fedtrain_data.c ---- */

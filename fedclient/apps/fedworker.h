@@ -15,7 +15,7 @@
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
-    fedworker_choice choice; /* number of ranks and workers: those at the start */
+    fedworker_choice choice;
     app_samples samples;
     fedworker_settings settings;
     fedworker_stop *stop;

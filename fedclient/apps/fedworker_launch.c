@@ -133,7 +133,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     return read_command(l, err);
 }
 
-/* Take one host out of the list: "a,b:2,c" becomes "a,c". */
+/* Take one host out of the list: without host b, "a,b:2,c" is "a,c". */
 static void take_host_out(launch *l, const char *host) {
     char left[sizeof l->hosts];
     size_t len = 0, named = strlen(host);
@@ -274,7 +274,7 @@ static void attend(try_of *t) {
 }
 
 typedef struct loss {
-    uint32_t workers; /* number of lost workers; 0: none */
+    uint32_t workers;
     feddc_fate fate;
     char host[64];
 } loss;

@@ -9,7 +9,7 @@
 
 /** The command line. Strings point into argv. */
 typedef struct fedworker_options {
-    app_options app; /* the options that fedtrain has, too */
+    app_options app;
     const char *link, *collective, *sync, *codec, *pull, *nic;
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;

@@ -17,8 +17,8 @@ struct workshop {
     const fedclient_platform *platform;
     fedtrain_data data;    /* the training set, or the test set to evaluate on */
     uint32_t round, again; /* the last trained round, and how often it was repeated */
-    unsigned slot;         /* the task's slot in the library */
-    uint64_t task;         /* the task that the members below belong to; 0: none yet */
+    unsigned slot;
+    uint64_t task; /* the task that the members below belong to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
     size_t net_batch;

@@ -12,12 +12,11 @@
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
 
-/* If all slices of a shard are float32, its message is their values in host byte order, which is
- * the same for all ranks: the link's handshake checks the order. Otherwise the message has each
- * slice as a u32 length and the codec's bytes; a plain slice has its float32 values instead. Sender
- * and receiver know from plan, codec and `plain` which of the two forms a message has.
- * Invariant: each value is encoded at most once a step, so one residual for each value is
- * enough. */
+/* If all slices of a shard are float32, the shard's message is the values in host byte order; the
+ * link's handshake checks that all ranks have the same order. Otherwise the message has a u32
+ * length for each slice, and the codec's bytes or, for a plain slice, float32 values. Both sides
+ * know the form from plan, codec and `plain`. Each value is encoded at most once a step, so one
+ * residual for each value is enough. */
 typedef struct feddc_coder feddc_coder;
 
 /** Return whether messages of this shard are float32 values, which no codec changes. */

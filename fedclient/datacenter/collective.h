@@ -22,7 +22,7 @@ typedef struct feddc_collective_job {
     uint32_t late;        /* with backup workers: most gradients that a sum may lack; else 0 */
     const double *param;
     const feddc_plan *plan;
-    feddc_coder *push, *pull; /* coders of gradients and of final sums */
+    feddc_coder *push, *pull;
     /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
     int nic;
     const feddc_values *values;

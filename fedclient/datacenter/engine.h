@@ -18,7 +18,7 @@ enum { FEDDC_GATES = 16 };   /* GPU streams that wait for the caller's stream */
 /** The state of one bucket in one step. Step s uses the cells of slot s % FEDDC_AHEAD. */
 typedef struct feddc_cell {
     uint32_t step;
-    bool begun;         /* some of the bucket's values were put in */
+    bool begun;
     bool plain;         /* the step is sent as float32 */
     size_t missing;     /* number of values not put in yet */
     const float *grad;  /* values of the bucket; NULL until all are put in */
@@ -42,7 +42,7 @@ typedef struct feddc_sending {
     uint64_t begin; /* time of sending, ns */
     size_t len;
     uint32_t to;
-    size_t next; /* if this entry is free: the next free one */
+    size_t next;
 } feddc_sending;
 
 struct feddc_engine {

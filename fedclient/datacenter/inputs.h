@@ -12,7 +12,7 @@ enum { FEDDC_PLAIN = 1 }; /* flag of a message: its step is plain */
 typedef struct feddc_inputs {
     uint32_t count;
     uint32_t added;         /* number of ranks added in the current step */
-    uint32_t *rank;         /* [count]; this rank's number stands for its own values */
+    uint32_t *rank;         /* [count]; this rank's own number stands for its own gradient */
     feddc_pending *pending; /* [count]: messages that were not added yet */
 } feddc_inputs;
 

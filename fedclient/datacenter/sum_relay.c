@@ -9,7 +9,7 @@ enum { PART = 1, SUM = 2 };
 
 typedef enum phase {
     IDLE = 0,
-    SUMMING, /* inputs are missing */
+    SUMMING,
     WAITING, /* the partial sum was sent up, and the sum has not come */
     DONE
 } phase;
@@ -19,7 +19,7 @@ typedef struct relay_shard {
     feddc_inputs in;
     uint32_t up, down;
     uint32_t *out, outs;
-    feddc_pending pending; /* sums that arrived early */
+    feddc_pending pending;
 
     phase phase;
     const float *own;

@@ -10,7 +10,7 @@
 /* A rank adds a shard's inputs, its own gradient among them, encodes the partial sum once and sends
  * it up. The last rank encodes the whole sum as a pull, sends the message down, and decodes it for
  * itself. The other ranks pass the same message on. So all ranks get the same bits, and a rank
- * encodes each value once a step. Ring and tree only differ in the ways of the shards. */
+ * encodes each value once a step. Ring and tree only differ in each shard's way. */
 
 /** The way of one shard through one rank. */
 typedef struct feddc_way {

@@ -11,7 +11,7 @@ typedef struct feddc_report {
     atomic_uint step, phase, marks;
     atomic_uint compute_us, step_us; /* means over the last steps; 0: not known */
     /* used by the main thread only: */
-    int64_t at_us;                 /* time of the last report; 0: none */
+    int64_t at_us;
     int64_t compute_sum, step_sum; /* microseconds of the current step so far */
 } feddc_report;
 

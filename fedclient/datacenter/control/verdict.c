@@ -94,8 +94,8 @@ static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     return FEDDC_NOBODY;
 }
 
-/* While all members wait, find the one that all others wait for. Of two members each waits for the
- * other, so neither can be blamed. */
+/* While all members wait, find the one that all others wait for. With only two members, each waits
+ * for the other, so neither can be blamed. */
 static uint32_t awaited_by_all(const feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership);
     for (uint32_t i = 0; i < membership->members && alive > 2; i++) {

@@ -21,13 +21,15 @@ struct feddc_worker {
     /* values[n] each. Two arrays, if a sum may be on its way while the next gradient is computed;
      * else [1] equals [0]. */
     float *grad[2];
-    float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
-    float *left; /* values[n]: gradients summed, not exchanged yet; NULL: exchange at every step */
+    float *own; /* this worker's gradient of the last step, for local weights; NULL: none */
+    /* values[n]: sum of gradients that were not exchanged yet; NULL: exchange at every step */
+    float *left;
     bool left_empty;
     float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
     float *memory; /* the allocation of grad, left and local */
 
-    float *words; /* float32[n] on the host, for feddc_worker_turn; grad[0] without a GPU */
+    /* float32[n] in host memory, for feddc_worker_turn; without a GPU equal to grad[0] */
+    float *words;
     /* float32[layout.size + states]: a copy of params and state to go back to; or NULL */
     float *spare;
     float *host;       /* the allocation of spare, and with a GPU of words */
@@ -50,13 +52,13 @@ struct feddc_worker {
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
     float turn_share[2];   /* factor that makes the sum of turn k a mean, at k % 2 */
     uint32_t run_step;     /* with a GPU: first step of the current run */
-    feddc_act act;         /* the rule's demands at the current step */
-    bool local_ready;      /* `local` has the next step's weights already */
+    feddc_act act;
+    bool local_ready; /* `local` has the next step's weights already */
     fed_optimizer local_rule;
     fedtrain_open_step local_open;
 
-    uint64_t walked;    /* batches that all workers together took before base_step */
-    uint32_t base_step; /* the first step of this generation */
+    uint64_t walked; /* batches that all workers together took before base_step */
+    uint32_t base_step;
 
     feddc_phase phase;
     uint64_t since; /* when the phase began, ns */

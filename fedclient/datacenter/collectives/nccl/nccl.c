@@ -25,8 +25,8 @@ extern const char feddc_nccl_text[]; /* nccl.cl */
 
 typedef struct nccl_bucket {
     feddc_turn turn;
-    feddc_inputs in; /* the messages of the ranks that are ready */
-    bool waiting;    /* this rank is ready, others are not yet */
+    feddc_inputs in;
+    bool waiting;
     const float *x;
 } nccl_bucket;
 
@@ -38,7 +38,7 @@ typedef struct nccl {
     bool has_id, broken, narrows, started;
     uint32_t step, next; /* step and bucket of the next reduction */
     nccl_bucket *reducing;
-    uint64_t since; /* when the reduction began, in ns of feddc_engine_ns */
+    uint64_t since; /* when the reduction began, ns */
     const fed_gpu_module *module;
     uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;

@@ -8,7 +8,7 @@
 
 #include "fed/error.h"
 
-/* Types of nccl.h under names of our own; enums are unsigned. The test
+/* Types of nccl.h under other names, with unsigned for its enums. The test
  * tests/fedclient/datacenter/collectives/nccl/nccl_declared.c compares them with nccl.h. */
 typedef unsigned nccl_result; /* ncclResult_t */
 typedef unsigned nccl_type;   /* ncclDataType_t */

@@ -25,7 +25,7 @@ typedef struct owners_shard {
     feddc_pending pending; /* pushes or pulls of later steps */
 
     /* At ranks that do not own the shard: */
-    bool waits; /* this rank waits for the pull of `step` */
+    bool waits;
     /* the link's event of a sum that the caller reads in place; else kind FEDDC_NOTHING */
     feddc_event pull;
     /* with backup workers: this rank's push, kept until the sum has arrived */
@@ -37,7 +37,7 @@ typedef struct owners_shard {
     const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
     uint32_t own_step;
     bool own_plain;
-    bool untaken;      /* the caller has not taken the sum yet */
+    bool untaken;
     feddc_event *push; /* [workers]: pushes of `step` not added yet; kind FEDDC_NOTHING: none */
     bool *counted;     /* [workers]: the worker's gradient is in the sum of `step` */
     uint32_t added;

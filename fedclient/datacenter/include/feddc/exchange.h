@@ -39,8 +39,9 @@ FED_API_BEGIN
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
-    const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
-                             * NULL: feddc_collective_preset. feddc_collective_about lists them */
+    /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4"; NULL:
+     * feddc_collective_preset. feddc_collective_name lists all */
+    const char *collective;
     const char *codec; /* codec of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;  /* codec of pulls, the sums on their way back; NULL: float32 */
     const char *nic;   /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */

@@ -26,8 +26,9 @@ FED_API_BEGIN
  * less the local rate times this worker's gradient of step t (CD-SGD, equation 11).
  */
 typedef struct feddc_act {
-    bool exchange; /* this step's gradient is exchanged; false: it is added to the next step's */
-    bool plain;    /* exchanged as float32, whatever the codec */
+    /* this step's gradient is exchanged; false: the gradient is added to the next step's */
+    bool exchange;
+    bool plain; /* exchanged as float32, whatever the codec */
     /* compute with local weights: the weights after the last sum, less the local rate times this
      * worker's own gradient since that sum */
     bool local;

@@ -46,7 +46,7 @@ typedef struct tcp_peer {
     uint8_t *stage; /* TCP_STAGE bytes: [begin, end) were received and not yet parsed */
     size_t begin, end;
 
-    bool arriving; /* the message in record, buffer and got is arriving */
+    bool arriving;
     tcp_record record;
     tcp_buffer *buffer; /* NULL if the message has no bytes */
     size_t got;
@@ -55,7 +55,7 @@ typedef struct tcp_peer {
     bool said;    /* this rank has shut its sending side down */
     bool cut;     /* a connection has failed: the peer is gone once all arrived bytes are read */
     bool gone;
-    bool listed; /* the peer is in the list of peers with work to do */
+    bool listed;
     struct tcp_peer *next;
 } tcp_peer;
 
@@ -73,7 +73,7 @@ typedef struct tcp_link {
 
     tcp_pool pool;
     tcp_item *spare;
-    size_t unsent; /* number of items in all streams */
+    size_t unsent;
 } tcp_link;
 
 /** Connect with all other ranks: fills in peer[].stream[].fd. Always closes the listener. */

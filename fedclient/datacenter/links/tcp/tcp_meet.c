@@ -18,9 +18,9 @@ enum {
     PATIENCE_MS = 30000,
     ENTRY_MS = 2000,
     ENTRIES_MORE = 64, /* seats beyond one for each rank */
-    ACCEPTS = 32,      /* most connections to accept at a time */
-    TRY_MS = 3000,     /* time for one try, from connecting to the record READY */
-    PAUSE_MS = 5,      /* after the first failed call; doubles each time, up to PAUSE_MAX_MS */
+    ACCEPTS = 32,
+    TRY_MS = 3000, /* time for one try, from connecting to the record READY */
+    PAUSE_MS = 5,  /* after the first failed call; doubles each time, up to PAUSE_MAX_MS */
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };

@@ -29,8 +29,8 @@ typedef struct inbox {
     bool sleeping, woken, closed;
     uint64_t put, taken;
     uint32_t farewells; /* ranks that have left and whose GONE event is still to come */
-    uint64_t due;       /* GONE events come only when `taken` has reached this number */
-    uint8_t *farewell;  /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
+    uint64_t due; /* GONE events wait until `taken` has reached this number: messages come first */
+    uint8_t *farewell; /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
 } inbox;
 
 struct feddc_hub {

@@ -27,7 +27,7 @@ typedef struct fednic_flow {
     bool sent_any;     /* sent_end is valid: data was sent */
     uint8_t offers;    /* this host's SYNs and answers that were sent with the option */
     uint8_t doubts;    /* times that compressed segments seemed not to arrive */
-    uint64_t raw_left; /* payload bytes to send uncompressed because of doubts */
+    uint64_t raw_left; /* payload bytes still to be sent uncompressed */
     uint8_t repeats;   /* times in a row that the bytes at `repeated` were sent again */
     uint32_t repeated; /* a TCP sequence number, as the next two */
     uint32_t sent_end;

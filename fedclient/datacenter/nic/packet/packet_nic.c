@@ -364,8 +364,8 @@ static void forward_unread(const passage *p) {
 }
 
 /* The checksum tells whether a segment is compressed. So the NIC need not know the connection, and
- * routers may have changed the DSCP. The checksum is not computed here if a device, or Linux when
- * it merged segments, found it right for TCP. */
+ * routers may have changed the DSCP. Frames that were found right for TCP already are skipped,
+ * unless they have the compressed mark. */
 static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
     const uint8_t flags = p->frame->offload.flags;

@@ -36,7 +36,7 @@ module nic_align #(
     reg  [8*MOST-1:0] kept;                    // kept_length bytes, zeros above
     reg  [        5:0] kept_length;             // 0 to MOST
     reg                kept_last;               // the kept bytes end a packet
-    reg  [       15:0] bytes;                   // bytes of the packet so far
+    reg  [       15:0] bytes;
 
 `ifdef NIC_PROOF
     assign proof_kept = kept;

@@ -34,7 +34,7 @@ module nic_burst_buffer #(
     input  wire                m_ready
 );
     localparam LANES = WIDTH / 32;
-    localparam BEAT = 4 * LANES;                // bytes of a beat
+    localparam BEAT = 4 * LANES;
     localparam [6:0] BEAT7 = BEAT[6:0];
     localparam PARTS = 8 / LANES;               // cycles for a burst of eight values
 
