@@ -98,7 +98,7 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
 
 /** Enrol. As long as nobody answers, or the coordinator is busy, try again with a growing wait: the
  * network or the coordinator may be down, or this device's clock not set yet. With --until-finished
- * a person or a script waits for the end, so the device gives up after TRIES, about a minute. */
+ * a person or a script waits for the end, so the device gives up after TRIES tries (a minute). */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
                                 fed_error *err) {
     enum { TRIES = 8, FIRST_MS = 500, MOST_MS = 60000 };

@@ -29,7 +29,7 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     switch (way) {
     case FEDDC_COST_STAR:
         return (amounts){1 + log2(p), p + log2(p), p, log2(p), p - 1, 1, p, 1, 1, false};
-    case FEDDC_COST_RING: /* the complete block is encoded once more and then only forwarded */
+    case FEDDC_COST_RING: /* a complete block is encoded once, then only forwarded */
         return (amounts){2 * (p - 1), 2 * (p - 1), others, others, others,
                          others,      others,      1 / p,  1,      false};
     case FEDDC_COST_OWNERS:

@@ -16,7 +16,7 @@
 
 enum {
     GREETING = 8,
-    HELLO = GREETING + FEDDC_KEY, /* failure detector to member */
+    HELLO = GREETING + FEDDC_KEY, /* failure detector to member: greeting, nonce */
     ANSWER = 2 * FEDDC_KEY,       /* member to failure detector: nonce, proof */
     PIECE = 16 * 1024,
     HEAD = 4,

@@ -13,7 +13,7 @@ enum { OWNERS_MISSED = 2 }; /* a flag beside FEDDC_PLAIN: the sum lacks the rece
 typedef enum owners_phase {
     OWNERS_IDLE = 0, /* the next step may begin */
     OWNERS_SUMMING,
-    OWNERS_SPREAD /* the sum is complete; sends or the caller still read its memory */
+    OWNERS_SPREAD /* the sum is complete; sends or the caller still read the sum's memory */
 } owners_phase;
 
 typedef struct owners_shard {

@@ -201,8 +201,8 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /** A generation of the worker group. Valid until the next feddc_watch_next or feddc_watch_close. */
 typedef struct feddc_worker_group {
-    /* With `listens`, its address, listener, secret and patience_ms are set too. The link that is
-     * opened with it takes over the listener. */
+    /* With `listens`, place.address, listener, secret and patience_ms are set too. The link that
+     * is opened with `place` takes over the listener. */
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
     const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */

@@ -100,10 +100,10 @@ double feddc_cost_odsgd(const feddc_cost_step *s);
 /** Equation 5: BIT-SGD. tau + delta + psi. */
 double feddc_cost_bitsgd(const feddc_cost_step *s);
 
-/** Equation 6: the exchange of CD-SGD's step i. */
+/** Equation 6: the time of the exchange of CD-SGD's step i. */
 double feddc_cost_cdsgd_exchange(const feddc_cost_step *s, uint64_t i);
 
-/** Equation 7: CD-SGD's step i. */
+/** Equation 7: the time of CD-SGD's step i. */
 double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i);
 
 /** The mean of equation 7 over k steps. For an exchange longer than tau, section 3.3 has ((k - 1)

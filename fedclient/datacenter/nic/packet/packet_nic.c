@@ -95,7 +95,7 @@ static bool may_be_coded(const passage *p) {
 }
 
 /* Write the checksum of an otherwise complete packet. A compressed segment's checksum covers all
- * its bytes, so that a receiver without a NIC finds it wrong. */
+ * its bytes, so that a receiver without a NIC finds the checksum wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
