@@ -1,4 +1,4 @@
-/* The options --backend and --device, which both say what computes. */
+/* The options --backend and --device, which choose what computes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_APPS_DEVICE_OPTION_H
 #define FEDCLIENT_APPS_DEVICE_OPTION_H

@@ -1,5 +1,4 @@
-/* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
- * asks for, on labelled samples. */
+/* fedclientd: a device as a program. It enrols, then trains or evaluates models on its own data. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>

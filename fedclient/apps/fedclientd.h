@@ -19,7 +19,7 @@ typedef struct fedclientd_settings {
     const char *ca, *state;
     const char *token, *token_file; /* NULL: none */
     const char *name;               /* the device's name at the coordinator */
-    const char *software;           /* which program this is: "fedclientd/0.2.0" */
+    const char *software;           /* the program and its version, such as "fedclientd/0.2.0" */
     const char *downloads_ca;       /* the caches' CA certificate; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
     const char *device;             /* the GPU of --device, also in work.backend; NULL: none */
@@ -33,8 +33,8 @@ typedef struct fedclientd_settings {
 } fedclientd_settings;
 
 /** fedclientd_options.c: read the options of a device, and a program's additional options, the rows
- * `more`. Each of these rows has commands = FEDCLIENTD_COMMAND, and an offset in the program's own
- * struct, which begins with *settings. */
+ * `more`. Each row of `more` has commands = FEDCLIENTD_COMMAND, and an offset in the program's own
+ * struct, whose first member is *settings. */
 enum { FEDCLIENTD_COMMAND = 1 };
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
@@ -47,8 +47,8 @@ fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCL
                                   fed_error *err) FED_CHECKED;
 void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPUTES]);
 
-/** fedclientd_serve.c: catch SIGINT and SIGTERM. The first such signal sets the returned number to
- * 1, a second one ends the program at once. */
+/** fedclientd_serve.c: catch SIGINT and SIGTERM. Such a signal sets the returned number to 1; the
+ * same signal again ends the program at once. */
 const atomic_int *fedclientd_catch_signals(void);
 
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */

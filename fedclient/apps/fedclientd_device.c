@@ -16,7 +16,8 @@ fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCL
         return FED_OK;
     }
     if (work->group != NULL) {
-        /* The workers open the GPU: a process that has opened one can't start them by fork. */
+        /* The workers open the GPU: after a process has opened a GPU, it can't fork workers that
+         * use GPUs. */
         (void)snprintf(text, FEDCLIENTD_COMPUTES, "%s", work->backend);
         return FED_OK;
     }

@@ -16,10 +16,10 @@ typedef struct device {
     char computes_on[FEDCLIENTD_COMPUTES];
     fedclient_conditions when;
     workshop *work;
-    int64_t told_ms; /* when progress was logged last; 0: not yet in this round */
+    int64_t told_ms; /* when the round began or its progress was last logged */
 } device;
 
-static atomic_int stop; /* lock-free, so a signal handler may set it */
+static atomic_int stop;
 
 static void on_signal(int number) {
     (void)number;
@@ -59,7 +59,7 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
     }
 }
 
-/** Sleep in short naps, so that a signal just before a nap is seen soon. */
+/** Sleep in short naps, so that a stop is seen soon. */
 static void rest(const fedclientd_settings *s, uint32_t ms) {
     int64_t until = fed_clock_monotonic_ms() + ms;
     while (*s->stop == 0 && fed_clock_monotonic_ms() < until) {
@@ -98,7 +98,7 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
 
 /** Enrol. As long as nobody answers, or the coordinator is busy, try again with a growing wait: the
  * network or the coordinator may be down, or this device's clock not set yet. With --until-finished
- * a person or a script waits for the end, so the device gives up after TRIES, about a minute. */
+ * a person or a script waits for the end, so the device gives up after TRIES tries (a minute). */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
                                 fed_error *err) {
     enum { TRIES = 8, FIRST_MS = 500, MOST_MS = 60000 };
@@ -117,8 +117,8 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
     return status;
 }
 
-/** Keep the token for the day on which the coordinator refuses this device. Its file may be gone,
- * since the token is used by then in most cases. */
+/** Keep the token for the case that the coordinator refuses this device later. The token's file may
+ * be gone by now, which is no error. */
 static fed_status keep_token(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     char token[TOKEN_SIZE];
     fed_error why = {0};
@@ -202,8 +202,8 @@ static bool stopped(void *user) {
     return *d->settings->stop != 0;
 }
 
-/** Open a transport that trusts the CA certificate in "file"; NULL: the system's CAs. option is
- * the command line's name for the file. */
+/** Open a transport that trusts the CA certificate in `file`; NULL: the system's CAs. option: name
+ * of the option for error messages. */
 static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
                             fedclient_transport *transport, fed_error *err) {
     char *ca = NULL;
@@ -222,8 +222,8 @@ static fed_status open_line(device *d, const char *option, const char *file, boo
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
-/** Open both transports. Without --downloads-ca the one for caches needs the system's CAs; if the
- * transport can't use those, no caches are asked. */
+/** Open both transports. Without --downloads-ca, the transport for caches needs the system's CAs;
+ * if it can't use those, no caches are asked. */
 static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
     const fedclientd_settings *s = d->settings;
     fed_error none = {0};

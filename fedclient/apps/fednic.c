@@ -47,8 +47,7 @@ static fed_status run(const fednic_options *options, fed_error *err) {
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    const int stop =
-        signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC); /* open until the program ends */
+    const int stop = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
     if (stop < 0) {
         return fed_fail(err, FED_EIO, "can't wait for signals: %s", strerror(errno));
     }

@@ -141,7 +141,7 @@ static int run(size_t k, const app_options *o) {
     struct sigaction action = {.sa_handler = on_signal,
                                .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
+    sigaction(SIGINT, &action, NULL); /* the same signal again ends the program at once */
     sigaction(SIGTERM, &action, NULL);
     fed_error err = {0};
     fed_status status = commands[k].run(o, &err);

@@ -8,25 +8,25 @@
 #include "fed/checkpoint.h"
 #include "fedtrain/data.h"
 
-/** The command line. Strings are argv's. */
+/** The command line. Strings point into argv. */
 typedef struct app_options {
-    const char *model;   /* a name, a text or @FILE; NULL: the model of the weights' file */
-    const char *weights; /* a safetensors file */
+    const char *model; /* --model: a name, a text or @FILE; NULL: as the weights' file says */
+    const char *weights;
     const char *dataset, *data, *train_part, *test_part;
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
     bool normalise, resume;
-    const char *backend;                 /* --backend or --device; NULL: the first backend */
-    const char *device;                  /* --device; NULL: the processor */
-    uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
-    char *const *words;                  /* the words after the options */
+    const char *backend; /* of --backend or --device; NULL: the first backend */
+    const char *device;
+    uint32_t batch, epochs, steps, seed; /* one of epochs and steps is 0 */
+    char *const *words;
     size_t word_count;
 } app_options;
 
 /** Set by SIGINT and SIGTERM: end after this step. */
 extern volatile sig_atomic_t app_interrupted;
 
-/* The commands. FED_ECANCELED: interrupted; the state is saved, and the user was told. */
+/* The commands. FED_ECANCELED: a signal ended the command, and the user was told. */
 fed_status app_train(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_evaluate(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_export(const app_options *o, fed_error *err) FED_CHECKED;
@@ -42,8 +42,8 @@ typedef struct app_weights {
     float *state;      /* the optimizer's state, a part of values */
 } app_weights;
 
-/** A model with weights drawn from the seed, and an optimizer's state of zeros (optimizer NULL:
- * none). Free with app_weights_free. */
+/** Make a model with weights drawn from the seed, and an optimizer's state of zeros (optimizer
+ * NULL: none). Free with app_weights_free. */
 fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, uint32_t seed,
                            app_weights *w, fed_error *err) FED_CHECKED;
 
@@ -55,14 +55,15 @@ fed_status app_weights_open(const app_options *o, app_weights *w, fed_checkpoint
                             fed_error *err) FED_CHECKED;
 void app_weights_free(app_weights *w);
 
-/** A net for batches of --batch. Owner: fedtrain_net_free. */
+/** Make a net for batches of --batch. Free with fedtrain_net_free. */
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Return whether the path is a pipe or a device. What is written there can't be read again. */
+/** Return whether the path is a pipe or a device, from which data can't be read again. */
 bool app_is_stream(const char *path);
 
-/** FED_EEXIST: without --resume the file at "path" would be overwritten. */
+/** Check that a checkpoint saved at `path` would overwrite no file. FED_EEXIST: it would overwrite
+ * one. */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 
 /* ---- Data: fedtrain_data.c ---- */
@@ -74,9 +75,10 @@ fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *
 
 typedef struct app_samples {
     fedtrain_data train, test;
-    fedtrain_share share; /* all samples of the training part */
+    fedtrain_share share; /* the whole training part */
     fedtrain_augment augment;
-    char *normalise; /* text of app_data_measure; NULL: samples are used as read */
+    /* means and deviations as text, from app_data_measure; NULL: without --normalise */
+    char *normalise;
 } app_samples;
 
 /** Open the training and the test part, with --normalise and --augment. Free with
@@ -88,7 +90,8 @@ void app_samples_free(app_samples *samples);
  * once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
-/** Means and deviations of the channels as text: "0.13 0.31 ...". Free with free(). */
+/** Measure the channels' means and deviations. *text: "mean deviation mean deviation ...", to be
+ * freed with free(). */
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
 
 fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;

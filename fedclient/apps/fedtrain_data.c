@@ -1,4 +1,4 @@
-/* fedtrain's data: opened by name, normalised by numbers that travel with the weights. */
+/* fedtrain's data: open data sets, and normalise them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 
 volatile sig_atomic_t app_interrupted;
 
-/* The notes of a checkpoint: keys and values. On a resume all but the last must be the same. */
+/* The notes of a checkpoint: keys and values. On a resume all but the step must be the same. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };
 
 typedef struct training {
@@ -28,7 +28,7 @@ typedef struct training {
 
     uint64_t step, steps;
     size_t per_epoch;
-    double loss; /* smoothed, for the progress line */
+    double loss; /* moving average, for the progress line */
     fed_progress progress;
 } training;
 

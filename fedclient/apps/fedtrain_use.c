@@ -7,8 +7,8 @@
 #include "fedclient/apps/fedtrain.h"
 #include "fedtrain/onnx.h"
 
-/* Normalise the test samples by the means and deviations that the file of weights has. If it has
- * none and --normalise is given, measure them on the training split. */
+/* Normalise the test samples by the means and deviations in the file of weights. If the file has
+ * none and --normalise is given, measure them on the training part. */
 static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
                             fed_error *err) {
     const char *note = fed_checkpoint_note(file, "normalise");

@@ -1,4 +1,4 @@
-/* fedtrain's weights: made, or read from a file that says which model it is. */
+/* fedtrain's weights: make them, or read them from a file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <sys/stat.h>

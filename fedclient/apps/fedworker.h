@@ -15,7 +15,7 @@
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
-    fedworker_choice choice; /* its ranks and workers are those at the start */
+    fedworker_choice choice;
     app_samples samples;
     fedworker_settings settings;
     fedworker_stop *stop;
@@ -29,15 +29,15 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
 void fedworker_job_close(fedworker_job *job);
 
-/** A rank of this process uses this entry to find the other ranks of its worker group. */
+/** How a rank of this process finds the other ranks of its worker group. */
 typedef struct fedworker_entry {
     feddc_place place;
-    struct feddc_watch *watch; /* the link to the failure detector; NULL: there is no detector */
-    bool elastic;              /* the watch assigns the place, and a new one after a rank failed */
+    struct feddc_watch *watch; /* the connection to the failure detector; NULL: none */
+    bool elastic; /* `watch` assigns `place`, and a new place after each failure of a rank */
 } fedworker_entry;
 
-/** Train as one rank, to the end. FED_ECANCELED: the worker group was told to stop; the checkpoint
- * is written, and rank 0 has told the user. */
+/** Train as one rank, to the end. FED_ECANCELED: the worker group was told to stop, and rank 0 has
+ * told the user. */
 fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry,
                           fed_error *err) FED_CHECKED;
 
@@ -45,7 +45,7 @@ fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry
  * (link mpi) as this process alone. FED_ECANCELED: SIGINT or SIGTERM ended the training. */
 fed_status fedworker_group(fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/** fedworker_tcp.c: as fedworker_group, with processes under a failure detector. */
+/** fedworker_tcp.c: run the ranks of this machine as processes, under a failure detector. */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /* ---- fedworker_report.c: rank 0 reports the result of the training ---- */
@@ -53,7 +53,7 @@ fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 typedef struct fedworker_result {
     const fedworker_job *job;
     const fed_arch *arch;
-    const feddc_worker_tally *tally; /* one for each worker: [workers] */
+    const feddc_worker_tally *tally;
     uint32_t workers, step;
     fedtrain_score score;
     double seconds; /* wall time of the run, with evaluations and checkpoints */

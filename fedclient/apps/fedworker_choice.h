@@ -10,21 +10,21 @@
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
     const char *nic;     /* --nic; NULL: no NICs compress */
-    const char *backend; /* backend of the nets; if it names a GPU, gradients are on the GPU */
+    const char *backend; /* the nets' backend; a GPU's name: gradients are on this GPU */
     uint32_t workers, late;
 } fedworker_words;
 
 typedef struct fedworker_choice {
     const feddc_link_vtable *link;
-    const char *collective; /* a spec of libfeddc, which does not know fedworker's "star" */
+    const char *collective; /* a spec as for feddc_exchange_options; never "star" */
     feddc_sync sync;
     feddc_place place;       /* with mpi this process's place; else its size is 0 */
     uint32_t workers, ranks; /* ranks: workers and aggregators */
 } fedworker_choice;
 
-/** Find what the options name, and check that the options fit together. FED_EINVAL: the sentence
- * says which option is wrong or which two do not fit. Other errors: those of the link's function
- * `find`. */
+/** Find what the options name, and check that the options fit together. FED_EINVAL: the error's
+ * text says which option is wrong or which two do not fit. Other errors: those of the link's
+ * function `find`. */
 fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
                             fed_error *err) FED_CHECKED;
 

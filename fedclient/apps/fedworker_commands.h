@@ -18,8 +18,8 @@ extern const char fedworker_devices_usage[], fedworker_predict_usage[], fedworke
 fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
 
 /** fedworker predict: argv[0] is "predict". Appends the tables to *out. What the command line does
- * not give is measured: the time of a forward and backward pass, and what the codec makes of
- * gradients of made-up samples. FED_EINVAL: the command line. Others: those of fed_arch_load,
+ * not give is measured: the time of a forward and backward pass, and the codec's ratios and speed
+ * with gradients of made-up samples. FED_EINVAL: the command line. Others: those of fed_arch_load,
  * fedtrain_net_new and the codec. */
 fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
 
@@ -29,7 +29,7 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
  * ended, and started again without the workers that failed, as long as --min workers are left.
  *
  * code    the exit status to end with, where FED_OK is returned
- * Errors  FED_EINVAL the command line; FED_EIO the job ended: the sentence is the verdict
+ * Errors  FED_EINVAL the command line; FED_EIO the job ended: the error's text is the verdict
  */
 fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
 

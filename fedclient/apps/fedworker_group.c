@@ -85,7 +85,7 @@ static fed_status run_threads(const fedworker_job *job, fed_error *err) {
 
 enum {
     PATIENCE_MS = 2500, /* how long to wait for a rank, or for the failure detector in rank 0 */
-    /* the other ranks wait this time before they exit, so that rank 0 prints the verdict first */
+    /* ranks other than 0 wait this time before they print and exit, so that rank 0 comes first */
     LISTEN_MS = 500
 };
 

@@ -9,7 +9,8 @@
 
 enum { EVERY_MS = 1000, VERDICT_MS = 60000 };
 
-static const double slow = 1.5; /* a worker is slow from this multiple of the median compute time */
+/* a worker is slow above this multiple of the median compute time */
+static const double slow = 1.5;
 
 static fed_worker_state state_of(feddc_fate fate) {
     switch (fate) {

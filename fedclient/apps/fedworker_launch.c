@@ -30,7 +30,7 @@ const char fedworker_launch_usage[] =
     "  The job is started again with --resume; a machine that was lost is taken out of --host.\n";
 
 enum {
-    DETECTOR_MS = 600000, /* for a job's ranks to join; mpirun over many machines is slow */
+    DETECTOR_MS = 600000, /* time for a job's ranks to join: mpirun over many machines is slow */
     TERM_MS = 3000,       /* from a verdict to SIGTERM; most jobs end by themselves before */
     KILL_MS = 6000,       /* from a verdict to SIGKILL, for mpirun and for stopped workers */
     TURN_MS = 100,
@@ -46,8 +46,8 @@ typedef struct launch {
     uint32_t min;
     const char *address;
     char **words; /* the job's command, NULL at the end */
-    int count;    /* the index of the NULL */
-    int ranks_at; /* the index of the word that is the number of ranks */
+    int count;
+    int ranks_at; /* index of the word that is the number of ranks */
     uint32_t ranks;
     char number[16];
     char *own[MOST_WORDS + 2];
@@ -123,7 +123,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     static const option_row rows[] = {
         {"min", OPTION_NUMBER, offsetof(launch, min), 1, FEDDC_RANKS, 1, NULL},
         {"detector", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
-        /* the earlier name of --detector, which 0.3.0 drops */
+        /* the deprecated name of --detector */
         {"judge", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
     };
     int words = 0;
@@ -133,7 +133,7 @@ static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     return read_command(l, err);
 }
 
-/* Take one host out of the list: "a,b:2,c" becomes "a,c". */
+/* Take one host out of the list: without host b, "a,b:2,c" is "a,c". */
 static void take_host_out(launch *l, const char *host) {
     char left[sizeof l->hosts];
     size_t len = 0, named = strlen(host);
@@ -205,7 +205,7 @@ static fed_status start(launch *l, try_of *t, fed_error *err) {
 }
 
 /* Return whether this try started the process. The process's environment must have the try's
- * secret, because the system may have given the number of an ended process to another one. */
+ * secret, because the system may have given the id of an ended process to another one. */
 static bool is_ours(uint32_t pid) {
     char path[40], text[64 * 1024];
     const char *secret = getenv(ENV_SECRET);
@@ -274,7 +274,7 @@ static void attend(try_of *t) {
 }
 
 typedef struct loss {
-    uint32_t workers; /* number of lost workers; 0: no worker is the cause */
+    uint32_t workers;
     feddc_fate fate;
     char host[64];
 } loss;

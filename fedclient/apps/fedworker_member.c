@@ -13,7 +13,7 @@ enum { PATIENCE_MS = 30000, MPI_PATIENCE_MS = 2500, LEAST_MS = 100, CHUNK_MOST =
 
 typedef struct replica {
     const fedworker_member *m;
-    float *values, *memory; /* both in one block of malloc */
+    float *values, *memory; /* both in one allocation */
     fedtrain_net *net;
     feddc_watch *watch;
     feddc_worker *worker;
@@ -107,7 +107,7 @@ static fed_status take_steps(replica *r, fed_error *err) {
     return FED_OK;
 }
 
-/* All replicas have the same bits, so rank 0's model is the result. */
+/* Rank 0's model is the result, because all replicas have the same bits. */
 static fed_status hand_in(replica *r, const feddc_worker_group *group, fed_error *err) {
     fedworker_page *page = r->m->page;
     const uint32_t count = feddc_worker_count(r->worker);

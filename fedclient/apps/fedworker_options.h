@@ -7,9 +7,9 @@
 
 #include "fedclient/apps/fedtrain.h"
 
-/** The command line. Strings are argv's. */
+/** The command line. Strings point into argv. */
 typedef struct fedworker_options {
-    app_options app; /* the options that fedtrain has, too */
+    app_options app;
     const char *link, *collective, *sync, *codec, *pull, *nic;
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
@@ -17,7 +17,7 @@ typedef struct fedworker_options {
     uint32_t min;                    /* go on while this many workers are left; 0: not given */
     uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
     uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
-    uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */
+    uint32_t rate;                   /* --rate: rate of the network lines, Mbit/s; 0: not given */
     float learning_rate, local_rate; /* 0: not given */
 } fedworker_options;
 

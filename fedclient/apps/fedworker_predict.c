@@ -141,7 +141,7 @@ typedef struct measured_codec {
     uint8_t *message;
     void *work;
     size_t cap;
-    double bytes, values;               /* sums over the rounds that count */
+    double bytes, values;               /* sums over the second half of the rounds */
     double encode_us, decode_us, coded; /* sums over all rounds; coded: number of values */
 } measured_codec;
 

@@ -10,7 +10,7 @@
 #include "fedclient/apps/fedworker_serve.h"
 #include "fedclient/apps/fedworker_share.h"
 
-/* ORDER: bytes of an order on its way, enough for a task and the other fields of struct order. */
+/* ORDER: bytes of an encoded order, enough for a task and the other fields of struct order. */
 enum { ORDER = 6144, HOST = 256 };
 
 /* The order that rank 0 sends to begin a round. host, port and secret are the failure

@@ -81,7 +81,8 @@ static void predict_exchange(const fedworker_result *result, const feddc_times *
     if (e->coded > 0) {
         const uint64_t most = sum->sent > sum->received ? sum->sent : sum->received;
         const double ranks =
-            way == FEDDC_COST_CENTRAL ? 1 : result->workers; /* ranks whose bytes share one line */
+            /* number of lines that carry these bytes */
+            way == FEDDC_COST_CENTRAL ? 1 : result->workers;
         const double wire = (double)most / ranks * line.beta - e->plain * cost.wire;
         cost.wire = wire > 0 ? wire / e->coded : 0;
         step->psi = feddc_cost_communication(&cost);

@@ -99,8 +99,8 @@ static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_h
     return status;
 }
 
-/* Start the workers, then the failure detector: its thread must not exist yet when worker
- * processes are forked. */
+/* Start the workers, then the failure detector: the detector's thread must not exist yet when
+ * worker processes are forked. */
 static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub, fed_error *err) {
     const fedworker_cluster *c = a->cluster;
     const bool mpi = c->choice.place.size > 0;

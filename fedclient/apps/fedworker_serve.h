@@ -27,14 +27,12 @@
  * each rank has a page of its own, and rank 0 sends the others an order to begin a round.
  */
 
-/** The device and its worker group. */
 typedef struct fedworker_cluster {
     fedclientd_settings device; /* must be first: fedclientd_read_options fills it in */
     const char *link, *collective, *sync, *codec, *pull;
-    uint32_t workers, min; /* min: the group ends with fewer; 0: all are needed */
-    /* derived from the members above */
+    uint32_t workers, min;   /* min: the group ends with fewer; 0: all are needed */
     fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
-    bool processes;          /* the workers are processes, not threads */
+    bool processes;          /* link tcp: the workers are child processes */
     /* sums over all rounds so far */
     struct {
         uint64_t sent, received;
@@ -58,16 +56,15 @@ typedef struct fedworker_page {
     atomic_bool go;        /* the page is filled in, and the failure detector listens */
     atomic_bool stop;      /* end soon, with the steps that are done */
     atomic_bool completed; /* the page's values, memory and loss are the result */
-    atomic_uint steps;     /* local steps that are done */
-    char address[64];      /* where the failure detector listens */
+    atomic_uint steps;
+    char address[64]; /* where the failure detector listens */
     uint8_t secret[FEDDC_SECRET];
-    size_t values, memory; /* number of floats in each */
+    size_t values, memory;
     float loss;
     fedworker_slot slot[FEDDC_RANKS];
     float at[]; /* the model's values, then the optimizer's state (memory) */
 } fedworker_page;
 
-/** A worker of a round. */
 typedef struct fedworker_member {
     const fedworker_cluster *cluster;
     const fedtrain_job *job;

@@ -1,4 +1,4 @@
-/* The last step of a worker group that is told to stop, in one word that all its ranks share. */
+/* Agree on the last step of a worker group that is told to stop, in a word that its ranks share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "fedclient/apps/fedworker_stop.h"
@@ -14,7 +14,7 @@ volatile sig_atomic_t app_interrupted;
 
 struct fedworker_stop {
     atomic_bool told;
-    /* 2 k, or 2 k + 1 if no more steps may begin; k: steps 0 to k - 1 have begun on some rank */
+    /* 2 k, or 2 k + 1 if no more steps may begin; steps 0 to k - 1 have begun on some rank */
     _Atomic uint64_t word;
 };
 
@@ -60,7 +60,8 @@ bool fedworker_stop_may_begin(fedworker_stop *stop, uint32_t step, bool all_here
     while ((word & 1) == 0) {
         const uint64_t begun = word >> 1;
         const bool stops = all_here && fedworker_stop_told(stop);
-        const uint64_t steps = (uint64_t)step + !stops; /* that have begun if this one may */
+        /* steps begun, with this one if it may begin */
+        const uint64_t steps = (uint64_t)step + !stops;
         if (!stops && steps <= begun) {
             return true;
         }

@@ -1,4 +1,4 @@
-/* fedworker train that is told to stop: all ranks end after the same step. */
+/* Let all ranks of fedworker train end after the same step when one of them is told to stop. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDWORKER_STOP_H
 #define FEDWORKER_STOP_H
@@ -8,30 +8,31 @@
 
 #include "fed/error.h"
 
-/** Memory that the processes of this machine share. All functions are safe in any of them, and in
- * any thread. */
+/** Memory that the processes of this machine share. All functions are safe in any of these
+ * processes, and in any thread. */
 typedef struct fedworker_stop fedworker_stop;
 
-/** Catch SIGINT and SIGTERM; a second signal ends the process at once. NULL: out of memory. */
+/** Catch SIGINT and SIGTERM; the same signal again ends the process at once. NULL: out of
+ * memory. */
 fedworker_stop *fedworker_stop_open(void);
 void fedworker_stop_close(fedworker_stop *stop);
 
-/** Stop, as after a signal. */
+/** Tell all ranks to stop, as after a signal. */
 void fedworker_stop_tell(fedworker_stop *stop);
 
-/** Has one of these processes been told to stop, or this process got a signal? */
+/** Return whether one of these processes was told to stop, or this process got a signal. */
 bool fedworker_stop_told(const fedworker_stop *stop);
 
 /**
- * A rank asks this before each step. Once a rank has been told to stop, no rank begins a step that
- * no rank has begun yet, so all ranks end after the same step.
+ * Return whether a rank may begin this step. Call it before each step. Once a rank has been told to
+ * stop, no rank may begin a step that no rank has begun yet, so all ranks end after the same step.
  *
- * all_here  all ranks of the worker group share this memory. false: the answer is always true, as
- *           ranks of other machines do not see it
+ * all_here  all ranks of the worker group share this memory. false: the result is always true,
+ *           because ranks of other machines do not see this memory
  */
 bool fedworker_stop_may_begin(fedworker_stop *stop, uint32_t step, bool all_here);
 
-/** Has any rank of this machine begun a step? */
+/** Return whether any rank of this machine has begun a step. */
 bool fedworker_stop_has_begun(const fedworker_stop *stop);
 
 #endif

@@ -16,7 +16,8 @@ static fed_status check_checkpoint(const fedworker_job *job, fed_error *err) {
     fed_checkpoint *file = NULL;
     fed_error why = {0};
     if (fed_checkpoint_open(path, &file, &why) != FED_OK) {
-        return FED_OK; /* there is none yet, or each rank that reads it says what is wrong */
+        /* no checkpoint yet, or each rank reports its error when it reads the file */
+        return FED_OK;
     }
     const fed_status status = fedworker_settings_fit(&job->settings, path, file, err);
     fed_checkpoint_close(file);
@@ -56,16 +57,17 @@ typedef struct rank {
     const fedworker_job *job;
     const fedworker_entry *entry;
     app_weights weights;
-    /* measuring: for a text, a second net to measure with, because a net of texts keeps a state
-     * between batches; else NULL */
+    /* measuring: for a text, a second net for measuring, because such a net keeps a state between
+     * batches; else NULL */
     fedtrain_net *net, *measuring;
     feddc_worker *worker;
     feddc_trace *trace;
-    feddc_worker_tally *tally; /* [FEDDC_RANKS at most] */
-    uint32_t per_epoch, steps; /* per_epoch: steps of a worker group that keeps its size */
-    uint64_t per_pass;         /* batches in one pass through the data */
-    uint32_t base_step;        /* the first step of a worker group of this size, */
-    uint64_t base_walked;      /* and the batches that all workers had taken before it */
+    feddc_worker_tally *tally;
+    /* per_epoch: steps per epoch while the worker group keeps its size */
+    uint32_t per_epoch, steps;
+    uint64_t per_pass;    /* batches in one pass through the data */
+    uint32_t base_step;   /* the first step with the present number of workers */
+    uint64_t base_walked; /* batches that all workers took before base_step */
     fedtrain_score score;
     int64_t began_ms;
 } rank;
@@ -152,8 +154,8 @@ static void free_rank(rank *r, bool orderly) {
     app_weights_free(&r->weights);
 }
 
-/* Epochs are passes through the data. A worker group that always had the same size takes per_epoch
- * steps for each. After a change of the size the batches that all workers took are counted. */
+/* Epochs are passes through the data. While a worker group keeps its size, an epoch has per_epoch
+ * steps. After a change of the size, the batches that all workers took are counted. */
 
 static bool has_changed(const rank *r) {
     return r->base_walked != (uint64_t)r->base_step * feddc_worker_count(r->worker);
@@ -243,8 +245,8 @@ static fed_status measure(rank *r, uint32_t step, double seconds, fed_error *err
     return FED_OK;
 }
 
-/* Was any rank told to stop? The ranks of this machine know it from their shared memory. Ranks of
- * several machines tell each other at each pause. */
+/* Set *stops to whether any rank was told to stop. Ranks of this machine share memory for this;
+ * ranks of several machines exchange their answers at each pause. */
 static fed_status must_stop(rank *r, uint32_t step, bool *stops, fed_error *err) {
     uint64_t own = fedworker_stop_told(r->job->stop), all[FEDDC_RANKS];
     if (r->job->all_here) {
@@ -335,8 +337,8 @@ static fed_status train_in_worker_group(rank *r, fed_error *err) {
     }
 }
 
-/* Set *zero to time 0 of the trace by this rank's clock. All ranks use rank 0's time 0. Between
- * machines it is corrected by the difference of the clocks. */
+/* Set *zero to time 0 of the trace by this rank's clock. All ranks use rank 0's time 0, corrected
+ * by the difference of the clocks between machines. */
 static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
     const fedworker_options *o = r->job->o;
     int64_t offset_us = 0;

@@ -14,7 +14,7 @@ typedef enum option_kind {
     OPTION_FLAG,   /* bool; the option has no value */
     OPTION_TEXT,   /* const char *, which points into argv */
     OPTION_NUMBER, /* uint32_t, from `low` to `high` */
-    OPTION_OTHER   /* `take` reads the value */
+    OPTION_OTHER
 } option_kind;
 
 typedef struct option_row {
@@ -29,8 +29,8 @@ typedef struct option_row {
 enum { OPTION_ROWS = 48 }; /* most rows of a table */
 
 /** Read the options of argv[1] and the following into *values. `command` is the bit of the command
- * argv[0]. *words = the index of the first word that is no option. FED_EINVAL: the sentence says
- * which option is wrong, and what its value must be. */
+ * argv[0]. *words = the index of the first word that is no option. FED_EINVAL: the error's text
+ * says which option is wrong, and what its value must be. */
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
 

@@ -17,8 +17,8 @@ struct workshop {
     const fedclient_platform *platform;
     fedtrain_data data;    /* the training set, or the test set to evaluate on */
     uint32_t round, again; /* the last trained round, and how often it was repeated */
-    unsigned slot;         /* the task's slot in the library */
-    uint64_t task;         /* the task that the members below belong to; 0: none yet */
+    unsigned slot;
+    uint64_t task; /* the task that the members below belong to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
     size_t net_batch;
@@ -30,7 +30,8 @@ struct workshop {
 
 enum { OPTIMIZER_KEY = 24 };
 
-/** Like the keys of the library's records, the first slot's key has no number. */
+/** Return the key under which the optimizer's state is stored. The first slot's key has no
+ * number. */
 static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
     if (w->slot == 0) {
         return "optimizer";

@@ -13,8 +13,8 @@
 /** Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
  * samples a worker. round->values and `memory`, the optimizer's state, are input and output. The
  * function calls job->after_step from time to time with the steps that are done, and ends if
- * after_step returns false. arch is that of job's net. FED_EINVAL and the like: the task does not
- * fit this worker group. */
+ * after_step returns false. arch is that of job's net. Errors, such as FED_EINVAL: the task
+ * does not fit this worker group. */
 typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             const fedtrain_job *job, const fed_arch *arch,
                                             float *memory, size_t memory_count, fed_error *err);
@@ -23,9 +23,10 @@ typedef struct workshop_settings {
     const char *data, *dataset; /* directory and name of the data set, as for fedtrain_data_open */
     uint32_t shard, shards; /* this device's shard of the training set, and the number of shards */
     fedtrain_split split;
-    const char *backend; /* of libfedtrain, or a GPU's name, "opencl:0"; NULL: the default */
-    bool evaluate;       /* measure models on the test set, instead of training */
-    bool normalise;      /* normalise by this device's shard; to evaluate, by its training set */
+    /* a backend of libfedtrain, or a GPU's name such as "opencl:0"; NULL: the default */
+    const char *backend;
+    bool evaluate;  /* measure models on the test set, instead of training */
+    bool normalise; /* normalise by this device's shard; to evaluate, by its training set */
     workshop_worker_group group; /* NULL: train by fedtrain_run */
     void *worker_group_user;
 } workshop_settings;
@@ -44,9 +45,10 @@ void workshop_close(workshop *w);
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,
                             const fed_arch **arch, fed_error *err) FED_CHECKED;
 
-/** fedclient_options.train, with a workshop as user: train or measure, as the task says. The task's
- * net and optimizer stay for its next round. FED_EDECLINED: the task does not fit this device's
- * data, memory or software. FED_EIO: its GPU failed. Other errors: the platform's. */
+/** fedclient_options.train, with a workshop as user: train or, with settings->evaluate, measure.
+ * The task's net and optimizer stay for its next round. FED_EDECLINED: the task does not fit this
+ * device's data, memory or software. FED_EIO: this device's GPU failed. Other errors: the
+ * platform's. */
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Buffers for messages that are on their way: all of one size, used again and again. */
+/* Buffers for messages. All buffers have one size, and are used again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_BUFFERS_H
 #define FEDDC_BUFFERS_H
@@ -10,15 +10,15 @@
 #include "fed/gpu.h"
 
 typedef struct feddc_buffer {
-    struct feddc_buffer *next;  /* the next buffer in the list of idle buffers */
-    struct feddc_buffer *other; /* the next buffer in the list of all buffers */
-    size_t len;                 /* bytes of the message in data */
-    uint32_t uses;              /* sends that still read data, and other uses; set by the caller */
+    struct feddc_buffer *next;  /* in the list of idle buffers */
+    struct feddc_buffer *other; /* in the list of all buffers */
+    size_t len;
+    uint32_t uses; /* sends that still read data, and other uses */
     _Alignas(64) uint8_t data[];
 } feddc_buffer;
 
 typedef struct feddc_buffers {
-    size_t size;  /* bytes of data in each buffer */
+    size_t size;  /* bytes of each buffer's data */
     fed_gpu *gpu; /* NULL: buffers lie on the heap; else in pinned memory of this GPU's driver */
     feddc_buffer *idle, *all;
 } feddc_buffers;
@@ -32,8 +32,8 @@ void feddc_buffers_put(feddc_buffers *buffers, feddc_buffer *buffer);
 /** Free all buffers, also those in use. */
 void feddc_buffers_free(feddc_buffers *buffers);
 
-/* A send's token says what to release when the data has left: nothing, a buffer, or (lowest bit 1)
- * the shard whose sum was sent without a copy. */
+/* A send's token says what to release when the link no longer reads the data: nothing, a buffer, or
+ * (lowest bit 1) the shard whose sum was sent without a copy. */
 
 enum { FEDDC_TOKEN_NOTHING = 0, FEDDC_TOKEN_IS_SHARD = 1 };
 

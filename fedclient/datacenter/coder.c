@@ -16,10 +16,10 @@ struct feddc_coder {
     bool identity;
     const feddc_plan *plan;
     const feddc_values *values;
-    feddc_gpu_coder *on_gpu; /* NULL: code on the host, or all messages are raw */
+    feddc_gpu_coder *on_gpu; /* NULL: the codec runs on the host, or all messages are raw */
     float *residual;         /* float32[plan->n]; NULL for a codec without one */
     void *work;
-    float *back; /* float32 of the largest slice, for decoding what was just encoded; or NULL */
+    float *back; /* room for decoding the largest slice; or NULL */
     uint64_t encodes;
     feddc_coder_counts counts;
 };
@@ -30,7 +30,7 @@ static fed_status choose(const char *spec, fedcodec *codec, fed_error *err) {
         return fed_fail(err, FED_EINVAL, "%s: an exchange takes no second stage; leave out \"+%s\"",
                         spec, fedcodec_stage_name(codec->stage));
     }
-    /* on failure the exchange ends, so the codec need not leave x unchanged */
+    /* an exchange ends after a failure, so the residual may be spoilt */
     codec->unguarded = true;
     return FED_OK;
 }
@@ -283,7 +283,7 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
     return at == len ? FED_OK : FED_EFORMAT;
 }
 
-/* If y is NULL, the message's values are added to the residual. */
+/* y NULL: use the residual as y. */
 static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
                           const uint8_t *src, size_t len, float *y) {
     if (feddc_coder_is_raw(c, shard, plain)) {

@@ -12,23 +12,22 @@
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
 
-/* If all slices of a shard are float32, its message is their values in host byte order, which is
- * the same for all ranks: the link's handshake checks the order. Otherwise the message has each
- * slice as a u32 length and the codec's bytes; a plain slice has its float32 values instead. Sender
- * and receiver know from plan, codec and `plain` which of the two forms a message has.
- * Invariant: each value is encoded at most once a step, so one residual for each value is
- * enough. */
+/* If all slices of a shard are float32, the shard's message is the values in host byte order; the
+ * link's handshake checks that all ranks have the same order. Otherwise the message has a u32
+ * length for each slice, and the codec's bytes or, for a plain slice, float32 values. Both sides
+ * know the form from plan, codec and `plain`. Each value is encoded at most once a step, so one
+ * residual for each value is enough. */
 typedef struct feddc_coder feddc_coder;
 
 /** Return whether messages of this shard are float32 values, which no codec changes. */
 bool feddc_coder_is_raw(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** Return whether the shard's messages are raw and in host memory. Then a send reads the gradient,
- * and a receiver reads the sum in the link's buffer, without a copy. */
+/** Return whether the shard's messages are raw and in host memory. Then a send reads the gradient
+ * itself, and the received sum is used where the link has put it, without a copy. */
 bool feddc_coder_lends(const feddc_coder *coder, const feddc_shard *shard, bool plain);
 
-/** plan and values must outlive the coder. x, y and the residual lie in the memory of `values`
- * (host or GPU); messages are bytes in host memory. Errors: FED_EINVAL the spec is wrong;
+/** Make a coder; plan and values must outlive it. x, y and the residual lie in the memory of
+ * `values` (host or GPU); messages are bytes in host memory. Errors: FED_EINVAL the spec is wrong;
  * FED_ENOTFOUND the GPU has not got this codec; FED_ENOMEM; FED_EIO */
 fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc_values *values,
                            feddc_coder **coder, fed_error *err) FED_CHECKED;
@@ -54,8 +53,8 @@ fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool
 fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool plain,
                            const uint8_t *src, size_t len, float *y, fed_error *err) FED_CHECKED;
 
-/** Take back a coded message that the owner did not count: residual += its values. Only for a
- * codec with a residual. */
+/** Take back a coded message that the owner did not add: residual += the message's values. Only for
+ * a codec with a residual. */
 fed_status feddc_coder_take_back(feddc_coder *coder, const feddc_shard *shard, const uint8_t *src,
                                  size_t len, fed_error *err) FED_CHECKED;
 

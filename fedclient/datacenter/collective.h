@@ -1,5 +1,4 @@
-/* A collective: a state machine, never blocking, that makes one sum of a worker group's
- * gradients. */
+/* A collective sums the gradients of a worker group. It is a state machine that never blocks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_COLLECTIVE_H
 #define FEDDC_COLLECTIVE_H
@@ -12,30 +11,29 @@
 
 enum { FEDDC_COLLECTIVE_PARAMS = 2 };
 
-/** The engine runs a collective in the engine's thread. In this thread a collective calls the
+/** The engine calls a collective in the engine's thread. Only there, a collective calls the
  * feddc_engine functions below. */
 typedef struct feddc_engine feddc_engine;
 
-/** The data that a collective works with. The job outlives the collective. */
 typedef struct feddc_collective_job {
     feddc_engine *engine;
     uint32_t rank, ranks; /* all ranks, aggregators too */
     uint32_t workers;     /* ranks below this have gradients */
-    uint32_t late;        /* with backup workers: how many gradients a sum may lack; else 0 */
+    uint32_t late;        /* with backup workers: most gradients that a sum may lack; else 0 */
     const double *param;
     const feddc_plan *plan;
-    feddc_coder *push, *pull; /* coders of gradients and of final sums */
+    feddc_coder *push, *pull;
     /* 0: no NICs compress; else their error bound is 2^-nic, and push and pull are float32 */
     int nic;
-    const feddc_values *values; /* says whether gradients and sums lie in host or GPU memory */
-    float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
+    const feddc_values *values;
+    float *sum; /* [plan->n]: room for sums, each at its shard's offset */
 } feddc_collective_job;
 
 typedef struct feddc_collective_vtable {
     uint8_t id; /* never changes; from collectives.def */
     const char *name, *about;
     const fed_param *params;
-    /* re-encodes partial sums at each hop, so it refuses codecs of feddc_codec_expands */
+    /* partial sums are encoded again at each hop, so codecs of feddc_codec_expands are refused */
     bool recodes;
 
     /** Return the number of ranks beside the workers (NULL: 0), and the number of shards in a
@@ -47,9 +45,8 @@ typedef struct feddc_collective_vtable {
     fed_status (*open)(const feddc_collective_job *job, void **self, fed_error *err);
 
     /** This rank's gradient of a bucket is ready. grad may be read until `taken` is called for this
-     * bucket and step. `begin` for the bucket's next step is called only after all its shards of
-     * this step were taken (feddc_engine_done). Messages of the next step may arrive earlier. An
-     * aggregator gets no begin. */
+     * bucket and step. The bucket's next `begin` comes only after all sums of this step were taken.
+     * Messages of the next step may arrive earlier. An aggregator gets no begin. */
     fed_status (*begin)(void *self, uint32_t step, uint32_t bucket, const float *grad, bool plain,
                         fed_error *err);
 
@@ -64,14 +61,14 @@ typedef struct feddc_collective_vtable {
      * may be used again. May be NULL. */
     fed_status (*taken)(void *self, uint32_t step, uint32_t bucket, fed_error *err);
 
-    /** See whether work that ends without a message, such as a reduction on a GPU, has ended. The
-     * engine calls it before each wait, and again soon if *under_way. May be NULL. */
+    /** Check whether work that ends without a message, such as a reduction on a GPU, has ended.
+     * *under_way: such work still runs, so the engine calls poll again soon. May be NULL. */
     fed_status (*poll)(void *self, bool *under_way, fed_error *err);
 
     /** The rank that this bucket waits for, or UINT32_MAX for none (for feddc_exchange_look). */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 
-    /** Free the state. The link is closed before this call. */
+    /** Called after the link was closed. */
     void (*close)(void *self);
 } feddc_collective_vtable;
 
@@ -80,7 +77,7 @@ fed_status feddc_engine_send(feddc_engine *engine, uint32_t to, const feddc_head
                              fed_error *err) FED_CHECKED;
 void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 
-/** Report that the sum of a shard is complete. sum: values[shard.n], unchanged until `taken`. */
+/** Report that the sum of a shard is complete. sum: [shard.n] values, unchanged until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
 
@@ -91,7 +88,7 @@ uint64_t feddc_engine_ns(void);
 void feddc_engine_spent(feddc_engine *engine, feddc_what what, uint32_t step, uint32_t bucket,
                         size_t bytes, uint64_t begin);
 
-/** The collectives of collectives.def; NULL past the last. */
+/** The k-th collective of collectives.def; NULL past the last. */
 const feddc_collective_vtable *feddc_collective_at(size_t k);
 
 /** Parse a spec such as "ring" or "owners:aggregators=1". Errors: FED_EINVAL */

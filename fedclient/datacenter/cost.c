@@ -29,7 +29,7 @@ static amounts amounts_of(feddc_cost_way way, double p) {
     switch (way) {
     case FEDDC_COST_STAR:
         return (amounts){1 + log2(p), p + log2(p), p, log2(p), p - 1, 1, p, 1, 1, false};
-    case FEDDC_COST_RING: /* the complete block is encoded once more and then only forwarded */
+    case FEDDC_COST_RING: /* a complete block is encoded once, then only forwarded */
         return (amounts){2 * (p - 1), 2 * (p - 1), others, others, others,
                          others,      others,      1 / p,  1,      false};
     case FEDDC_COST_OWNERS:
@@ -42,7 +42,7 @@ static amounts amounts_of(feddc_cost_way way, double p) {
 }
 
 /* Seconds on the line for a byte of float32, compressed by `ratio`. beta: seconds per byte of the
- * line; nic: seconds per byte of a compressing NIC, if that is slower. */
+ * line. nic: seconds per byte of a compressing NIC. */
 static double byte_time(double beta, double ratio, double nic) {
     return ratio > 0 && ratio != 1 ? fmax(beta / ratio, nic) : beta;
 }
@@ -78,7 +78,7 @@ feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cos
     const feddc_cost upper = feddc_cost_exchange(FEDDC_COST_OWNERS, groups, n, above, codec);
     cost.latency += upper.latency;
     cost.wire += upper.wire;
-    cost.sum += upper.sum / (group > 0 ? group : 1); /* each worker of a group handles its share */
+    cost.sum += upper.sum / (group > 0 ? group : 1); /* each worker of a group sums a part */
     cost.codec += upper.codec / (group > 0 ? group : 1);
     return cost;
 }

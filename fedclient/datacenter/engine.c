@@ -9,12 +9,12 @@
 #include "fedcodec/bursts.h"
 
 enum {
-    PATIENCE_MS = 200, /* time to wait for an event of the link, before look_around */
-    POLL_NS = 20000,   /* between two polls of work whose end is no event of the link */
+    PATIENCE_MS = 200, /* most time to wait for an event of the link */
+    POLL_NS = 20000,   /* pause between two calls of the collective's poll */
     GROWTH = 64,
     COUNT_EVERY = 16,           /* values that became 0 are counted in one bucket of 16 */
     UNDER_WAY = 8,              /* a bucket waits while this many earlier buckets are under way */
-    UNDER_WAY_VALUES = 1 << 16, /* and these together have at least this many values */
+    UNDER_WAY_VALUES = 1 << 16, /* and if these together have at least this many values */
 };
 static const size_t NONE = (size_t)-1;
 
@@ -88,7 +88,7 @@ void feddc_engine_release(feddc_engine *e, const feddc_event *event) {
     e->link->release(e->link_self, event);
 }
 
-/* With the lock held: return whether all sums are complete and no send reads the gradient. */
+/* Call it with the lock held. */
 static bool is_complete(const feddc_cell *cell) {
     return cell->left == 0 && cell->lent == 0;
 }
@@ -224,9 +224,9 @@ static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const f
 }
 
 /* With the lock held: return whether this bucket must wait, because enough earlier buckets are
- * under way. Otherwise sums of the first buckets would queue behind gradients of the last buckets,
- * and all ranks would wait for the slowest connection. Later buckets do not count, so that ranks
- * with different orders of buckets do not wait for each other. */
+ * under way. Otherwise the first buckets' sums would queue behind the last buckets' gradients.
+ * Later buckets do not count, so that ranks that put buckets in different orders do not wait for
+ * each other. */
 static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     uint32_t under_way = 0;
     size_t values = 0;
@@ -243,8 +243,8 @@ static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return false;
 }
 
-/* On a GPU: make the engine's stream wait for the work that the caller's stream held when the
- * caller put this bucket in or took it out. */
+/* On a GPU: make the engine's stream wait for the work that the caller's stream had when the caller
+ * put this bucket or took it. */
 static fed_status come_after(feddc_engine *e, uint32_t bucket, fed_error *err) {
     fed_status status = FED_OK;
     if (e->caller != NULL) {
@@ -377,8 +377,8 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        /* A worker counts received bytes by the message's step, even if that step has not begun
-         * here. So all ranks count the same messages. */
+        /* A worker counts received bytes by the message's step, which may not have begun here, so
+         * that all ranks count the same messages. */
         uint64_t *received = e->rank < e->workers
                                  ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
                                  : &e->counts.received_bytes;
@@ -401,7 +401,7 @@ static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error 
     return FED_OK;
 }
 
-/* Fail if a bucket waits for a rank that has left: that rank has made fewer steps. */
+/* Fail if a bucket waits for a rank that has left. */
 static fed_status look_around(feddc_engine *e, fed_error *err) {
     for (uint32_t b = 0; b < e->plan.buckets; b++) {
         uint32_t r = e->collective->waits_for(e->collective_self, b);
@@ -428,7 +428,8 @@ static bool is_closing(feddc_engine *e) {
     return closing;
 }
 
-/* Begin held buckets and poll the collective. *under_way: work runs that ends without an event. */
+/* Begin held buckets and poll the collective. *under_way: the collective has work that ends without
+ * an event of the link. */
 static fed_status go_on(feddc_engine *e, bool *under_way, fed_error *err) {
     *under_way = false;
     do {
@@ -475,7 +476,7 @@ void *feddc_engine_run(void *engine) {
         feddc_engine_fail(e, &err);
     }
     bool orderly = e->orderly && e->failure.status == FED_OK;
-    e->stopped = true; /* the caller's thread no longer wakes the link */
+    e->stopped = true; /* from now on no other thread wakes the link */
     while (e->using > 0) {
         pthread_cond_wait(&e->changed, &e->lock);
     }

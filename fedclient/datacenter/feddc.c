@@ -127,9 +127,9 @@ enum { GATHERS = 8 }; /* most ranks for which the collective gather is the defau
 /* with aggregators a bucket has 1/STAR_PARTS of the gradient, from STAR_LEAST to STAR_MOST bytes */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 };
 
-/* Bytes of a bucket. An aggregator sends a sum only after all workers' gradients came, so small
- * buckets let sums leave while gradients still arrive. With a codec the size stays as it is, since
- * codecs lose more on small slices than small buckets save. */
+/* Return the bytes of a bucket, 0 for the default. An aggregator sends a sum only after all
+ * workers' gradients came, so small buckets let sums leave while gradients still arrive. A codec
+ * keeps the default, because codecs lose more on small slices than small buckets save. */
 static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o) {
     if (o->bucket > 0 || e->ranks == e->workers || !is_float32(o->codec) || !is_float32(o->pull)) {
         return o->bucket;
@@ -330,12 +330,10 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly) {
     free_all(x);
 }
 
-/* With the lock held: return the cell of a bucket, cleared if it still belongs to an earlier
- * step. */
+/* With the lock held: return a bucket's cell. A cell of an earlier step is cleared first. */
 static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, bool plain) {
     feddc_cell *cell = feddc_engine_cell(e, step, bucket);
     if (!cell->begun || cell->step != step) {
-        /* the caller must take step t before it puts step t + 2 */
         assert(!cell->begun || cell->claimed);
         *cell = (feddc_cell){.step = step,
                              .begun = true,
@@ -358,12 +356,12 @@ static void give_order(feddc_engine *e, feddc_order order) {
         return;
     }
     e->order[(e->order_first + e->order_count++) % e->orders] = order;
-    if (e->order_count == 1) { /* with more orders the engine was woken already */
+    if (e->order_count == 1) { /* otherwise the engine was woken already */
         e->link->wake(e->link_self);
     }
 }
 
-/* With the lock held: values from `begin` to `end` of a bucket are ready. */
+/* With the lock held: note that the caller has put values begin to end - 1 of a bucket. */
 static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t begin, size_t end,
                      const float *base, bool plain) {
     feddc_cell *cell = fresh_cell(e, step, bucket, plain);
@@ -466,7 +464,7 @@ bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
 }
 
 typedef struct target {
-    fed_gpu_stream *stream; /* NULL: sum lies in host memory */
+    fed_gpu_stream *stream;
     float *sum;
     fed_status status;
 } target;

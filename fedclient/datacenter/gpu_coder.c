@@ -7,7 +7,7 @@
 
 #include "fedcodec/gpu_codecs.h"
 
-/* alignment in bytes: of slices in this file's memory, and as codecs need it */
+/* alignment in bytes: of this file's slices, and of what codecs read and write */
 enum { ALIGN = 128, VECTOR = 16 };
 
 struct feddc_gpu_coder {
@@ -16,7 +16,7 @@ struct feddc_gpu_coder {
     const feddc_plan *plan;
     const feddc_values *values;
 
-    size_t *at;  /* [slices]: a slice's offset in the residual, in values; NULL: no residual */
+    size_t *at;  /* [slices]: offset of each slice in the residual, in values; NULL: no residual */
     size_t most; /* values of the largest coded slice */
 
     /* In GPU memory, except `told`: */
@@ -279,7 +279,7 @@ static fed_status use_slices(feddc_gpu_coder *c, bool set, const feddc_shard *sh
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,
                                const uint8_t *src, size_t len, float *y) {
     const fed_status status = use_slices(c, set, shard, src, len, y);
-    /* read_heads waits for the stream, so nothing reads src and told after this call */
+    /* after read_heads, which waits for the stream, nothing reads src and told any more */
     const fed_status read = read_heads(c, shard->count);
     FED_TRY(status);
     FED_TRY(read);

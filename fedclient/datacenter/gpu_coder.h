@@ -7,8 +7,8 @@
 #include "fedclient/datacenter/plan.h"
 #include "fedcodec/codec.h"
 
-/** The residual is on the GPU. Messages have the format of fedclient/datacenter/coder.h and lie in
- * host memory, pinned or not. Each call returns when its message is complete or was decoded. */
+/** Messages have the format of fedclient/datacenter/coder.h and lie in host memory. The residual is
+ * on the GPU. Each call returns when its message is complete or was decoded. */
 typedef struct feddc_gpu_coder feddc_gpu_coder;
 
 /** plan and values must outlive the coder. Errors: FED_ENOTFOUND the codec has no GPU kernels;

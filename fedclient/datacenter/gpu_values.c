@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* values of a work-item, unless that takes more than GROUPS groups */
+/* EACH: values per work-item, as long as at most GROUPS work-groups are needed */
 enum { EACH = 4, GROUPS = 4096 };
 
 extern const char feddc_gpu_values_text[]; /* gpu_values.cl */
@@ -63,7 +63,7 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
     }
     FED_TRY(fed_gpu_alloc(v->gpu, n * sizeof **x, (void **)x));
     FED_TRY(fed_gpu_fill(v->stream, *x, 0, n * sizeof **x));
-    return fed_gpu_sync(v->stream); /* the caller may use the memory in other streams at once */
+    return fed_gpu_sync(v->stream); /* so the caller may use the memory in other streams */
 }
 
 void feddc_values_free(const feddc_values *v, float *x) {

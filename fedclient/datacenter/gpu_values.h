@@ -20,7 +20,7 @@ typedef struct feddc_values {
     fed_gpu_stream *stream;
     bool lent; /* the stream belongs to the caller */
     const fed_gpu_module *module;
-    float *room;     /* GPU memory for the values of one message, before they are added */
+    float *room;     /* GPU memory for the values of one message */
     uint32_t *found; /* GPU memory for a kernel's count */
     uint32_t *told;  /* a copy of *found, in pinned host memory */
 } feddc_values;
@@ -57,17 +57,17 @@ fed_status feddc_values_swap(const feddc_values *v, float *x, float *y, size_t n
 fed_status feddc_values_bytes(const feddc_values *v, const float *x, size_t n,
                               uint8_t *dst) FED_CHECKED;
 
-/** *finite: all values of x are finite. Waits for the stream. */
+/** Set *finite to whether all values of x are finite. Waits for the stream. */
 fed_status feddc_values_check(const feddc_values *v, const float *x, size_t n,
                               bool *finite) FED_CHECKED;
 
-/** *zeroed: how many values are 0 in back and not 0 in x. Waits for the stream. */
+/** Set *zeroed to the number of values that are 0 in back and not 0 in x. Waits for the stream. */
 fed_status feddc_values_zeroed(const feddc_values *v, const float *x, const float *back, size_t n,
                                uint64_t *zeroed) FED_CHECKED;
 
 fed_status feddc_values_wait(const feddc_values *v) FED_CHECKED;
 
-/** Number of work-groups for a kernel of gpu_values.cl over n values. */
+/** The number of work-groups for a kernel over n values. */
 uint32_t feddc_values_groups(size_t n);
 
 #endif

@@ -14,7 +14,7 @@ fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t co
     in->rank = malloc((count > 0 ? count : 1) * sizeof *in->rank);
     in->pending = calloc(count > 0 ? count : 1, sizeof *in->pending);
     if (in->rank == NULL || in->pending == NULL) {
-        return FED_ENOMEM; /* feddc_inputs_free frees the array that was allocated */
+        return FED_ENOMEM;
     }
     memcpy(in->rank, rank, count * sizeof *rank);
     return FED_OK;
@@ -123,7 +123,7 @@ static fed_status add_raw_on_gpu(const batch *b, const feddc_values *v, bool fir
     return feddc_values_wait(v);
 }
 
-/* Add float32 inputs chunk by chunk: first one chunk of each input, then the next chunk. */
+/* Add one chunk of each float32 input, then the next chunk. */
 static fed_status add_raw(const batch *b, const feddc_values *v, bool first, size_t n, float *sum,
                           fed_error *err) {
     for (uint32_t k = 0; k < b->count; k++) {

@@ -6,13 +6,13 @@
 #include "fedclient/datacenter/collective.h"
 #include "fedclient/datacenter/pending.h"
 
-enum { FEDDC_PLAIN = 1 }; /* a message's flag: its step is plain */
+enum { FEDDC_PLAIN = 1 }; /* flag of a message: its step is plain */
 
 /** The ranks whose messages are added for one shard, in the order of the sum. */
 typedef struct feddc_inputs {
     uint32_t count;
-    uint32_t added;         /* number of ranks whose messages are added in the current step */
-    uint32_t *rank;         /* [count]; this rank's number stands for its own values */
+    uint32_t added;         /* number of ranks added in the current step */
+    uint32_t *rank;         /* [count]; this rank's own number stands for its own gradient */
     feddc_pending *pending; /* [count]: messages that were not added yet */
 } feddc_inputs;
 
@@ -33,11 +33,10 @@ static inline bool feddc_nic_rounds(const feddc_collective_job *job, bool plain)
     return job->nic > 0 && !plain;
 }
 
-/** If feddc_nic_rounds: y = x rounded as a NIC does, float32[shard->n]. y may be x. For a rank that
- * also uses the values it sends, or sends them to several ranks. */
+/** If feddc_nic_rounds: y = x rounded as a NIC does, float32[shard->n]. y may be x. */
 void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const float *x, float *y);
 
-/** Copies rank[count]. Errors: FED_ENOMEM */
+/** Make inputs from these ranks; rank[count] is copied. Errors: FED_ENOMEM */
 fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) FED_CHECKED;
 void feddc_inputs_free(feddc_inputs *in);
 
@@ -50,7 +49,7 @@ uint32_t feddc_inputs_missing(const feddc_inputs *in);
 
 /** Add the messages that have arrived and are next in order to sum (values of the shard), advance
  * in->added, and release each. The first message sets the sum.
- * own, own_len: what this rank adds, a message of job->push or, with own_plain, values. */
+ * own, own_len: this rank's input, a message of job->push or, with own_plain, values. */
 fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
                             const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,
                             float *sum, fed_error *err) FED_CHECKED;

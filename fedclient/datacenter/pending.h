@@ -21,7 +21,7 @@ fed_status feddc_pending_add(feddc_pending *pending, const feddc_event *event,
 /** Take out the first event of this step. false: there is none. */
 bool feddc_pending_take(feddc_pending *pending, uint32_t step, feddc_event *event);
 
-/** Forget all events: their link is closed. */
+/** Free the list. Its events are not released, because their link is closed. */
 void feddc_pending_free(feddc_pending *pending);
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 enum {
-    SMALL = 256,      /* least values of a tensor that is coded, by default */
+    SMALL = 256,      /* by default, tensors of fewer values are not coded */
     BUCKET = 1 << 20, /* bytes of a bucket, by default */
-    FIRST_PART = 8,   /* the first bucket has an eighth of the others' size */
+    FIRST_PART = 8,   /* the first bucket has about an eighth of the others' size */
     ROUND = 16,       /* in a bucket, shards begin at multiples of 16 values: a cache line */
     SLICES_GROWTH = 64
 };
@@ -29,7 +29,7 @@ static fed_status cut_buckets(feddc_plan *plan, size_t most) {
         return FED_ENOMEM;
     }
     plan->bucket[0] = (feddc_bucket){.offset = rest, .n = first};
-    for (size_t k = 0; k < more; k++) { /* part k of the rest, counted from its end */
+    for (size_t k = 0; k < more; k++) {
         size_t begin = rest * (more - 1 - k) / more, end = rest * (more - k) / more;
         plan->bucket[1 + k] = (feddc_bucket){.offset = begin, .n = end - begin};
     }
@@ -71,7 +71,7 @@ static fed_status add_part(feddc_plan *plan, feddc_shard *shard, size_t offset, 
     return FED_OK;
 }
 
-/* at[k] is the offset of tensor k. */
+/* at[k]: the offset of tensor k. */
 static fed_status cut_slices(feddc_plan *plan, feddc_shard *shard, const size_t *tensor,
                              const size_t *at, size_t tensors, size_t small) {
     size_t end = shard->offset + shard->n;
@@ -107,7 +107,7 @@ static fed_status cut_shards(feddc_plan *plan, const size_t *tensor, const size_
 
 static fed_status cut(feddc_plan *plan, const size_t *tensor, size_t tensors, size_t small,
                       size_t bucket) {
-    size_t *at = calloc(tensors + 1, sizeof *at); /* + 1, so that the size is not 0 */
+    size_t *at = calloc(tensors + 1, sizeof *at); /* + 1: not 0 bytes */
     if (at == NULL) {
         return FED_ENOMEM;
     }

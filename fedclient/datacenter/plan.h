@@ -12,15 +12,15 @@
 
 /* The gradient is one vector of n values. Buckets are ranges of it. Bucket 0 is the vector's end,
  * which a backward pass finishes first; it is smaller than the others, so that the first message
- * leaves soon. A bucket has a shard for each rank that sums; their sizes differ by less than 32
- * values. A codec encodes one slice at a time: the part of a tensor that lies in a shard, at most
- * FEDDC_SLICE values. Neighbouring tensors of fewer than `small` values form one slice, which is
- * always sent as float32. */
+ * leaves soon. A bucket is divided into shards of about equal size, which different ranks sum. A
+ * codec encodes one slice at a time: the part of a tensor that lies in a shard, at most FEDDC_SLICE
+ * values. Neighbouring tensors of fewer than `small` values form one slice, which is always sent as
+ * float32. */
 enum { FEDDC_SLICE = 1 << 18 };
 
 typedef struct feddc_slice {
     size_t offset, n;
-    bool plain; /* always float32 */
+    bool plain;
 } feddc_slice;
 
 typedef struct feddc_shard {
@@ -41,8 +41,8 @@ typedef struct feddc_plan {
     size_t slices;
 } feddc_plan;
 
-/** small and bucket (bytes): 0 for the defaults of feddc/exchange.h. shards >= 1. Free it with
- * feddc_plan_free. Errors: FED_EINVAL no values, or too small buckets; FED_ENOMEM */
+/** Make a plan, to be freed with feddc_plan_free. small: values, 0: 256. bucket: bytes, 0: 1 MiB.
+ * shards >= 1. Errors: FED_EINVAL no values, or too small buckets; FED_ENOMEM */
 fed_status feddc_plan_make(const size_t *tensor, size_t tensors, size_t small, size_t bucket,
                            uint32_t shards, feddc_plan *plan, fed_error *err) FED_CHECKED;
 

@@ -9,9 +9,9 @@ enum { PART = 1, SUM = 2 };
 
 typedef enum phase {
     IDLE = 0,
-    SUMMING, /* inputs are missing */
+    SUMMING,
     WAITING, /* the partial sum was sent up, and the sum has not come */
-    DONE     /* the engine has the sum */
+    DONE
 } phase;
 
 typedef struct relay_shard {
@@ -19,11 +19,11 @@ typedef struct relay_shard {
     feddc_inputs in;
     uint32_t up, down;
     uint32_t *out, outs;
-    feddc_pending pending; /* sums that arrived early */
+    feddc_pending pending;
 
     phase phase;
     const float *own;
-    feddc_event kept; /* a sum read in the link's buffer, or FEDDC_NOTHING */
+    feddc_event kept; /* a sum that is read in the link's buffer, or kind FEDDC_NOTHING */
     uint32_t lent;    /* sends that read job.sum */
 } relay_shard;
 
@@ -74,8 +74,7 @@ static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
     if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
-        /* sends that read job.sum are counted here; the engine counts sends that read the
-         * gradient */
+        /* count sends that read job.sum; the engine counts those that read the gradient */
         bool lent = x != s->own;
         s->lent += lent;
         return send_to(
@@ -122,7 +121,7 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
 }
 
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
-    /* if other ranks get the sum, x lies in job.sum, and is rounded in place */
+    /* where NICs round, x lies in job.sum, and is rounded in place */
     feddc_round(&relay->job, &s->turn, x, sum_of(relay, s));
     if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);
@@ -154,7 +153,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
                         "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
                         event->len, shard->n);
     }
-    /* this rank sends the sum to no other, so the caller reads it in the link's buffer */
+    /* no other rank gets the sum from here, so the caller reads it in the link's buffer */
     if (s->outs == 0) {
         s->kept = *event;
         return spread_raw(relay, s, (const float *)(const void *)event->data, err);
@@ -183,7 +182,7 @@ static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event 
     return spread_bytes(relay, s, buffer, err);
 }
 
-/* Go on as far as the received messages allow. Never write memory that a send still reads. */
+/* Do what the received messages allow. Memory that a send still reads is not written. */
 static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
     if (s->phase == SUMMING && s->lent == 0) {
         FED_TRY(add_inputs(relay, s, err));

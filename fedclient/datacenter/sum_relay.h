@@ -10,20 +10,21 @@
 /* A rank adds a shard's inputs, its own gradient among them, encodes the partial sum once and sends
  * it up. The last rank encodes the whole sum as a pull, sends the message down, and decodes it for
  * itself. The other ranks pass the same message on. So all ranks get the same bits, and a rank
- * encodes each value once a step. Ring and tree only differ in the ways of the shards. */
+ * encodes each value once a step. Ring and tree only differ in each shard's way. */
 
 /** The way of one shard through one rank. */
 typedef struct feddc_way {
-    /* ranks whose partial sums are added, in this order; this rank's number means its gradient */
+    /* ranks whose partial sums are added, in this order; this rank stands for its own gradient */
     uint32_t *input;
     uint32_t inputs;
-    uint32_t up;   /* the rank that gets the partial sum; this rank: it completes the sum */
+    /* the rank that gets the partial sum; if it is this rank, this rank completes the sum */
+    uint32_t up;
     uint32_t down; /* the rank that sends the sum, if up is another rank */
     uint32_t *out; /* the ranks to send the sum to */
     uint32_t outs;
 } feddc_way;
 
-/** A callback that fills in a shard's way. input and out have room for `ranks` numbers each. */
+/** A callback that fills in a shard's way. input and out have room for job->ranks numbers each. */
 typedef void feddc_find_way(const feddc_collective_job *job, uint32_t bucket, uint32_t part,
                             feddc_way *way);
 

@@ -14,7 +14,7 @@
 #include "fed/file.h"
 #include "fed/utf8.h"
 
-/* LANES: most threads of a row in the file, as overlapping spans need threads of their own. */
+/* LANES: most threads of a row in the file. Overlapping spans need separate threads. */
 enum { LANES = 64, NAME = 128, PATH = 4096 };
 
 static const size_t largest_part = UINT32_MAX;
@@ -190,7 +190,7 @@ static int by_begin(const void *a, const void *b) {
                                        : (left->end > right->end) - (left->end < right->end);
 }
 
-/* Messages to a peer leave one after the other: let each span begin where the span before ended.
+/* Messages to a peer leave one after the other: let no span begin before the previous one ends.
  * spans[count] are ordered by their ends. */
 static void end_to_end(feddc_span *spans, size_t count) {
     for (size_t k = 1; k < count; k++) {
@@ -203,12 +203,12 @@ static void end_to_end(feddc_span *spans, size_t count) {
     }
 }
 
-/* Copy a row's spans that are still in the ring to spans[room], oldest first; return their number.
- * added: spans ever added. */
+/* Copy the spans in a row's ring to spans[room], oldest first; return their number. added: all
+ * spans ever added to the row. */
 static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, feddc_span *spans) {
     const feddc_span *ring = trace->rows[row].ring;
     const size_t count = added < trace->room ? (size_t)added : trace->room;
-    const size_t first = count > 0 ? (size_t)(added % count) : 0; /* 0 if the ring is not full */
+    const size_t first = count > 0 ? (size_t)(added % count) : 0;
     memcpy(spans, ring + first, (count - first) * sizeof *spans);
     memcpy(spans + (count - first), ring, first * sizeof *spans);
     return count;
@@ -219,7 +219,7 @@ static size_t copy_row(const feddc_trace *trace, uint32_t row, uint64_t added, f
 static void write_spans(const feddc_trace *trace, uint32_t row, const feddc_span *spans,
                         size_t count, uint64_t missing, uint64_t zero, fed_writer *out) {
     uint64_t ends[LANES] = {0};
-    uint32_t used = 1; /* write a name for an empty row too */
+    uint32_t used = 1;
     for (size_t k = 0; k < count; k++) {
         uint32_t lane = 0;
         while (lane < LANES && spans[k].begin < ends[lane]) {
@@ -252,7 +252,7 @@ fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64
         const uint64_t added = atomic_load_explicit(&trace->rows[row].added, memory_order_acquire);
         const size_t count = copy_row(trace, row, added, sorted);
         if (row >= FEDDC_ROW_PEER && peer_of(row) == trace->rank && count == 0) {
-            continue; /* a rank sends nothing to itself, so leave the row out */
+            continue; /* a rank sends nothing to itself */
         }
         if (row >= FEDDC_ROW_PEER && !is_from(row)) {
             end_to_end(sorted, count);
@@ -327,7 +327,7 @@ static fed_status merge(fed_file *file, const char *path, uint32_t ranks, fed_er
                         "no worker has written its part of the trace: there is no file %s.RANK",
                         path);
     }
-    /* JSON allows no comma after the last event, so this event without a comma ends the list. */
+    /* JSON allows no comma after the last event, so this event, which always exists, has none. */
     const int len =
         snprintf(text, sizeof text,
                  "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\",\"args\":"

@@ -16,7 +16,7 @@
 
 enum {
     GREETING = 8,
-    HELLO = GREETING + FEDDC_KEY, /* failure detector to member */
+    HELLO = GREETING + FEDDC_KEY, /* failure detector to member: greeting, nonce */
     ANSWER = 2 * FEDDC_KEY,       /* member to failure detector: nonce, proof */
     PIECE = 16 * 1024,
     HEAD = 4,
@@ -62,7 +62,7 @@ bool feddc_channel_waits(const feddc_channel *c) {
     return c->out_sent < c->out.len;
 }
 
-/* Compute the MAC of the record with this number; its head and body lie together at `record`. */
+/* Compute a record's MAC. record: the record's head and body. */
 static void mac(const uint8_t *key, uint64_t number, const uint8_t *record, size_t len,
                 uint8_t digest[FED_SHA256_SIZE]) {
     uint8_t own[FEDDC_KEY + 8];
@@ -156,8 +156,8 @@ static fed_status prove_as_detector(feddc_channel *c, fed_error *err) {
     return flush(c, err);
 }
 
-/* Send the member's nonce when the failure detector's nonce has come, then wait for the failure
- * detector's proof. Until both have proved themselves, number_in counts these two messages. */
+/* Send the member's nonce and proof when the failure detector's nonce has come, then wait for the
+ * failure detector's proof. Until then, number_in counts the messages received. */
 static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     const uint8_t *at = c->in.data + c->in_used;
     if (c->number_in == 0 && unused(c) >= HELLO) {
@@ -195,8 +195,8 @@ static void shift(feddc_channel *c) {
     c->in_used = 0;
 }
 
-/* Return the most received bytes to keep. Before the peer has proved itself, only the bytes of its
- * proof are kept. */
+/* Return how many received bytes may wait to be read: before the peer has proved itself, only those
+ * of its proof. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
         return c->detector ? ANSWER : HELLO + FEDDC_KEY;

@@ -15,8 +15,8 @@
  *
  *   u32 length, body, first 16 bytes of HMAC(key and u64 number of the record, length and body)
  *
- * So nobody can change, repeat, leave out or send back a record unnoticed. Whoever sees the line
- * can read records; the generation's secret is masked with a key of the session.
+ * So nobody can change, repeat, leave out or send back a record unnoticed. Records
+ * are not encrypted, but the generation's secret in them is masked with a key of the session.
  *
  * Nothing here blocks. Not thread-safe.
  */

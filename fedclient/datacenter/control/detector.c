@@ -34,7 +34,8 @@ enum {
 
 typedef struct conn {
     bool used, joined;
-    /* the last record was sent to this member, or came from it; further records are ignored */
+    /* the last record was sent to this member, or came from this member; later records are
+     * ignored */
     bool out;
     feddc_channel channel;
     uint32_t slot;
@@ -181,7 +182,7 @@ static void take_record(feddc_detector *j, conn *c, const feddc_record *record) 
         (void)shutdown(c->channel.fd, SHUT_WR);
         break;
     default:
-        drop(j, c); /* no member may send a record of this kind */
+        drop(j, c); /* records of this kind never come from members */
     }
 }
 

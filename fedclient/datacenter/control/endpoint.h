@@ -8,7 +8,7 @@
 
 #include "fed/error.h"
 
-enum { FEDDC_ENDPOINT = 128 }; /* characters of an address */
+enum { FEDDC_ENDPOINT = 128 };
 
 /** Listen at an address. bound: the same address, with the port that the system chose for port 0.
  * Errors: FED_EINVAL the text is no address; FED_ENET */

@@ -60,7 +60,7 @@ struct feddc_watch {
     feddc_record meet;
     feddc_record digest[DIGESTS];
     uint32_t digests;
-    own_worker_group *group, *next; /* the caller's generation, and a new one that has arrived */
+    own_worker_group *group, *next; /* group: the caller's generation; next: a newer one, or NULL */
     fed_status ended;               /* FED_OK: the worker group has not ended */
     char why[FEDDC_WHY];
     bool stop;
@@ -97,7 +97,7 @@ static void worker_group_free(own_worker_group *own) {
 void feddc_watch_see(feddc_watch *watch, const feddc_eyes *eyes) {
     pthread_mutex_lock(&watch->see);
     if (watch->eyes.look != NULL) {
-        /* keep the last state, which a verdict may name */
+        /* keep the exchange's last state, which a verdict may name */
         watch->eyes.look(watch->eyes.user, &watch->seen);
     }
     watch->eyes = eyes != NULL ? *eyes : (feddc_eyes){0};
@@ -288,8 +288,7 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* Send the records that the main thread has left. Return false when the main thread closes the
- * watch. */
+/* Send the queued records. Return false when the main thread closes the watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -310,8 +309,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* End the worker group if the failure detector is silent for too long, less the time in which this
- * process itself was stopped. */
+/* End the worker group if the failure detector is silent for too long. The time in which this
+ * process itself was stopped does not count. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;

@@ -1,4 +1,4 @@
-/* The records between failure detector and member: one struct each, one byte layout. */
+/* The byte layout of the records between failure detector and member. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_RECORDS_H
 #define FEDDC_RECORDS_H
@@ -6,8 +6,8 @@
 #include "fed/bytes.h"
 #include "fedclient/datacenter/control/membership.h"
 
-/* A record is a byte for its kind, then the fields of its struct, little-endian as in fed/bytes.h.
- * Writing a record that was read gives the same bytes. */
+/* A record is a byte for its kind, then the fields of this kind, little-endian as in
+ * fed/bytes.h. */
 typedef enum feddc_record_kind {
     /* from member to failure detector: */
     FEDDC_RECORD_JOIN = 1,
@@ -29,7 +29,7 @@ enum {
     FEDDC_RECORD_DOWN = 256 * 1024 /* most bytes of the detector's: FEDDC_RANKS addresses fit */
 };
 
-/** A record of any kind. The capitals in the comments are the kinds that use a member. */
+/** A record of any kind. The capitals in the comments name the kinds that have this field. */
 typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
@@ -54,8 +54,8 @@ typedef struct feddc_rank_row {
 void feddc_record_write(fed_writer *w, const feddc_record *record);
 void feddc_rank_row_write(fed_writer *w, const feddc_rank_row *row);
 
-/** FED_EFORMAT: the bytes are no record, or a value is not allowed. Only after WORKER_GROUP may
- * bytes be left: its rows. */
+/** Read a record. FED_EFORMAT: the bytes are no record, or a value is not allowed. Only a
+ * WORKER_GROUP leaves bytes unread: its rows. */
 fed_status feddc_record_read(fed_reader *r, feddc_record *record) FED_CHECKED;
 fed_status feddc_rank_row_read(fed_reader *r, feddc_rank_row *row) FED_CHECKED;
 

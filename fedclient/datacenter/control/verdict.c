@@ -76,7 +76,7 @@ static bool stands(const feddc_membership *membership, const feddc_membership_me
                    int64_t now_ms) {
     int64_t still = now_ms - m->moved_ms;
     if (still <= FEDDC_STUCK_MS) {
-        return false; /* the usual case, which need not compute the median */
+        return false;
     }
     return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }
@@ -94,8 +94,8 @@ static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     return FEDDC_NOBODY;
 }
 
-/* While all members wait, find the one that all others wait for. Of two members each waits for the
- * other, so neither can be blamed. */
+/* While all members wait, find the one that all others wait for. With only two members, each waits
+ * for the other, so neither can be blamed. */
 static uint32_t awaited_by_all(const feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership);
     for (uint32_t i = 0; i < membership->members && alive > 2; i++) {
@@ -276,8 +276,8 @@ void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, fed
                                .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
     if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
-        /* the others have the failed member's gradients of all earlier steps, so this member was at
-         * the step that they wait for */
+        /* the others have this member's gradients of all earlier steps, so it was at the step that
+         * they wait for */
         verdict->step = q.step;
     }
     fed_writer w;

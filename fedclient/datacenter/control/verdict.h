@@ -8,8 +8,8 @@
 /** Judge a member by its connection and last heartbeat: FEDDC_ALIVE, DIED, STOPPED or CUT_OFF. */
 feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** Return the slot of the member that holds all others up although it sends heartbeats, and set
- * *fate. FEDDC_NOBODY: there is none. */
+/** Return the slot of a member that sends heartbeats but keeps others waiting, and set *fate.
+ * FEDDC_NOBODY: there is none. */
 uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate);
 
 /** Return whether all members have waited for each other for too long, and none can be blamed. */

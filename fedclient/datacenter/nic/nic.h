@@ -16,7 +16,7 @@ typedef enum feddc_nic_kind {
 
 typedef struct feddc_nic {
     feddc_nic_kind kind;
-    int e; /* error bound 2^-e: smaller values become 0 */
+    int e; /* error bound 2^-e */
 } feddc_nic;
 
 /** Parse a NIC's spec, such as "inline" or "packet:e=8"; NULL: no NIC. Errors: FED_EINVAL */

@@ -7,7 +7,7 @@
 #include "fedclient/datacenter/buffers.h"
 #include "fedcodec/bursts.h"
 
-/* The rounded copy of a message that is being sent. */
+/* A rounded copy of a message. */
 typedef struct copy {
     uint64_t token; /* the original message's token */
     _Alignas(64) float x[];
@@ -20,8 +20,8 @@ typedef struct inline_link {
     feddc_buffers copies;
 } inline_link;
 
-/* The inner link's token is a buffer's address or, for a message without a copy, the caller's token
- * shifted left with the lowest bit set, which no address has. */
+/* The inner link's token is a buffer's address. For a message without a copy it is the caller's
+ * token shifted left, with the lowest bit set, which no address has. */
 
 static fed_status inline_send(void *self, uint32_t to, const feddc_head *head, const void *data,
                               size_t len, uint64_t token, fed_error *err) {

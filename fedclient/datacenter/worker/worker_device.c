@@ -43,7 +43,7 @@ fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) {
     if (!feddc_worker_on_gpu(w)) {
         return FED_OK;
     }
-    if (w->spare != NULL) { /* copy params and state, for going back if the run fails */
+    if (w->spare != NULL) { /* a copy to go back to if the run fails */
         memcpy(w->spare, w->params, size * sizeof *w->spare);
         memcpy(w->spare + size, w->state, w->states * sizeof *w->spare);
     }
@@ -95,7 +95,7 @@ fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
     return feddc_values_explain(v, status, err);
 }
 
-/* The net reads its own parameters, so a pass swaps them with the local weights. */
+/* A pass reads the net's own parameters, so swap them with the local weights. */
 static fed_status swap_local(const feddc_worker *w, fed_error *err) {
     if (!w->act.local) {
         return FED_OK;

@@ -15,60 +15,64 @@ struct feddc_worker {
     size_t n, states;      /* trained parameters; values of the optimizer's state */
     float *params, *state; /* the caller's memory */
 
-    /* The memory in which gradients and local weights lie: with a net on a GPU it is the GPU's.
-     * During a run, params and state are copied to the GPU too. */
+    /* The memory of gradients and local weights: host memory, or that of the net's GPU. During a
+     * run on a GPU, params and state are there too. */
     feddc_values values;
     /* values[n] each. Two arrays, if a sum may be on its way while the next gradient is computed;
      * else [1] equals [0]. */
     float *grad[2];
-    float *own;  /* this worker's gradient of the last step, for local weights; NULL: none */
-    float *left; /* values[n]: gradients summed, not exchanged yet; NULL: exchange at every step */
+    float *own; /* this worker's gradient of the last step, for local weights; NULL: none */
+    /* values[n]: sum of gradients that were not exchanged yet; NULL: exchange at every step */
+    float *left;
     bool left_empty;
     float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
-    float *memory; /* the memory of grad, left and local */
+    float *memory; /* the allocation of grad, left and local */
 
-    float *words;      /* float32[n] on the host, for feddc_worker_turn; grad[0] without a GPU */
-    float *spare;      /* float32[layout.size + states]: params and state at `completed`; or NULL */
-    float *host;       /* the memory of spare, and with a GPU of words */
-    fed_error failure; /* the first failure in a callback that cannot return it */
+    /* float32[n] in host memory, for feddc_worker_turn; without a GPU equal to grad[0] */
+    float *words;
+    /* float32[layout.size + states]: a copy of params and state to go back to; or NULL */
+    float *spare;
+    float *host;       /* the allocation of spare, and with a GPU of words */
+    fed_error failure; /* the first failure in a callback that cannot return errors */
 
     feddc_exchange *x;
     uint32_t rank, workers;
-    fedtrain_job part; /* the job on this rank's part of a text */
+    fedtrain_job part; /* for a text: the job on this rank's part of it */
     fedtrain_batches *batches;
 
     /* The exchanges of a generation are called turns, and are numbered from 0. */
     uint32_t turn;  /* number of exchanges put in */
     uint32_t taken; /* number of exchanges taken out */
     uint32_t due;   /* number of exchanges that must be taken out before the next step */
-    bool taking;    /* exchange `taken` is being taken out: `open` is its optimizer step */
+    bool taking;    /* exchange `taken` is being taken out, in the optimizer step `open` */
     fedtrain_open_step open;
 
     uint32_t step;         /* the next step */
     uint32_t completed;    /* params has the sums of exactly the steps before this one */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
     float turn_share[2];   /* factor that makes the sum of turn k a mean, at k % 2 */
-    uint32_t run_step;     /* with a GPU: the first step of the current run */
-    feddc_act act;         /* what the rule demands at the current step */
-    bool local_ready;      /* `local` has the next step's weights already */
+    uint32_t run_step;     /* with a GPU: first step of the current run */
+    feddc_act act;
+    bool local_ready; /* `local` has the next step's weights already */
     fed_optimizer local_rule;
     fedtrain_open_step local_open;
 
-    uint64_t walked;    /* batches that all workers together took before base_step */
-    uint32_t base_step; /* the first step of this generation */
+    uint64_t walked; /* batches that all workers together took before base_step */
+    uint32_t base_step;
 
     feddc_phase phase;
-    uint64_t since;      /* when the phase began, in ns */
-    uint32_t since_step; /* the step in which the phase began */
+    uint64_t since; /* when the phase began, ns */
+    uint32_t since_step;
     double phase_s[FEDDC_PHASES];
     double step_s, loss;
     uint64_t steps, losses;
-    /* Counts of earlier generations. This generation's exchanges that belong to no step are
-     * subtracted. */
+    /* Counts of earlier generations, minus those of this generation's exchanges that belong to no
+     * step. */
     feddc_exchange_counts earlier;
 
-    char *resume;   /* a checkpoint's path: join reads this rank's file */
-    uint32_t saves; /* checkpoints; the parity says which of a rank's two files is next */
+    char *resume; /* path of the checkpoint whose file of this rank join reads; or NULL */
+    /* number of checkpoints; its parity selects which of a rank's two files is written next */
+    uint32_t saves;
     char remark[200];
 };
 
@@ -77,8 +81,7 @@ void feddc_worker_count_in(feddc_worker *w, int sign);
 
 uint64_t feddc_worker_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/** The main thread begins this phase: add up the last phase's time, and report to trace and
- * watch. */
+/** Begin this phase: add the last phase's time to phase_s, and report to trace and watch. */
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
 
 /** Open w->values on the net's GPU, or on the host if the net has none. */
@@ -104,7 +107,7 @@ fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
-/** Take the optimizer's step for these parameters. share: factor that makes the sum a mean. */
+/** Do the optimizer's step for these parameters. share: factor that makes the sum a mean. */
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
                             float share);
 
@@ -132,7 +135,7 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
 /** Read this rank's file of the checkpoint that the worker resumes from, if it fits. */
 fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** Write the options on which residuals depend as a text. */
+/** Write the options that residuals depend on, as text. */
 void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap);
 
 #endif

@@ -8,10 +8,10 @@
 #include "fedclient/datacenter/worker/worker_impl.h"
 #include "fedcodec/bursts.h"
 
-/* Value i tests rank i / PROBES modulo workers: that rank puts in a fraction (the probe), the rank
- * after it 1, the others 0. A NIC rounds the fraction before 1 is added. Then the sum is above 1,
- * and NICs do not change such values. So the sum less 1 is the probe if no NIC was on the way, else
- * the rounded probe. A NIC with a different bound rounds some probes differently. */
+/* Value i tests rank (i / PROBES) % workers. That rank puts in a fraction (the probe), the next
+ * rank 1, the others 0. A NIC rounds the fraction before 1 is added. The sum is above 1, and NICs
+ * do not change such values. So the sum minus 1 is the probe if no NIC was on the way, else the
+ * rounded probe. A NIC with a different bound rounds some probes differently. */
 enum { PROBES = 8 };
 
 static float probe_at(size_t i) {
@@ -33,7 +33,6 @@ static void fill(const feddc_worker *w, float *grad) {
     }
 }
 
-/* The facts that the sums show about each rank. */
 typedef struct finding {
     bool probed[FEDDC_RANKS], rounded[FEDDC_RANKS];
 } finding;
@@ -72,7 +71,7 @@ fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) {
     while (rank < w->workers && (found.rounded[rank] || !found.probed[rank])) {
         rank++;
     }
-    if (rank < w->workers && w->rank == 0) { /* all ranks know it, and only rank 0 reports it */
+    if (rank < w->workers && w->rank == 0) { /* all ranks have the same result; rank 0 reports it */
         snprintf(w->remark, sizeof w->remark,
                  "no NIC compresses what rank %" PRIu32
                  " sends, so it arrives as float32: start fednic on its host",

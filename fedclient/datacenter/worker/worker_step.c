@@ -134,8 +134,8 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
 }
 
-/* Return the number of the batch that this rank takes at this step, among the batches that all
- * workers share. */
+/* Return the number of this rank's batch at this step: in the data set that all workers share, or
+ * in this rank's part of a text. */
 static size_t batch_number(const feddc_worker *w) {
     if (w->o.job.token != NULL) {
         return w->step;

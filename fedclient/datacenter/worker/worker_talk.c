@@ -1,5 +1,4 @@
-/* Data that workers exchange beside gradients: as sums of float32, which any link and collective
- * take. */
+/* Exchange other data than gradients between workers, as sums of float32. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -10,16 +10,14 @@
 /* The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
  * empty message to all others. A rank with this message from all others reduces the bucket. Buckets
  * are reduced in the order of steps and buckets, which is the same on all ranks. So no rank waits
- * inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's message for
- * the first bucket carries NCCL's unique id.
- * One reduction is under way at a time. The engine learns of its end by `poll`, and reads the link
+ * inside NCCL for a rank that is late or lost. Rank 0's message for the first bucket carries NCCL's
+ * unique id. One reduction is under way at a time. The engine polls for its end, and reads the link
  * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a reduction does not end
  * within PATIENCE_S, the exchange fails. If a rank dies within ncclCommInitRank, the others wait
- * for NCCL's own time-outs.
- * Rounding, with the codec bfloat16: each rank's values are rounded once, to nearest even, as the
- * codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums, which may
- * overflow to infinity. Plain steps and small tensors are float32, added in NCCL's order. All ranks
- * get the same bits, but not those of other collectives. */
+ * for NCCL's own time-outs. Rounding, with the codec bfloat16: each rank's values are rounded once,
+ * to nearest even, as the codec does. NCCL adds in bfloat16, in an order of its own, and rounds
+ * partial sums, which may overflow to infinity. Plain steps and small tensors are float32, added in
+ * NCCL's order. All ranks get the same bits, but not those of other collectives. */
 
 enum { PATIENCE_S = 60 };
 
@@ -27,8 +25,8 @@ extern const char feddc_nccl_text[]; /* nccl.cl */
 
 typedef struct nccl_bucket {
     feddc_turn turn;
-    feddc_inputs in; /* the messages of the ranks that are ready */
-    bool waiting;    /* this rank is ready, others are not yet */
+    feddc_inputs in;
+    bool waiting;
     const float *x;
 } nccl_bucket;
 
@@ -40,7 +38,7 @@ typedef struct nccl {
     bool has_id, broken, narrows, started;
     uint32_t step, next; /* step and bucket of the next reduction */
     nccl_bucket *reducing;
-    uint64_t since; /* when the reduction began, in ns of feddc_engine_ns */
+    uint64_t since; /* when the reduction began, ns */
     const fed_gpu_module *module;
     uint16_t *narrow; /* bfloat16 values of the largest bucket, on the GPU; NULL: all is float32 */
     nccl_bucket *bucket;
@@ -230,8 +228,7 @@ static fed_status note(nccl *n, fed_status status) {
     return status;
 }
 
-/* Tell all others that this bucket is ready. The bucket reduced first carries the id, because all
- * ranks read its message first. */
+/* Tell all others that this bucket is ready. The message of the first bucket carries the id. */
 static fed_status tell(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_head head = {
         .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};

@@ -1,4 +1,5 @@
-/* The functions of libnccl.so.2 in use, declared here: no header of NCCL is needed. */
+/* The functions of libnccl.so.2 that the collective calls, declared here, so that no header of NCCL
+ * is needed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NCCL_CALLS_H
 #define FEDDC_NCCL_CALLS_H
@@ -7,7 +8,7 @@
 
 #include "fed/error.h"
 
-/* Types of nccl.h under names of our own; enums are unsigned. The test
+/* Types of nccl.h under other names, with unsigned for its enums. The test
  * tests/fedclient/datacenter/collectives/nccl/nccl_declared.c compares them with nccl.h. */
 typedef unsigned nccl_result; /* ncclResult_t */
 typedef unsigned nccl_type;   /* ncclDataType_t */

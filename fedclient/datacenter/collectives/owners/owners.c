@@ -100,7 +100,7 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
     return FED_OK;
 }
 
-/* Push a shard. With backup workers its sum may have arrived already, from ranks that are ahead. */
+/* Push a shard. With backup workers the shard's sum may have arrived already. */
 static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const float *x, bool plain,
                               fed_error *err) {
     s->step = step;

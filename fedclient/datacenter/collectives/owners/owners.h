@@ -7,13 +7,13 @@
 #include "fedclient/datacenter/collective.h"
 #include "fedclient/datacenter/inputs.h"
 
-enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 }; /* kinds of messages */
+enum { OWNERS_PUSH = 1, OWNERS_PULL = 2 };
 enum { OWNERS_MISSED = 2 }; /* a flag beside FEDDC_PLAIN: the sum lacks the receiver's push */
 
 typedef enum owners_phase {
     OWNERS_IDLE = 0, /* the next step may begin */
-    OWNERS_SUMMING,  /* pushes are being added */
-    OWNERS_SPREAD    /* the sum is complete; sends or the caller still read its memory */
+    OWNERS_SUMMING,
+    OWNERS_SPREAD /* the sum is complete; sends or the caller still read the sum's memory */
 } owners_phase;
 
 typedef struct owners_shard {
@@ -25,21 +25,23 @@ typedef struct owners_shard {
     feddc_pending pending; /* pushes or pulls of later steps */
 
     /* At ranks that do not own the shard: */
-    bool waits;           /* this rank waits for the pull of `step` */
-    feddc_event pull;     /* a raw pull, whose data the caller reads; else kind FEDDC_NOTHING */
-    feddc_buffer *pushed; /* with backup workers: the push, until it is known to be counted */
+    bool waits;
+    /* the link's event of a sum that the caller reads in place; else kind FEDDC_NOTHING */
+    feddc_event pull;
+    /* with backup workers: this rank's push, kept until the sum has arrived */
+    feddc_buffer *pushed;
 
     /* At the owner: */
     owners_phase phase;
-    bool known;       /* `step` is valid: the next sum belongs to step + 1 */
+    bool known;       /* `step` is valid */
     const float *own; /* this rank's gradient of own_step, not added yet; else NULL */
     uint32_t own_step;
     bool own_plain;
-    bool untaken;      /* the caller has not taken the sum yet */
+    bool untaken;
     feddc_event *push; /* [workers]: pushes of `step` not added yet; kind FEDDC_NOTHING: none */
     bool *counted;     /* [workers]: the worker's gradient is in the sum of `step` */
-    uint32_t added;    /* number of workers counted */
-    uint32_t lent;     /* sends that still read the sum's memory */
+    uint32_t added;
+    uint32_t lent; /* sends that still read the sum's memory */
 } owners_shard;
 
 typedef struct owners {
@@ -52,7 +54,7 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
     return &o->shard[(size_t)bucket * o->job.plan->shards + part];
 }
 
-/** Add this rank's own gradient to the sum of a shard that it owns. */
+/** Add this rank's own gradient to the sum of a shard that this rank owns. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) FED_CHECKED;
 fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,

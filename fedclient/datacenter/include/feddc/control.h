@@ -16,17 +16,17 @@
 FED_API_BEGIN
 
 /*
- * A worker group has one failure detector, a thread beside the launcher, and a watch in each
- * worker. A worker does
+ * A worker group has one failure detector, which runs in a thread of its own. Each worker has a
+ * watch, and does
  *
  *     feddc_watch_open(&options, &watch, &err);
  *     const char *broke = NULL;
  *     while (there are steps to do) {
  *         feddc_watch_next(watch, steps_done, broke, &group, &err);     the worker group meets
  *         ... feddc_exchange_open with group->place; feddc_watch_exchange(watch, x) ...
- *         ... bring the replicas to one step: group->completed says who is how far ...
+ *         ... bring the replicas to one step: group->completed has each member's step ...
  *         for each step: feddc_watch_at(watch, FEDDC_FORWARD, step) and so on
- *         ... a take that failed: broke = its sentence; feddc_watch_exchange(watch, NULL);
+ *         ... if a take failed: broke = its error text;  feddc_watch_exchange(watch, NULL);
  *             feddc_exchange_close(x, false); and meet again ...
  *     }
  *     feddc_watch_close(watch, NULL);
@@ -39,12 +39,12 @@ FED_API_BEGIN
  *   stopped   no heartbeat for 2 s, but its host acknowledges what the failure detector sends:
  *             SIGSTOP, or a machine that swaps
  *   cut off   no heartbeat for 2 s, and its host acknowledges nothing: its line is down, or the
- *             host is. These two cannot be told apart
- *   stuck     it sends heartbeats, but its main thread has reported nothing for longer than
- *             max(10 s, 20 usual steps) while all others wait for it
+ *             host is
+ *   stuck     it sends heartbeats, but its main thread has reported nothing for a long time
+ *             (at least 10 s) while others wait for it
  *   diverged  its parameters' digest differs from those of the majority
  *
- * A failure detector that was itself stopped for a while gives all members more time, as their
+ * After a failure detector was itself stopped for a while, it gives all members more time: their
  * heartbeats may still wait to be read.
  *
  * Trust. Failure detector and member prove to each other that they know the worker group's secret
@@ -56,14 +56,14 @@ FED_API_BEGIN
 
 /** The phase that a worker's main thread is in. */
 typedef enum feddc_phase {
-    FEDDC_STARTING = 0, /* reads data, makes the model, opens links; never counts as stuck */
+    FEDDC_STARTING = 0, /* reads data, makes the model, opens links */
     FEDDC_FORWARD = 1,
     FEDDC_BACKWARD = 2,
     FEDDC_WAITING = 3, /* waits for sums of other ranks; does not count as compute time */
     FEDDC_UPDATING = 4,
     FEDDC_EVALUATING = 5, /* report each batch, else the worker may count as stuck */
-    FEDDC_SAVING = 6,     /* writes a checkpoint */
-    FEDDC_SYNCING = 7,    /* fetches parameters from a member that is ahead, or sends them */
+    FEDDC_SAVING = 6,
+    FEDDC_SYNCING = 7, /* fetches parameters from a member that is ahead, or sends them */
     FEDDC_PHASES
 } feddc_phase;
 
@@ -82,8 +82,8 @@ typedef enum feddc_fate {
     FEDDC_DIVERGED
 } feddc_fate;
 
-/** A verdict on a failed member: which member failed, where, and how. `worker` is the member's rank
- * in the first generation: it names the same process in all generations. */
+/** A verdict on a failed member. `worker` is the member's rank in the first generation, and stays
+ * its number in all later ones. */
 typedef struct feddc_verdict {
     feddc_fate fate;
     uint32_t worker, generation;
@@ -121,7 +121,7 @@ typedef enum feddc_detector_state {
     FEDDC_MEETING = 0, /* members join, or meet again after a fault */
     FEDDC_TRAINING = 1,
     FEDDC_DONE = 2, /* all members that were left have finished */
-    FEDDC_ENDED = 3 /* too few are left or have joined; `why` has the reason */
+    FEDDC_ENDED = 3 /* ended before the work was done; `why` has the reason */
 } feddc_detector_state;
 
 /** State of the worker group. */
@@ -131,9 +131,9 @@ typedef struct feddc_detector_look {
     uint32_t members;    /* members of the first generation, numbered 0 to members - 1 */
     uint32_t alive;      /* members that neither failed nor finished */
     uint32_t step;       /* the lowest step that a living member is at */
-    uint32_t slowest;    /* member with the longest compute time a step; UINT32_MAX: unknown */
-    double slowness;     /* its compute time divided by the median member's */
-    char why[400];       /* the last verdicts; in state FEDDC_ENDED the reason */
+    uint32_t slowest; /* the member with the longest compute time per step; UINT32_MAX: unknown */
+    double slowness;  /* compute time of `slowest`, divided by the median of all members */
+    char why[400];    /* the last verdicts; in state FEDDC_ENDED the reason */
 } feddc_detector_look;
 
 /** Fill in the worker group's state. Callable from any thread. */
@@ -201,8 +201,8 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /** A generation of the worker group. Valid until the next feddc_watch_next or feddc_watch_close. */
 typedef struct feddc_worker_group {
-    /* With `listens`, its address, listener, secret and patience_ms are set too. The link that is
-     * opened with it takes over the listener. */
+    /* With `listens`, place.address, listener, secret and patience_ms are set too. The link that
+     * is opened with `place` takes over the listener. */
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
     const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */
@@ -215,34 +215,34 @@ typedef struct feddc_worker_group {
  *
  * completed  steps that this member has done: its parameters have the sums of the steps before
  *            step `completed`
- * broke      why the last exchange broke: the sentence of the call that failed; NULL in the first
+ * broke      why the last exchange broke: the text of the failed call's error; NULL in the first
  *            call
- * Errors     FED_EIO the worker group is over: the sentence is the verdict. FED_ESTATE this member
- *            was left out: the others go on without it. FED_ENET the failure detector is gone. The
- *            member must end.
+ * Errors     FED_EIO the worker group is over: the error's text is the verdict. FED_ESTATE this
+ *            member was left out: the others go on without it. FED_ENET the failure detector is
+ *            gone. The member must end.
  */
 fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
                             const feddc_worker_group **group, fed_error *err) FED_CHECKED;
 
-/** Let the watch look at this exchange, and abort it when its generation is over. NULL: the watch
- * looks at no exchange any more, so the exchange may be closed. */
+/** Let the watch observe this exchange, and abort it when its generation is over. NULL: the watch
+ * uses no exchange any more, so the last one may be closed. */
 void feddc_watch_exchange(feddc_watch *watch, feddc_exchange *exchange);
 
-/** Report that the main thread begins or is still in this phase of this step. Costs a few
- * atomic stores and one reading of the clock. Call it at each change of phase, from time to
- * time in a long phase, and from one thread only. Compute time is the time between calls,
- * except in FEDDC_WAITING. */
+/** Report that the main thread begins this phase of this step, or is still in it. Call it at each
+ * change of phase, from time to time in a long phase, and from one thread only. Compute time is the
+ * time between calls, except in FEDDC_WAITING. */
 void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step);
 
 /** Report the digest of the parameters after `completed` steps, the same steps on all members. */
 void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest);
 
-/** Return whether the generation or the worker group is over. Long work outside of the exchange
- * should ask, and stop then. Callable from any thread. */
+/** Return whether the generation or the worker group is over. Work that takes long should check
+ * this from time to time, and stop. Callable from any thread. */
 bool feddc_watch_over(const feddc_watch *watch);
 
-/** *offset_us: the failure detector's monotonic clock less this process's, in microseconds, from
- * the sample with the shortest round trip. Returns that round trip; -1: no sample yet. */
+/** Set *offset_us to the failure detector's monotonic clock minus this process's, in microseconds,
+ * from the sample with the shortest round trip. Returns that round trip in microseconds; -1: no
+ * sample. */
 int64_t feddc_watch_clock(const feddc_watch *watch, int64_t *offset_us);
 
 /** Tell the failure detector that this member leaves, end the thread, and free. why: NULL if the

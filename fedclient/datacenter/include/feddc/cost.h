@@ -22,24 +22,23 @@ FED_API_BEGIN
 /** Costs of a machine and its network line. */
 typedef struct feddc_cost_line {
     double alpha; /* latency of a message, seconds */
-    double beta;  /* transfer of a byte, seconds: 8 / (bit/s), in each direction at once */
-    double gamma; /* adding a byte of float32 to a sum, seconds */
+    double beta;  /* seconds to transfer a byte, 8 / (bit/s), on a full-duplex line */
+    double gamma; /* seconds to add a byte of float32 to a sum */
 
     /* Not in the paper. message: seconds that each message costs the busiest rank. bucket: bytes of
-     * float32 in a bucket, which has messages of its own (0: one bucket). Without these two costs a
-     * way with few hops would seem too fast. */
+     * float32 in a bucket, which has messages of its own; 0: one bucket. */
     double message, bucket;
 } feddc_cost_line;
 
 /** Ratios and times of a codec. All zeros: plain float32. */
 typedef struct feddc_cost_codec {
-    double push, pull; /* bytes of float32 / bytes of the message, of gradients and of sums */
-    double encode;     /* seconds for a byte of float32 */
-    double decode;     /* seconds for a byte of float32 */
+    double push, pull; /* compression ratios of gradients and of sums */
+    double encode;     /* seconds to encode a byte of float32 */
+    double decode;     /* seconds to decode a byte of float32 */
 
-    /* Where NICs compress, encode and decode are 0, because hosts do nothing. A NIC compresses
-     * while the line carries earlier bytes, so only the slower of both counts. */
-    double nic; /* seconds of a NIC for a byte of float32, in each direction at once */
+    /* Where NICs compress, encode and decode are 0. A NIC compresses while the line carries earlier
+     * bytes, so the slower of the two counts. */
+    double nic; /* seconds that a NIC takes for a byte of float32 */
 } feddc_cost_codec;
 
 /** The patterns of messages in an exchange of n bytes among p workers. */
@@ -47,10 +46,10 @@ typedef enum feddc_cost_way {
     FEDDC_COST_STAR = 0, /* the paper's worker-aggregator: pushes one after the other into one
                           * machine, then a tree of log2 p broadcasts */
     FEDDC_COST_RING,     /* the paper's Algorithm 1 */
-    FEDDC_COST_OWNERS,   /* each worker sums its 1/p of the buckets: two hops */
+    FEDDC_COST_OWNERS,   /* each worker sums 1/p of the values, and sends its sums to all */
     /* one machine beside the workers owns all buckets; it sends sums while pushes still arrive */
     FEDDC_COST_CENTRAL,
-    FEDDC_COST_GATHER /* each message goes to all */
+    FEDDC_COST_GATHER /* each worker sends its gradient to all others */
 } feddc_cost_way;
 
 /** The parts of the time of one exchange, in seconds, if none of them overlap. */
@@ -61,7 +60,8 @@ typedef struct feddc_cost {
 
 /**
  * The time of one exchange of n bytes among p workers; all 0 for p < 2. codec NULL: float32.
- * For STAR and RING without a codec, latency + wire + sum are the formulas of section VIII-D:
+ * For STAR and RING without a codec and with line->message 0, latency + wire + sum are the
+ * formulas of section VIII-D; log has base 2:
  *
  *     star   (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma
  *     ring   2 (p - 1) alpha + 2 (p - 1) / p n beta + (p - 1) / p n gamma
@@ -70,12 +70,12 @@ feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec);
 
 /** The collective tree: groups of `group` workers sum with owners, then the owners of the same
- * shard in all groups do. below: each worker's line in its group. above: the line that a group's
- * workers share to all other groups. p is a multiple of group. */
+ * shard in all groups do. below: each worker's line in its group. above: the line that the workers
+ * of a group share to other groups. p is a multiple of group. */
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec);
 
-/** latency + wire + sum: what CD-SGD calls communication, phi without a codec, psi with one. */
+/** latency + wire + sum. CD-SGD calls this time phi without a codec, and psi with one. */
 double feddc_cost_communication(const feddc_cost *cost);
 
 const char *feddc_cost_way_name(feddc_cost_way way);
@@ -90,7 +90,7 @@ typedef struct feddc_cost_step {
     uint32_t k;   /* every k-th exchange of CD-SGD is float32; 0: none is */
 } feddc_cost_step;
 
-/** Equation 2: S-SGD, and MPI's usual program. tau + phi. */
+/** Equation 2: S-SGD. tau + phi. */
 double feddc_cost_ssgd(const feddc_cost_step *s);
 
 /** Equation 4: local update, the rule `odsgd`: the exchange runs beside the next step. max(tau,
@@ -100,18 +100,18 @@ double feddc_cost_odsgd(const feddc_cost_step *s);
 /** Equation 5: BIT-SGD. tau + delta + psi. */
 double feddc_cost_bitsgd(const feddc_cost_step *s);
 
-/** Equation 6: the exchange of CD-SGD's step i. */
+/** Equation 6: the time of the exchange of CD-SGD's step i. */
 double feddc_cost_cdsgd_exchange(const feddc_cost_step *s, uint64_t i);
 
-/** Equation 7: CD-SGD's step i. */
+/** Equation 7: the time of CD-SGD's step i. */
 double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i);
 
 /** The mean of equation 7 over k steps. For an exchange longer than tau, section 3.3 has ((k - 1)
  * (delta + psi) + phi) / k. */
 double feddc_cost_cdsgd(const feddc_cost_step *s);
 
-/** Equations 8 and 9: what step i of CD-SGD saves against local update, and against BIT-SGD. For
- * BIT-SGD the paper's text says delta, but equation 9 gives delta + psi. */
+/** Equations 8 and 9: the time that step i of CD-SGD saves against local update, and against
+ * BIT-SGD. */
 double feddc_cost_saved_odsgd(const feddc_cost_step *s, uint64_t i);
 double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
 
@@ -127,12 +127,12 @@ double feddc_cost_exposed(const double *ready, const double *wire, size_t bucket
  * ready at equal distances in the backward pass, which is two thirds of tau. */
 double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
 
-/** The time of a step in which a rule acts as `act` says. With buckets 0, exchange and computation
- * overlap only if the rule says so, as in the equations. Otherwise they overlap as in
- * feddc_cost_layered. */
+/** The time of a step in which a rule acts as `act` says. If act->behind is set, the exchange
+ * overlaps the step: max(tau, exchange). Otherwise it overlaps as in feddc_cost_layered, and with
+ * buckets 0 not at all. */
 double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
 
-/** The mean of a rule's steps 0 .. steps - 1; s->k is not read. */
+/** The mean time of a rule's steps 0 .. steps - 1. s->k is not read. */
 double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_t steps,
                        uint32_t buckets);
 
@@ -145,11 +145,11 @@ typedef struct feddc_cost_inputs {
     double message;     /* seconds that each message costs, as in feddc_cost_line */
     double sum_rate;    /* bytes of float32 that a worker adds up in a second */
     const char *codec;  /* the codec's spec, for the headings */
-    double push, pull;  /* its compression ratios; 1 for float32 */
-    double encode_rate; /* bytes of float32 that it encodes in a second */
-    double decode_rate; /* bytes of float32 that it decodes in a second */
+    double push, pull;  /* the codec's compression ratios; 1 for float32 */
+    double encode_rate; /* bytes of float32 that the codec encodes in a second */
+    double decode_rate; /* bytes of float32 that the codec decodes in a second */
     double nic_rate;    /* bytes/s of a compressing NIC, replacing the two rates above; 0: no NIC */
-    bool no_ring;       /* leave the ring out: the codec's error grows at each hop */
+    bool no_ring;       /* show no ring with the codec, whose error grows at each hop */
     double tau;         /* forward and backward pass of a worker, seconds */
     uint32_t k;         /* CD-SGD's k, at least 1 */
     double bucket;      /* bytes of float32; 0: 1 MiB */

@@ -39,23 +39,25 @@ FED_API_BEGIN
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
-    const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
-                             * NULL: feddc_collective_preset. feddc_collective_about lists them */
+    /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4"; NULL:
+     * feddc_collective_preset. feddc_collective_name lists all */
+    const char *collective;
     const char *codec; /* codec of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;  /* codec of pulls, the sums on their way back; NULL: float32 */
     const char *nic;   /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
 
-    /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
+    /* size_t[tensors]: the number of values of each tensor. Tensors lie one after the other in one
+     * vector. */
     const size_t *tensor;
     size_t tensors;
     size_t small; /* tensors of fewer values travel as float32; 0: 256 */
-    /* bytes of gradient in a message, about; 0: 1 MiB, but with aggregators and no codec a 64th of
-     * the gradient, from 32 KiB to 1 MiB */
+    /* most bytes of gradient in a bucket, which is exchanged by itself; 0: 1 MiB, but with
+     * aggregators and no codec a 64th of the gradient, from 32 KiB to 1 MiB */
     size_t bucket;
 
     /* Backup workers, for the collective owners with aggregators. A sum does not wait for the last
-     * `late` workers; they add their pushes to their residuals again. Needs a codec with a
-     * residual. Plain steps wait for all */
+     * `late` workers, which keep their pushes in their residuals. Needs a codec with a residual.
+     * Plain steps wait for all */
     uint32_t late;
     struct feddc_trace
         *trace; /* the engine records its spans here; must outlive the exchange; NULL: no trace */
@@ -69,12 +71,12 @@ typedef struct feddc_exchange_options {
 /*
  * With a device, grad of feddc_exchange_put and sum of feddc_exchange_take are device addresses.
  * Residuals lie on the device too, and the engine works in a stream of its own. Only messages
- * cross the bus. Messages and sums have the same bits as without a device, so ranks with and
- * without one may be in one worker group, if all name the collective.
+ * cross the bus. Except with the collective nccl, messages and sums have the same bits as without a
+ * device. So ranks with and without one may be in one worker group, if all name the collective.
  *
  *     put   work that is in `stream` at the call may still write grad: the engine waits for it
  *     take  work that `use` enqueues in `stream` may read the sum after take has returned: the
- *           engine does not overwrite the sum before
+ *           engine does not overwrite the sum before that work is done
  *
  * A device takes the codecs that run on GPUs (fedcodec_gpu_has), and no nic.
  */
@@ -85,8 +87,8 @@ typedef struct feddc_exchange_options {
  * works with any collective, but with no codec.
  *
  *     inline   there is no NIC: this process rounds a copy of what it sends. Any link
- *     packet   link tcp marks the connections of floats, and a NIC compresses their packets, such
- *              as fednic's. Where none is on the way, the values arrive as they are
+ *     packet   link tcp marks its connections for floats, and a NIC such as fednic compresses
+ *              their packets. Without a NIC on the way, values arrive unchanged
  *
  * Both give the same bits. A value is rounded at each hop, but only the first rounding can change
  * it. A rank adds its own gradient and its partial sum unrounded. One rank has the whole sum: the
@@ -94,7 +96,7 @@ typedef struct feddc_exchange_options {
  * in place before it sends and uses the sum. With gather each rank rounds its gradient before it
  * sends and adds it. So all replicas have the same bits, also where no NIC is on the way.
  *
- * NICs do not change plain steps: their messages use the connections that are not marked.
+ * NICs do not change plain steps, whose messages use unmarked connections.
  */
 
 typedef struct feddc_exchange feddc_exchange;
@@ -146,7 +148,7 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
  * and call `use` once for each part of them that was not taken yet. Over a whole step these parts
  * cover each value once. Steps are taken in their order. `use` may read `sum` until it returns.
  *
- * Errors  FED_EIO a rank is gone: the sentence says which; those of the link and the codecs
+ * Errors  FED_EIO a rank is gone: the error's text says which; those of the link and the codecs
  *         (FED_ENONFINITE: the gradient of some rank is not finite). After an error the exchange
  *         can only be closed.
  */
@@ -211,7 +213,7 @@ fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,
  * is allowed. */
 void feddc_exchange_close(feddc_exchange *x, bool orderly);
 
-/** Name of the k-th collective, and a line about it; NULL past the last. */
+/** Name of the k-th collective, and its description in one line; NULL past the last. */
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 

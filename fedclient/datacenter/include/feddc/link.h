@@ -38,12 +38,12 @@ typedef struct feddc_place {
     uint32_t patience_ms; /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
 } feddc_place;
 
-/** Make what the threads of a process share to be ranks 0 to size - 1 of link "threads". NULL: out
- * of memory. Free it after the last rank has closed its link. */
+/** Make the data that ranks 0 to size - 1 of link "threads" share, which are threads of one
+ * process. NULL: out of memory. Free it after the last rank has closed its link. */
 struct feddc_hub *feddc_hub_new(uint32_t size);
 void feddc_hub_free(struct feddc_hub *hub);
 
-/** A message's head. A link only carries it; of its members it reads only the flag FEDDC_FLOATS. */
+/** A message's head. Links carry it unchanged, and read only its flag FEDDC_FLOATS. */
 typedef struct feddc_head {
     uint8_t kind;
     uint8_t flags;
@@ -52,8 +52,8 @@ typedef struct feddc_head {
     uint32_t step;
 } feddc_head;
 
-/** A flag: the data are float32, and nothing else. Link tcp sends large messages with this flag
- * over a separate connection. If that connection is marked, a NIC may compress it. */
+/** A flag: all data are float32. Link tcp sends large messages with this flag over a separate
+ * connection. If that connection is marked, a NIC may compress its packets. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {
@@ -69,17 +69,18 @@ typedef struct feddc_event {
     feddc_event_kind kind;
     uint32_t peer;
     feddc_head head;
-    /* len bytes; NULL if len is 0. Aligned to 64 bytes; in shared memory as the sender's data */
+    /* len bytes; NULL if len is 0. Aligned to 64 bytes, or with link threads as the sender's
+     * data */
     const uint8_t *data;
     size_t len;
-    void *lease;    /* ARRIVED: used by the link's release */
+    void *lease;    /* ARRIVED: for the link's release */
     uint64_t token; /* SENT: the token given to send */
     bool orderly;   /* GONE: the peer's argument of close */
 } feddc_event;
 
 /**
- * Threads  All calls of one rank come from one thread, but for wake, which any thread may call.
- *          Only open and wait block.
+ * Threads  All calls of one rank come from one thread, except wake, which any thread may call.
+ *          Only open, wait and close block.
  * Order    Messages from one rank to another arrive in the order in which they were sent. There is
  *          no order among different ranks.
  * Memory   A sender must not change data until SENT. Links that share memory hand the sender's own
@@ -91,8 +92,8 @@ typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
-    /** Fill in rank and size from the system that started this process. NULL for links whose
-     * ranks no such system knows. Errors: FED_EIO */
+    /** Fill in rank and size from the launcher that started this process, such as mpirun. NULL: the
+     * link has no such launcher. Errors: FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
     /** Connect with the other ranks. Returns when messages can be sent to each of them. place is

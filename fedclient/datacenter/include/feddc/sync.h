@@ -22,13 +22,13 @@ FED_API_BEGIN
  *   cdsgd:n=5,k=2 ssgd for n steps, then as odsgd, but plain only at every k-th step
  *                                                 (CD-SGD, Algorithm 1; k=0: never plain)
  *
- * With `behind` 1: let W(t) be the weights that contain all sums up to that of step t - 1. Step t
- * + 1 computes with W(t) less this worker's gradient of step t. Equation 11 needs the sum of step
- * t - 1 only when the backward pass of step t ends.
+ * With `local` and `behind` 1, step t + 1 computes with the weights after the sum of step t - 1,
+ * less the local rate times this worker's gradient of step t (CD-SGD, equation 11).
  */
 typedef struct feddc_act {
-    bool exchange; /* this step's gradient is exchanged; false: it is added to the next step's */
-    bool plain;    /* exchanged as float32, whatever the codec */
+    /* this step's gradient is exchanged; false: the gradient is added to the next step's */
+    bool exchange;
+    bool plain; /* exchanged as float32, whatever the codec */
     /* compute with local weights: the weights after the last sum, less the local rate times this
      * worker's own gradient since that sum */
     bool local;
@@ -51,7 +51,7 @@ feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
  * error's text names the rule to take. NULL and "float32" fit all rules. */
 fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error *err) FED_CHECKED;
 
-/** Name of the k-th rule, and a line about it; NULL past the last. */
+/** Name of the k-th rule, and its description in one line; NULL past the last. */
 const char *feddc_sync_name(size_t k);
 const char *feddc_sync_about(size_t k);
 

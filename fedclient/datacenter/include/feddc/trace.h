@@ -22,8 +22,8 @@ FED_API_BEGIN
  * as the ring is not full. It may read a full one only when the writer has ended or is known to
  * wait.
  *
- * Times are nanoseconds of this process's CLOCK_MONOTONIC; whoever calls reads the clock. Every
- * function takes a NULL trace, and then does nothing. Memory is allocated by feddc_trace_open only.
+ * Times are nanoseconds of this process's CLOCK_MONOTONIC; the caller reads the clock. The
+ * functions accept a NULL trace, and then do nothing. feddc_trace_add allocates no memory.
  */
 typedef struct feddc_trace feddc_trace;
 
@@ -32,13 +32,14 @@ typedef enum feddc_what {
     FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
     FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
     FEDDC_UPDATE,           /* compute: the optimizer */
-    FEDDC_WAIT,     /* compute: waits for the exchange; engine: for the GPU to finish a gradient */
+    /* compute: waits for the exchange; engine: waits for the GPU to finish a gradient */
+    FEDDC_WAIT,
     FEDDC_ENCODE,   /* engine */
     FEDDC_DECODE,   /* engine */
     FEDDC_SUM,      /* engine */
-    FEDDC_EXCHANGE, /* buckets: from the engine taking a bucket until its sum is complete */
+    FEDDC_EXCHANGE, /* buckets: from the begin of a bucket's exchange until its sum is complete */
     FEDDC_SEND,     /* peer: from handing a message to the link until the link no longer reads it */
-    FEDDC_RECEIVE,  /* peer: the arrival of a message, which has no length in time */
+    FEDDC_RECEIVE,  /* peer: the arrival of a message */
     FEDDC_COPY,     /* engine: copies float32 values into a message, or out of one */
     FEDDC_WHATS
 } feddc_what;
@@ -55,7 +56,7 @@ typedef struct feddc_span {
 } feddc_span;
 
 /**
- * A trace of one rank in a worker group of `ranks`. Each row has room for `spans` spans, of 40
+ * Make a trace of one rank in a worker group of `ranks`. Each row has room for `spans` spans, of 40
  * bytes each. When a ring is full, the oldest span goes, and the file says how many are missing.
  * Errors: FED_EINVAL rank >= ranks, spans 0; FED_ENOMEM. Owner: feddc_trace_close, safe on NULL.
  */
@@ -68,8 +69,8 @@ void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span);
 
 /* -- Clocks of other machines -- */
 
-/** One question to another rank for its time: sent and received by this rank's clock, remote by the
- * other's. */
+/** A request for another rank's time. sent and received: this rank's clock; remote: the other
+ * rank's. */
 typedef struct feddc_clock_sample {
     uint64_t sent, remote, received; /* ns */
 } feddc_clock_sample;
@@ -88,8 +89,8 @@ int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint
  * A process is a rank (pid), a thread is a row (tid). Times are microseconds from `zero`. Each rank
  * writes its part, then one of them, or the launcher, merges the parts into one file:
  *
- *     zero = the time of rank 0's clock that shall be 0, in this rank's clock;
- *            on another machine than rank 0 that is  rank 0's + feddc_trace_offset(...)
+ *     zero = a time of rank 0's clock, converted to this rank's clock: on another machine
+ *            than rank 0's, that time + feddc_trace_offset(...)
  *     feddc_trace_write(trace, name, zero, "run.json", &err)    writes run.json.RANK
  *     feddc_trace_merge("run.json", ranks, &err)                run.json.* become run.json
  *
@@ -119,8 +120,8 @@ fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) F
 
 /* -- The table at the end, with or without a trace -- */
 
-/** Sums over all steps of one rank, in seconds. All members have 64 bits: machines of one kind can
- * exchange the struct without conversion. */
+/** Sums over all steps of one rank, in seconds. All members have 64 bits, so machines with the same
+ * byte order can exchange the struct. */
 typedef struct feddc_times {
     uint64_t steps;
     double step;    /* wall-clock time of these steps */
@@ -137,7 +138,7 @@ typedef struct feddc_means {
     double compute; /* CD-SGD's tau */
     double codec;   /* encode and decode: delta */
     double sum;
-    double wire;     /* exchange less codec and sum: lines, peers, waiting for parts */
+    double wire;     /* exchange less codec and sum */
     double exchange; /* delta + psi; phi without a codec */
     double exposed;
     double hidden; /* 1 - exposed / exchange, from 0 to 1; 0 if nothing was exchanged */

@@ -44,20 +44,21 @@ typedef struct feddc_worker feddc_worker;
 struct feddc_watch; /* feddc/control.h */
 
 typedef struct feddc_worker_options {
-    /* link, collective, codec, pull, nic, small, bucket, late, trace; the worker fills in the
-     * others. Strings must outlive the worker. */
+    /* The caller fills in link, collective, codec, pull, nic, small, bucket, late and trace, the
+     * worker the others. Strings must outlive the worker. */
     feddc_exchange_options exchange;
     feddc_sync sync;
     double local_rate; /* learning rate of local weights (odsgd, cdsgd); 0: the optimizer's rate */
 
     const fed_arch *arch; /* the net's architecture; must outlive the worker */
 
-    /* net (must outlive the worker), optimizer, set and shard or token, batch, seed, augment.
-     * `after_step` gets the step's number and this rank's own loss; what it returns is not read. */
+    /* The caller fills in net (must outlive the worker), optimizer, set and shard or token, batch,
+     * seed, augment. `after_step` gets the step's number and this rank's own loss; its result is
+     * not read. */
     fedtrain_job job;
 
-    /* keep a copy of the last complete step (on a GPU: of the last run's begin), for another join
-     * after a rank has failed */
+    /* keep a copy of params and state at the last complete step (on a GPU: at the last run's
+     * begin), for another join after a rank has failed */
     bool elastic;
     struct feddc_watch *watch; /* gets reports of phases; or NULL; must outlive the worker */
 
@@ -68,7 +69,7 @@ typedef struct feddc_worker_options {
 } feddc_worker_options;
 
 /**
- * A worker that has joined no worker group yet.
+ * Make a worker that has joined no worker group yet.
  *
  * params  float32[layout.size], in and out: the first weights, the same on all ranks. Complete
  *         between calls, and after feddc_worker_settle the same bits on all ranks
@@ -123,8 +124,8 @@ typedef struct feddc_worker_tally {
     double loss;                  /* mean of this worker's loss since the last settle */
     double step_s;                /* wall-clock time */
     double forward_s, backward_s; /* time without waiting */
-    double update_s;              /* time of optimizer and local weights */
-    double exposed_s;             /* time that it waited for sums */
+    double update_s;              /* time for optimizer and local weights */
+    double exposed_s;             /* time of waiting for sums */
     double exchange_s, encode_s, decode_s, sum_s; /* as in feddc_exchange_counts */
     uint64_t sent_bytes, received_bytes, messages;
     uint64_t zeroed, coded;
@@ -135,7 +136,7 @@ typedef struct feddc_worker_tally {
  * replicas have the same bits.
  *
  * tally   feddc_worker_tally[count], of each worker; NULL: not wanted
- * Errors  FED_ESTATE a replica differs: the sentence names it; feddc_exchange_take's
+ * Errors  FED_ESTATE a replica differs: the error's text names it; feddc_exchange_take's
  */
 fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally,
                                fed_error *err) FED_CHECKED;
@@ -157,16 +158,16 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
  * is written last, so that a crash at any time leaves a complete checkpoint.
  */
 
-/** Call this function after feddc_worker_settle. layout and values are those of the common file:
- * params and state. notes: key, value, ..., NULL; they are added to the worker's own notes
- * ("worker.step" and others). */
+/** Write a checkpoint; call it after feddc_worker_settle. layout and values are those of the common
+ * file: params and state. notes: key, value, ..., NULL; the worker adds its own ("worker.step" and
+ * others). */
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes,
                              fed_error *err) FED_CHECKED;
 
 /**
  * Load a checkpoint; call it before join. params and state must lie in `values`. join reads this
- * rank's own file; it drops those values if the worker group or the options of the exchange have
+ * rank's own file, but drops its values if the worker group or the options of the exchange have
  * changed. Errors: FED_ENOTFOUND no such file; FED_EFORMAT; fed_checkpoint_open's
  */
 fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,

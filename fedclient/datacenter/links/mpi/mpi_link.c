@@ -27,14 +27,14 @@
  * A rank that closes sends BYE to the others, and each of them answers with ACK that it will send
  * no more. Until then the closing rank receives messages and drops them.
  *
- * The link never loses a single rank: if a process dies, mpirun ends all others. So only a BYE
- * causes a GONE event.
+ * If a process dies, mpirun ends all others. So a GONE event always comes from a
+ * BYE or HASTY_BYE.
  */
 enum {
     TAG = 1,
     COPIED = 4096,  /* payloads of up to this many bytes are copied */
     PROBES = 64,    /* most messages to match before arrived ones are given to the caller */
-    BUSY_US = 2000, /* for this time after the last activity, wait yields instead of sleeping */
+    BUSY_US = 2000, /* while messages are under way, wait yields for this time before it sleeps */
     /* shortest sleep; longer sleeps are the time without activity divided by NAP_PART */
     NAP_US = 50,
     NAP_PART = 64,
@@ -52,7 +52,7 @@ typedef struct frame {
 
 typedef struct flight {
     feddc_mpi_block *block; /* frame and payload; of a large send only the frame */
-    bool receives, tells;   /* tells: make a SENT event with this token */
+    bool receives, tells;   /* tells: a SENT event with this token follows */
     uint64_t token;
 } flight;
 

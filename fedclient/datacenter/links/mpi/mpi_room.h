@@ -13,11 +13,11 @@ enum { FEDDC_MPI_ALIGN = 64, FEDDC_MPI_CLASSES = 32 };
 /** A block for one message. The message's frame lies directly before its payload. */
 typedef struct feddc_mpi_block {
     struct feddc_mpi_block *next; /* next in a list of free blocks or of a peer's messages */
-    struct feddc_mpi_block *all;  /* next in the list of all blocks */
+    struct feddc_mpi_block *all;
     uint32_t size_class, peer;
-    size_t len;    /* bytes of the payload */
-    bool complete; /* the whole message has arrived */
-    /* the message's frame uses its last bytes */
+    size_t len;
+    bool complete;
+    /* the message's frame lies in the last bytes of this array */
     alignas(FEDDC_MPI_ALIGN) uint8_t frame[FEDDC_MPI_ALIGN];
     uint8_t payload[];
 } feddc_mpi_block;

@@ -63,7 +63,7 @@ static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_
     return tell ? push_event(link, &sent, err) : FED_OK;
 }
 
-/* The peer can get nothing more: drop the messages queued for it, with their SENT events. */
+/* The peer can get nothing more: drop the messages queued for it, and report them as sent. */
 static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (unsigned k = 0; k < TCP_STREAMS; k++) {
         while (peer->stream[k].first != NULL) {
@@ -73,7 +73,7 @@ static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return FED_OK;
 }
 
-/* A connection has failed. What has arrived on both connections is still read. */
+/* A connection has failed. Read what has arrived on both connections. */
 static fed_status cut(tcp_link *link, tcp_peer *peer, fed_error *err) {
     peer->cut = true;
     for (unsigned k = 0; k < TCP_STREAMS; k++) {

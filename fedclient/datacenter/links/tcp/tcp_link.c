@@ -176,12 +176,12 @@ static void tcp_release(void *self, const feddc_event *event) {
 static void tcp_wake(void *self) {
     tcp_link *link = self;
     const uint64_t once = 1;
-    /* The write fails only after 2^64 - 1 wakes that were not read. */
+    /* If the write fails because the counter is full, wait wakes too. */
     (void)!write(link->bell, &once, sizeof once);
 }
 
-/* Return whether the peer's machine has acknowledged all bytes. When the kernel has the last byte,
- * shut the sending side down. */
+/* Return whether the peer is gone or its machine has acknowledged all bytes. When the kernel has
+ * the last byte, shut the sending side down. */
 static bool has_left(tcp_peer *peer) {
     if (peer->gone || peer->cut) {
         return true;

@@ -17,14 +17,14 @@ enum {
     TCP_STREAMS = 2,
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
     TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
-    TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank before the next one */
+    TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank at a time */
     TCP_UNREAD_MAX = 64 << 20 /* reading stops while this many received bytes wait to be taken */
 };
 
 typedef struct tcp_item {
     struct tcp_item *next;
     uint8_t record[TCP_RECORD];
-    size_t record_len; /* TCP_RECORD; 0: there is only data */
+    size_t record_len; /* 0: no record, only data */
     const uint8_t *data;
     size_t len, done; /* done: sent bytes of record and data together */
     bool tell;        /* a SENT event with this token follows */
@@ -36,8 +36,8 @@ typedef struct tcp_item {
 typedef struct tcp_stream {
     int fd; /* -1: closed */
     bool readable, writable;
-    bool closing; /* the peer has shut it down: read until the end */
-    bool ended;   /* the end was read: nothing more comes */
+    bool closing; /* read until the end, without waiting for epoll */
+    bool ended;   /* nothing more is read */
     tcp_item *first, **last;
 } tcp_stream;
 
@@ -46,7 +46,7 @@ typedef struct tcp_peer {
     uint8_t *stage; /* TCP_STAGE bytes: [begin, end) were received and not yet parsed */
     size_t begin, end;
 
-    bool arriving; /* the message in record, buffer and got is arriving */
+    bool arriving;
     tcp_record record;
     tcp_buffer *buffer; /* NULL if the message has no bytes */
     size_t got;
@@ -55,7 +55,7 @@ typedef struct tcp_peer {
     bool said;    /* this rank has shut its sending side down */
     bool cut;     /* a connection has failed: the peer is gone once all arrived bytes are read */
     bool gone;
-    bool listed; /* the peer is in the list of peers with work to do */
+    bool listed;
     struct tcp_peer *next;
 } tcp_peer;
 
@@ -64,7 +64,7 @@ typedef struct tcp_link {
     size_t apart; /* float messages of fewer bytes go over the connection of the heads */
     int epoll, bell;
     bool rung;               /* the eventfd `bell` was signalled and must be read */
-    tcp_peer *peer;          /* [size]; this rank's own entry is gone from the beginning */
+    tcp_peer *peer;          /* [size]; this rank's own entry is marked as gone */
     tcp_peer *first, **last; /* list of peers with work to do */
 
     feddc_event *event; /* a ring buffer whose size is a power of two, or NULL */
@@ -73,7 +73,7 @@ typedef struct tcp_link {
 
     tcp_pool pool;
     tcp_item *spare;
-    size_t unsent; /* number of items in all streams */
+    size_t unsent;
 } tcp_link;
 
 /** Connect with all other ranks: fills in peer[].stream[].fd. Always closes the listener. */
@@ -81,7 +81,7 @@ fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *e
 
 fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) FED_CHECKED;
 
-/** Put an item behind the others of a stream, and send what can be sent. data may be NULL. */
+/** Queue a copy of *item on a stream, and send what can be sent. data may be NULL. */
 fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const tcp_item *item,
                          fed_error *err) FED_CHECKED;
 

@@ -11,17 +11,16 @@
 #include "fed/crypto.h"
 #include "fedclient/datacenter/links/tcp/tcp_socket.h"
 
-/* A guest is a connection to this rank whose peer has not proved its rank yet. Guests have a
- * limited number of places ("seats"), each for a short time. If all are taken, the oldest guest is
- * closed. So a flood of foreign connections cannot use up this rank's sockets; a real rank then
- * only has to try again. */
+/* A guest is a connection to this rank whose peer has not proved its rank yet. The number of guests
+ * ("seats") and their time are limited. If all seats are taken, the oldest guest is closed. So a
+ * flood of foreign connections cannot use up this rank's sockets. */
 enum {
     PATIENCE_MS = 30000,
     ENTRY_MS = 2000,
     ENTRIES_MORE = 64, /* seats beyond one for each rank */
-    ACCEPTS = 32,      /* most connections to accept at a time */
-    TRY_MS = 3000,     /* time for one try, from connecting to the record READY */
-    PAUSE_MS = 5,      /* after the first failed call; doubles each time, up to PAUSE_MAX_MS */
+    ACCEPTS = 32,
+    TRY_MS = 3000, /* time for one try, from connecting to the record READY */
+    PAUSE_MS = 5,  /* after the first failed call; doubles each time, up to PAUSE_MAX_MS */
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };
@@ -68,7 +67,7 @@ typedef struct room {
     size_t seats;
     struct pollfd *door;
     size_t doors;
-    fed_status broken; /* an error for which trying again is no use */
+    fed_status broken; /* a permanent error, for which trying again is no use */
     fed_error error;
 } room;
 
@@ -103,7 +102,7 @@ static void let_in(room *r) {
         if (fd < 0) {
             return;
         }
-        /* the socket stays unmarked until its peer proves that it is the connection for floats */
+        /* the socket stays unmarked until its peer has sent a valid ticket */
         if (r->place->mark && !feddc_tcp_mark(fd, false)) {
             feddc_tcp_close_fd(&fd);
             continue;
@@ -173,7 +172,7 @@ static void hear(room *r, guest *g) {
             answer_hello(r, g, &hello);
             return;
         }
-        /* the rank is only claimed; it serves to explain later why that rank did not come */
+        /* the rank is only claimed: use it only to explain why that rank did not come */
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
@@ -206,7 +205,7 @@ static void listen_to(room *r, guest *g) {
     }
 }
 
-/* A caller sends nothing before it gets READY: anything but "no bytes yet" means that it has
+/* On this connection a caller sends nothing before READY. Bytes or an end mean that the caller has
  * failed. */
 static void lose(room *r, uint32_t rank) {
     uint8_t byte;

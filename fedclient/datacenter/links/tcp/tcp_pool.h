@@ -12,7 +12,7 @@ enum { TCP_BUFFER_CLASSES = 31, TCP_BUFFER_HEAD = 64 };
 typedef struct tcp_buffer {
     struct tcp_buffer *next, *previous;
     unsigned power; /* room for 1 << power bytes */
-    size_t len;     /* bytes of the message */
+    size_t len;
 } tcp_buffer;
 
 /** All zeros: an empty pool. */

@@ -38,8 +38,8 @@ fed_status feddc_tcp_call(const char *address, const char *congestion, bool mark
 /** The result of connecting: 0, or an errno. */
 int feddc_tcp_called(int fd);
 
-/** One recv or send without waiting. Returns the number of bytes, 0 if the call would block, or -1
- * at the connection's end. */
+/** One recv or send without waiting. Returns the number of bytes; 0: try again later; -1: the
+ * connection has ended or failed. */
 ssize_t feddc_tcp_read(int fd, void *dst, size_t len);
 ssize_t feddc_tcp_write(int fd, const void *src, size_t len);
 

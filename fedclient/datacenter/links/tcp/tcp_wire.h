@@ -75,10 +75,10 @@ void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SE
 fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secret[FEDDC_SECRET],
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
-/** The called rank's verdict on a hello. me: its own data. */
+/** The called rank's verdict on a hello. me: the called rank's data. */
 tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
 
-/** hello: the bytes of the hello that this welcome answers. */
+/** Write a welcome. hello: the bytes of the hello that this welcome answers. */
 void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDDC_SECRET],
                              const uint8_t challenge[TCP_NONCE], const uint8_t hello[TCP_HELLO],
                              uint8_t dst[TCP_WELCOME]);

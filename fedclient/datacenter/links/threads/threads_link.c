@@ -11,7 +11,7 @@
  * The receiver keeps it until release, which puts it into the sender's inbox. There it becomes a
  * SENT event, and can be used again. So a rank can close when all its notes have come back. */
 typedef struct note {
-    struct note *next, *before; /* before: only valid while the receiver keeps the note */
+    struct note *next, *before; /* before: valid only in the receiver's list `held` */
     uint32_t from, to;
     feddc_head head;
     const void *data;
@@ -29,8 +29,8 @@ typedef struct inbox {
     bool sleeping, woken, closed;
     uint64_t put, taken;
     uint32_t farewells; /* ranks that have left and whose GONE event is still to come */
-    uint64_t due;       /* GONE events come only when `taken` has reached this number */
-    uint8_t *farewell;  /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
+    uint64_t due; /* GONE events wait until `taken` has reached this number: messages come first */
+    uint8_t *farewell; /* [size]: 0 not left, or its GONE came; 1 left at once; 2 orderly */
 } inbox;
 
 struct feddc_hub {
@@ -189,7 +189,7 @@ static bool post(inbox *box, note *n, bool back) {
         box->put++;
     }
     pthread_mutex_unlock(&box->lock);
-    if (sleeps) { /* signal without the lock, so that the woken thread need not wait for it */
+    if (sleeps) { /* after unlocking, so that the woken thread can lock at once */
         pthread_cond_signal(&box->changed);
     }
     return open;

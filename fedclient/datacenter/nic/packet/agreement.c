@@ -113,7 +113,7 @@ void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_se
         flow->peer_isn = s->seq;
         fednic_flows_use(flows, flow, false, now_ms);
     } else if (flow != NULL && flow->peer_isn != s->seq) {
-        /* this SYN is a new one; the old one, sent again without its option, changes nothing */
+        /* a new SYN without the option takes the offer back, a repeated one does not */
         flow->offered = false;
     }
 }

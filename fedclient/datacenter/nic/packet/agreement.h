@@ -13,8 +13,8 @@ bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_se
 void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_segment *s,
                        int64_t now_ms);
 
-/** Copy a frame to `bytes` with the option added; `bytes` must have room for both. *dst becomes the
- * new frame. Bytes after the IP packet are left out. */
+/** Copy a frame to `bytes` with the option added; `bytes` must have room for frame and option. *dst
+ * becomes the new frame. Bytes after the IP packet are left out. */
 void fednic_option_add(const fednic_frame *frame, const fednic_segment *s, uint8_t *bytes,
                        fednic_frame *dst);
 

@@ -8,8 +8,8 @@
 
 /*
  * A sum is the one's complement sum of big-endian 16-bit words, folded to 16 bits (RFC 1071). A
- * header's checksum field holds the complement of a sum; where Linux computes the checksum later,
- * it holds a sum. 0 and 0xffff are the same sum.
+ * header's checksum field holds the complement of a sum; if Linux completes the checksum later,
+ * the field holds a sum. 0 and 0xffff are the same sum.
  */
 
 /** The sum of data[len]; an odd last byte counts as a word's upper half. */

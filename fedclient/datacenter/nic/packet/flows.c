@@ -10,7 +10,7 @@
 
 #define NONE UINT32_MAX
 
-/* The lists: flows that have ended, are in their handshake (YOUNG), or have sent data. */
+/* The lists: flows that seem to end, are in their handshake (YOUNG), or are past it (WORKING). */
 enum { ENDED, YOUNG, WORKING, LISTS };
 
 typedef struct use_list {
@@ -19,8 +19,8 @@ typedef struct use_list {
 
 struct fednic_flows {
     uint64_t secret[2];
-    uint32_t max, used; /* entries of the array that were ever used */
-    uint32_t unused;    /* first entry of the list of dropped flows */
+    uint32_t max, used; /* used: number of array entries that were ever used */
+    uint32_t unused;    /* first entry of the list of free entries */
     uint32_t mask;      /* buckets - 1 */
     use_list lists[LISTS];
     fednic_flow *flow;

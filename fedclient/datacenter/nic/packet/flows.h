@@ -6,7 +6,7 @@
 #include "fed/error.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
 
-/* Family, VLANs, addresses and ports, the host's first; as words, for the hash. */
+/* Family, VLANs, addresses and ports (the host's first), as words for the hash. */
 enum { FLOW_KEY_WORDS = 6 };
 typedef struct fednic_flow_key {
     uint64_t word[FLOW_KEY_WORDS];
@@ -14,8 +14,8 @@ typedef struct fednic_flow_key {
 
 typedef struct fednic_flow {
     fednic_flow_key key;
-    uint32_t next;         /* next flow of the bucket, or of the list of unused entries */
-    uint32_t older, newer; /* neighbours in the list of its state, ordered by use */
+    uint32_t next;         /* next flow of the bucket, or of the list of free entries */
+    uint32_t older, newer; /* neighbours in the list `list`, which is ordered by use */
     uint8_t list;
 
     uint32_t own_isn, peer_isn;
@@ -27,7 +27,7 @@ typedef struct fednic_flow {
     bool sent_any;     /* sent_end is valid: data was sent */
     uint8_t offers;    /* this host's SYNs and answers that were sent with the option */
     uint8_t doubts;    /* times that compressed segments seemed not to arrive */
-    uint64_t raw_left; /* payload bytes to send uncompressed because of doubts */
+    uint64_t raw_left; /* payload bytes still to be sent uncompressed */
     uint8_t repeats;   /* times in a row that the bytes at `repeated` were sent again */
     uint32_t repeated; /* a TCP sequence number, as the next two */
     uint32_t sent_end;
@@ -39,7 +39,7 @@ typedef struct fednic_flow {
 
 typedef struct fednic_flows fednic_flows;
 
-/** For `max` flows; at least 1. Errors: FED_ENOMEM; FED_EIO no entropy for the hash's key */
+/** max: most flows, at least 1. Errors: FED_ENOMEM; FED_EIO no random bytes for the hash's key */
 fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) FED_CHECKED;
 void fednic_flows_free(fednic_flows *flows); /* NULL is allowed */
 
@@ -50,15 +50,14 @@ fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s,
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /** Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
- * the one that ended first. If none has ended: the least recently used flow in its handshake, if
- * flows in their handshake take more than a quarter of the table. Else the least recently used of
- * the other flows. So a flood of SYNs drops no connection that is at work. */
+ * one that has ended, or one in its handshake if there are many of these, or else the least
+ * recently used one. So a flood of SYNs takes at most about a quarter of the table. */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
-/** Note that a flow was used. works: it is past its handshake. */
+/** Note that a flow was used. works: the flow is past its handshake. */
 void fednic_flows_use(fednic_flows *flows, fednic_flow *flow, bool works, int64_t now_ms);
 
-/** Note that a flow seems to end: it is dropped before flows that do not. */
+/** Note that a flow seems to end, so that it is dropped before others. */
 void fednic_flows_age(fednic_flows *flows, fednic_flow *flow);
 
 void fednic_flows_drop(fednic_flows *flows, fednic_flow *flow);

@@ -25,7 +25,8 @@ typedef struct fednic_offload {
     uint8_t gso_type;
     uint16_t hdr_len;  /* bytes before the payload */
     uint16_t gso_size; /* payload bytes of each segment of a super-segment */
-    /* the checksum covers the bytes from here on; its field lies csum_offset bytes behind */
+    /* the checksum covers the bytes from csum_start on; its field lies csum_offset bytes after
+     * csum_start */
     uint16_t csum_start;
     uint16_t csum_offset;
 } fednic_offload;

@@ -24,7 +24,8 @@ enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
 enum { FEDNIC_OPTION_LEN = 4 };
 #define FEDNIC_OPTION UINT32_C(0xfd04fed1)
 
-/* IP's protocol number of TCP, and what replaces it in a compressed segment's checksum. */
+/* IP's protocol number of TCP, and the number that replaces it in a compressed segment's
+ * checksum. */
 enum { PROTOCOL_TCP = 6, PROTOCOL_TWISTED = 253 };
 
 /* A frame's TCP segment or super-segment (many segments in one). Offsets count from the frame's
@@ -34,19 +35,19 @@ typedef struct fednic_segment {
     size_t payload_len;
     uint8_t family; /* 4 or 6, for IPv4 or IPv6 */
     uint8_t tos;    /* IPv4's ToS or IPv6's traffic class */
-    uint8_t flags;  /* flags of TCP */
-    bool whole;     /* routers may not fragment the packet: IPv6, or IPv4 with DF */
+    uint8_t flags;
+    bool whole; /* routers may not fragment the packet: IPv6, or IPv4 with DF */
     uint32_t seq, ack;
     uint16_t vlan[2]; /* VLAN ids + 1; 0: no tag */
 } fednic_segment;
 
-/** false: the frame is something else, a fragment, or cut short; *s is arbitrary then. */
+/** false: the frame has no complete TCP segment; *s is arbitrary then. */
 bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
 
 typedef struct fednic_tcp_options {
-    bool sound;   /* each option ends within the header */
-    bool nic;     /* a NIC's option is there */
-    bool refuses; /* MD5, authentication or Multipath TCP: nothing may be changed */
+    bool sound; /* each option ends within the header */
+    bool nic;
+    bool refuses; /* an option forbids changes: MD5, authentication or Multipath TCP */
 } fednic_tcp_options;
 
 fednic_tcp_options fednic_tcp_options_of(const uint8_t *data, const fednic_segment *s);

@@ -68,7 +68,8 @@ static void read_u16(program *p, uint8_t to, int16_t stack) {
     add(p, BPF_ALU | BPF_END | BPF_TO_BE, to, 0, 0, 16);
 }
 
-/* Resolve jumps: TO_LEAVE jumps to the exit that is added next, TO_PASS behind it. */
+/* Resolve jumps: TO_LEAVE jumps to the exit that is added next, TO_PASS to the code after that
+ * exit. */
 static void resolve(program *p) {
     for (uint32_t k = 0; k < p->len; k++) {
         struct bpf_insn *i = &p->code[k];
@@ -78,8 +79,8 @@ static void resolve(program *p) {
     }
 }
 
-/* Exit with this value if the frame is for the NIC: its DSCP is one of the NIC's two marks, or it
- * is a TCP SYN, or the answer to a SYN, which may be unmarked. */
+/* Exit with this value if the frame is for the NIC: its DSCP is one of the NIC's two marks, or its
+ * TCP SYN flag is set. */
 static void leave_if_nics(program *p, int32_t value) {
     copy(p, BPF_REG_6, BPF_REG_1); /* R6 = the frame's context */
     move(p, BPF_REG_2, 0);

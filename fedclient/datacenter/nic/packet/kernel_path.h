@@ -9,12 +9,11 @@
 
 #include "fed/error.h"
 
-/* Two eBPF programs of some forty instructions. Links (TCX, Linux 6.6) attach them, and end with
- * the process: after a crash nothing is left behind.
- * The first gets the line's frames after the packet socket has got its copy. It drops them:
- * otherwise the host's own stack would answer too, for example ARP. With `bypass` it sends unmarked
- * frames without SYN directly to the TAP device. The second, only with `bypass`, sends such frames
- * of the host directly to the line. */
+/* Two eBPF programs. Links (TCX, Linux 6.6) attach them, and end with the process. The first gets
+ * the line's frames after the packet socket has got its copy. It drops them: otherwise the host's
+ * own stack would answer too, for example ARP. With `bypass` it sends unmarked frames without SYN
+ * directly to the TAP device. The second, only with `bypass`, sends such frames of the host
+ * directly to the line. */
 typedef struct fednic_kernel_path {
     int links[2]; /* -1: none */
 } fednic_kernel_path;

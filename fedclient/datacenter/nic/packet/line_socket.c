@@ -22,14 +22,14 @@
 enum {
     IN = 32,
     OUT = 256,
-    MADE = 96,    /* usually the NIC makes at most this many packets of one frame */
-    TRIES = 64,   /* times that a frame is tried again while the line has no buffer for it */
-    AGAIN_MS = 1, /* wait between two tries */
+    MADE = 96,  /* usually the NIC makes at most this many packets of one frame */
+    TRIES = 64, /* most tries to send a frame while the line has no buffer for it */
+    AGAIN_MS = 1,
     ARENA = 512 * 1024,
-    TAG_ROOM = 4,       /* room before a received frame, where its VLAN tag is put back */
-    RECEIVE = 32 << 20, /* bytes of the socket's receive buffer */
-    /* bytes of the socket's send buffer; few, since the host's TCP counts frames that wait in it as
-     * sent */
+    TAG_ROOM = 4, /* room before a received frame, where its VLAN tag is put back */
+    RECEIVE = 32 << 20,
+    /* bytes of the socket's send buffer: few, because the host's TCP takes frames that wait in it
+     * as sent */
     SEND = 256 * 1024
 };
 

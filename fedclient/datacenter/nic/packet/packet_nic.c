@@ -15,7 +15,7 @@
 enum { E_MIN = 1, E_MAX = 15 };
 enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 65535 };
 
-/* After more than this many repetitions of the same bytes, the NIC assumes that compressed segments
+/* If TCP sends the same bytes again more often than this, the NIC assumes that compressed segments
  * do not arrive. The limit is lower while no compressed segment was acknowledged yet. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
 /* If compressed segments seem not to arrive, the next RAW_FIRST bytes are not compressed. Each
@@ -94,8 +94,8 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of an otherwise complete packet. The checksum of a compressed segment always
- * covers all its bytes, because a receiver without a NIC must see that it is wrong. */
+/* Write the checksum of an otherwise complete packet. A compressed segment's checksum covers all
+ * its bytes, so that a receiver without a NIC finds the checksum wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
@@ -364,8 +364,8 @@ static void forward_unread(const passage *p) {
 }
 
 /* The checksum tells whether a segment is compressed. So the NIC need not know the connection, and
- * routers may have changed the DSCP. The checksum is not computed here if a device, or Linux when
- * it merged segments, found it right for TCP. */
+ * routers may have changed the DSCP. Frames that were found right for TCP already are skipped,
+ * unless they have the compressed mark. */
 static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
     const uint8_t flags = p->frame->offload.flags;

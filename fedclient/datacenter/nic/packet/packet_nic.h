@@ -18,7 +18,7 @@
 
 typedef struct fednic_nic_options {
     int e; /* INCEPTIONN's error bound is 2^-e; e is 1 to 15 */
-    /* most connections known at once; 0: 16,384. The least recently used is forgotten */
+    /* most connections known at once; 0: 16,384 */
     uint32_t flows;
     uint32_t mtu; /* MTU of the host's device; limits restored segments; 0: 1,500 */
 } fednic_nic_options;
@@ -43,9 +43,9 @@ typedef struct fednic_counts {
     uint64_t coded_frames;  /* frames compressed (from the host) or restored (from the wire) */
     uint64_t plain_bytes;   /* payload of the coded frames, uncompressed */
     uint64_t coded_bytes;   /* payload of the coded frames, compressed */
-    uint64_t grown_frames;  /* marked frames that compression would not make shorter */
+    uint64_t grown_frames;  /* frames that were sent rounded, not compressed */
     uint64_t split_floats;  /* values divided between two segments, and so not compressed */
-    uint64_t bad_frames; /* forwarded with the compressed mark, because they cannot be restored */
+    uint64_t bad_frames;    /* compressed frames that could not be restored */
 } fednic_counts;
 
 void fednic_nic_count(const fednic_nic *nic, fednic_side from, fednic_counts *counts);

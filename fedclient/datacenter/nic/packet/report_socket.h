@@ -8,7 +8,8 @@
 #include "fednic/fednic.h"
 
 /* A client sends "table\n" or "prometheus\n" and gets the text; then the connection is closed. At
- * most FEDNIC_CLIENTS clients are served at once, for two seconds each. The NIC never blocks. */
+ * most FEDNIC_CLIENTS clients are served at once, each for about two seconds at most. The NIC never
+ * blocks. */
 enum { FEDNIC_CLIENTS = 4, FEDNIC_REPORT_POLLS = FEDNIC_CLIENTS + 1 };
 
 typedef struct fednic_reports fednic_reports;

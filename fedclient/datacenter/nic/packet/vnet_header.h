@@ -17,8 +17,8 @@ enum {
 void fednic_vnet_read(const uint8_t *header, fednic_offload *offload);
 void fednic_vnet_write(const fednic_offload *offload, struct virtio_net_hdr *header);
 
-/** Linux removes a received frame's VLAN tag; put it back behind the addresses. frame: its data has
- * four bytes of the caller's room before it; data, len and offload change. */
+/** Linux removes a received frame's VLAN tag; put it back behind the addresses. The four bytes
+ * before frame->data must be writable; data, len and offload change. */
 void fednic_vnet_tag(fednic_frame *frame, uint16_t type, uint16_t tag);
 
 #endif

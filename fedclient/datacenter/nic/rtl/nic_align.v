@@ -4,9 +4,8 @@
 // In: a string of 1 to MOST bytes a cycle, the first byte lowest, zeros above; s_last ends the
 // packet. Out: AXI-stream, BEAT bytes in a beat; a packet's last beat may be partial.
 //   m_bytes     with m_tlast: the bytes of the packet, modulo 2^16
-// MOST is BEAT to 2 * BEAT - 1, BEAT a power of two up to 32. One register at the output. It takes
-// a string in each cycle while none is longer than a beat and m_tready stays 1, also behind a
-// packet's end.
+// MOST is BEAT to 2 * BEAT - 1, BEAT a power of two up to 32. One register at the output. The
+// module takes a string in each cycle while m_tready stays 1 and no string is longer than a beat.
 module nic_align #(
     parameter BEAT = 32,
     parameter MOST = 34
@@ -33,11 +32,11 @@ module nic_align #(
     output wire              proof_kept_last
 `endif
 );
-    // Bytes that do not fill a beat yet.
+    // Bytes that have not left yet.
     reg  [8*MOST-1:0] kept;                    // kept_length bytes, zeros above
     reg  [        5:0] kept_length;             // 0 to MOST
     reg                kept_last;               // the kept bytes end a packet
-    reg  [       15:0] bytes;                   // bytes of the packet so far
+    reg  [       15:0] bytes;
 
 `ifdef NIC_PROOF
     assign proof_kept = kept;
@@ -54,7 +53,7 @@ module nic_align #(
     wire [8*MOST-1:0] joined = placed[8*MOST-1:0] | (kept & {8 * MOST{join_kept}});
     wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, s_length};
 
-    // Kept bytes, more than a beat or a packet's end, leave without new ones.
+    // Kept bytes leave without a new string if they are more than a beat or end a packet.
     wire               alone = more || kept_last;
     wire               leave = alone || (s_valid && full);
     wire               out_free = m_tready || !m_tvalid;
@@ -78,7 +77,7 @@ module nic_align #(
                 kept <= {{8 * BEAT{1'b0}}, kept[8*MOST-1:8*BEAT]};
                 kept_length <= kept_length - BEAT[5:0];
             end else if (s_valid) begin
-                // If the kept bytes end no packet, they and the new string share this beat.
+                // The kept bytes and the new string fill a beat; keep the rest.
                 if (full && join_kept) begin
                     kept <= placed[8*(BEAT+MOST)-1:8*BEAT];
                     kept_length <= total[5:0] - BEAT[5:0];

@@ -11,8 +11,7 @@
 //
 // The tag decoder sees 65 bytes: the buffer's two beats, and the first byte of the beat that waits
 // at the input. With the paper's 64 bytes a burst of 34 that begins at the last byte of a beat
-// would never be whole. The critical path is the loop from place over the tags to the burst's
-// length and back to place.
+// would never be whole.
 module nic_burst_buffer #(
     parameter WIDTH = 256                       // 256, 128 or 64
 ) (
@@ -35,7 +34,7 @@ module nic_burst_buffer #(
     input  wire                m_ready
 );
     localparam LANES = WIDTH / 32;
-    localparam BEAT = 4 * LANES;                // bytes of a beat
+    localparam BEAT = 4 * LANES;
     localparam [6:0] BEAT7 = BEAT[6:0];
     localparam PARTS = 8 / LANES;               // cycles for a burst of eight values
 

@@ -32,7 +32,7 @@ module nic_compress #(
     output wire                m_tvalid,
     input  wire                m_tready
 );
-    localparam BEAT = 4 * LANES;                // bytes of a beat
+    localparam BEAT = 4 * LANES;
     localparam TAGS = LANES / 4;                // bytes of a burst's tags
     localparam BURST = TAGS + BEAT;             // most bytes of a burst
 

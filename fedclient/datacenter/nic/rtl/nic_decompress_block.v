@@ -5,8 +5,8 @@
 //   tag     0: no bytes; 1: one byte; 2: two bytes; 3: four bytes
 //   bytes   the payload, first byte lowest; bytes that the tag does not name may be anything
 //   value   an IEEE 754 binary32
-// A payload without a bit that is 1, which the paper leaves open, is +0. So compressing a value a
-// second time does not change it.
+// A payload of magnitude 0, which the paper leaves open, is +0. So compressing a value a second
+// time does not change it.
 module nic_decompress_block (
     input  wire [ 1:0] tag,
     input  wire [31:0] bytes,

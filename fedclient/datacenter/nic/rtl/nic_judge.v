@@ -1,11 +1,11 @@
 // Decide if a frame leaves in its new form (compressed or restored); compute lengths and checksums.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frames come in order. A frame whose payload went to the aligner waits for its `info`, and for the
-// engine's result if the engine got a part of it. There are six stages that never wait; a frame can
-// enter in each cycle. Checksums are updated: the old payload and length are subtracted, the new
-// ones added, and in the pseudo-header 253 replaces protocol number 6 for a compressed segment. A
-// wrong checksum stays wrong.
+// Frames come in order. A frame whose payload went to the aligner waits for its `info`, and if the
+// engine got a part of the payload, for the engine's result. The six stages never wait, so a frame
+// can enter in each cycle. Checksums are updated: the old payload and length are subtracted, the
+// new ones added, and in the pseudo-header 253 replaces protocol number 6 for a compressed segment.
+// A wrong checksum stays wrong.
 module nic_judge #(
     parameter RX = 0
 ) (
