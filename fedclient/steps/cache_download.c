@@ -15,11 +15,11 @@ enum { PAUSE_MS = 5 * 60 * 1000 };
  * connection would keep the device busy for days. */
 enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
 
-/** The pieces lie in partial->bytes one after the other, behind the part with their addresses. */
+/** The pieces lie in partial->bytes one after the other, after the message with their addresses. */
 typedef struct pieces {
     fed_address address[FED_ADDRESSES];
     size_t count;
-    size_t start; /* of the first piece in partial->bytes */
+    size_t start; /* offset of the first piece in partial->bytes */
     size_t total; /* bytes of the addresses' part and all pieces */
 } pieces;
 

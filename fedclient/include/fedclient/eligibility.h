@@ -20,7 +20,7 @@ typedef struct fedclient_conditions {
 
     const char *power; /* the directory of power supplies; NULL: /sys/class/power_supply */
 
-    /* for the library only: busctl's last answers, and their time (fed_clock_monotonic_ms) */
+    /* For the library only: busctl's last answers, and their time (fed_clock_monotonic_ms). */
     char metered[16], unused[16];
     int64_t asked_ms; /* 0: not asked yet */
 } fedclient_conditions;

@@ -68,8 +68,8 @@ static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const
     return flash_crc32(0, dst, FLASH_RECORD_HEAD);
 }
 
-/** False: there is no record. *crc becomes the CRC of the head; with the data it becomes the tail's
- * CRC. */
+/** Read a record's head. False: there is none. *crc becomes the head's CRC, with which read_data
+ * begins. */
 static bool unpack_head(const uint8_t src[FLASH_RECORD_HEAD], flash_value *value, uint32_t *crc) {
     fed_reader r;
     fed_reader_init(&r, src, FLASH_RECORD_HEAD);

@@ -71,7 +71,7 @@ static void read_attribute(const char *directory, const char *supply, const char
 
 typedef struct power {
     bool external, battery, charging;
-    char level[32]; /* charge in per cent of a battery that is not charging; "" if not known */
+    char level[32]; /* charge in per cent of a battery that is not charging */
 } power;
 
 static void add_supply(power *p, const char *directory, const char *supply) {

@@ -90,8 +90,9 @@ static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
     if (first != NULL) {
-        mbedtls_x509_crt_free(first); /* frees the certificates after the first, but not the
-                                         first one's own memory */
+        /* frees the later certificates, and the contents of the first one, but not its own
+         * memory */
+        mbedtls_x509_crt_free(first);
         mbedtls_free(first);
     }
 }
