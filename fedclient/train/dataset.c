@@ -88,7 +88,7 @@ static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size
     }
 }
 
-/* x float32[c, h, w], in place */
+/* Normalise x, float32[c, h, w], in place. */
 static void normalise(const fedtrain_dataset *set, float *x) {
     size_t plane = plane_size(set);
     for (size_t c = 0; set->scale != NULL && c < set->shape.c; c++) {

@@ -16,8 +16,8 @@
  * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. In the backward pass it may stand for only some of the outputs:
- * `rows` of them. w, dy and dw then point to the first of these. */
+/** A dense layer over a batch. In the backward pass w, dy and dw may point into a layer: then
+ * `rows` of its outputs are computed. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
@@ -31,7 +31,7 @@ typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions of the output */
     size_t x_row, x_step;  /* floats to the patch below, and to the one on the right */
     size_t y_row, y_step;  /* floats to the output below, and to the one on the right */
-    size_t runs, run;      /* of a patch; with 0 runs the outputs keep their start values */
+    size_t runs, run;      /* of a patch; 0 runs: outputs keep their start values */
     const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
     size_t out, out_pad;   /* out_pad is out, rounded up to whole vectors */
 } fedtrain_conv;
@@ -140,8 +140,8 @@ typedef struct fedtrain_kernels {
     /* y <- a + b, then a ReLU if `relu` is set; y may be a or b.   float32[n] and slack */
     void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
 
-    /* Each column's mean, and its sum of squared differences from it.   x float32[rows,
-     * width]; mean, squares float32[width] and slack */
+    /* Each column's mean, and its sum of squared differences from the mean.
+     * x float32[rows, width]; mean, squares float32[width] and slack */
     void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
 
     /*
@@ -165,8 +165,8 @@ typedef struct fedtrain_kernels {
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
     /*
-     * Dense layers.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch,
-     * out].
+     * Dense layers.   w, dw float32[rows, in]; x, dx float32[batch, in];
+     * y, dy float32[batch, out].
      * dense_many does the same as dense for many samples; xt is float32[in, batch] and two vectors
      * more.
      * dense_grad adds the inputs' gradient to dx, if dx is not NULL, and overwrites dw with the

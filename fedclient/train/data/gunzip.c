@@ -14,7 +14,7 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 
 #else
 
-#define ZLIB_CONST /* next_in points to const */
+#define ZLIB_CONST /* makes zlib's input pointers const */
 #include <zlib.h>
 
 #include "fed/bytes.h"

@@ -90,7 +90,7 @@ static void gather_anywhere(const gather *g, const entries *e, size_t terms) {
     gather_terms(g, e, terms, false, false);
 }
 
-/* Return how many of n segments to sum at once: shares of equal size, none over `most`. */
+/* Return how many of n segments to sum at once: at most `most`, in shares of about equal size. */
 static size_t at_once(size_t n, size_t most) {
     size_t shares = (n + most - 1) / most;
     return (n + shares - 1) / shares;

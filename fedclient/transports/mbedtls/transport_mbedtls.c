@@ -155,8 +155,7 @@ static fed_status say(exchange *x, const uint8_t *src, size_t len) {
         int ways = 0;
         FED_TRY(hear(x));
         if (is_answered(x)) {
-            x->answer.keep =
-                false; /* the connection is unusable, since a part of the body is not sent */
+            x->answer.keep = false; /* a part of the body is not sent */
             return FED_OK;
         }
         FED_TRY(fedclient_tls_write(tls, src, len < RECORD ? len : RECORD, &sent, &ways));

@@ -1,7 +1,7 @@
 /* Embeddings: each word has a row of the weight. The words of a batch are an array [batch, T]. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* n is the number of values of the output. */
+/* n: number of values of the output. */
 KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, GLOBAL float *y,
                          u32 size, u32 steps, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;

@@ -56,7 +56,7 @@ typedef struct fedtrain_gpu_net {
     /* Used from begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t moments; /* moments that updates have changed: the first 0 to 2 parts of state */
+    size_t moments; /* number of moments that updates have changed, 0 to 2 */
 
     fedtrain_gpu_record whole, statistics; /* of training passes; of updates of statistics */
 
@@ -81,7 +81,8 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
                                    bool training);
 
-/* ---- gpu_pass.c: all of these put work into the stream, and do not wait for it ---- */
+/* The following functions are in gpu_pass.c. They put work into the stream, and do not wait for
+ * it. */
 
 /** Copy samples, and labels if any, to the device by way of the next slot, which is then taken. */
 fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,

@@ -29,8 +29,8 @@ typedef struct fedtrain_gpu_op {
     const uint64_t *seed; /* on the device; a recorded pass runs again with another seed there */
     float *params;        /* float32[layout.size]; only keep_statistics writes it */
 
-    const float *x[FED_LAYER_INPUTS]; /* its inputs */
-    float *y;                         /* its output */
+    const float *x[FED_LAYER_INPUTS]; /* the layer's inputs */
+    float *y;                         /* the layer's output */
     void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
     void *work; /* work_bytes, which the next layer overwrites */
 
