@@ -59,7 +59,7 @@ public final class Client implements AutoCloseable {
         private Log.Level level = Log.Level.INFO;
 
         /**
-         * @param server "https://host:8443", the coordinator's front
+         * @param server the address of the coordinator, "https://host:8443"
          * @param ca the coordinator's ca.pem
          * @param state a folder of this client alone; made if missing
          */
