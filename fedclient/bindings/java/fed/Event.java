@@ -28,7 +28,7 @@ public final class Event {
     public final Outcome outcome;
     /** 0: the step had no round or version. */
     public final int round, version;
-    /** Take the next step after this time. */
+    /** Take the next step after this time, in milliseconds. */
     public final long waitMs;
     public final float loss;
     /** Numbers of samples; set if a model was measured. */

@@ -31,8 +31,8 @@ typedef struct fedtrain_gpu_op {
 
     const float *x[FED_LAYER_INPUTS]; /* the layer's inputs */
     float *y;                         /* the layer's output */
-    void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
-    void *work; /* work_bytes, which the next layer overwrites */
+    void *kept;                       /* kept_bytes bytes, 0 at first, kept from call to call */
+    void *work;                       /* work_bytes bytes, which the next layer overwrites */
 
     /* For backward only. */
     const float *dy;
