@@ -48,23 +48,23 @@ struct fedclient {
     int64_t renew_s;             /* when to ask for the next certificate, Unix seconds */
     bool renew_asked;            /* the coordinator asked for a renewal */
     int64_t renew_again_s;       /* renew_asked is ignored until this Unix time */
-    fedclient_slot *slot;        /* the slot in use */
-    bool known;                  /* the heads in *slot equal those in the store */
-    uint64_t last_beyond;        /* largest training number in stored slots above options.slots */
-    bool lists;                  /* check-ins list the tasks that the slots hold */
-    bool heard;                  /* a check-in was answered since the client was opened */
-    bool restart_helps;          /* a restart of the device ends its declines */
+    fedclient_slot *slot;
+    bool known;           /* the heads in *slot equal those in the store */
+    uint64_t last_beyond; /* largest training number in slots that options.slots leaves out */
+    bool lists;           /* check-ins list the tasks that the slots hold */
+    bool heard;           /* a check-in was answered since the client was opened */
+    bool restart_helps;   /* a restarted device is asked again for declined tasks */
     /* The metric is measured, but not yet reported. It is not stored: measuring again is cheap. */
     bool metric_due;
     fed_metric metric;
     bool metric_of_regression; /* the model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
-    uint8_t protocol;          /* failures in a row that may pass */
-    uint32_t failures;         /* this step's failure may pass */
-    bool heals;                /* wait that the coordinator asked for, an hour at most */
-    uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
-    uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
+    uint8_t protocol;          /* newest version that this coordinator is known to speak */
+    uint32_t failures;         /* failures in a row that may pass */
+    bool heals;                /* this step's failure may pass */
+    uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
+    uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */
     int64_t cache_again_ms;    /* no cache is asked before this monotonic_ms; 0: no limit */
     fedclient_watch watch;
     char name[64];          /* options.name, made safe for a header; "": none */
@@ -116,11 +116,11 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 /* partial_download.c: the bytes of an unfinished download. */
 
 typedef struct fedclient_partial_download {
-    fedclient_download_head head; /* "offset" is unused */
-    fed_writer bytes;             /* the first bytes of the answer, head.total at most */
-    size_t stored;                /* this many of the bytes are in the platform's store */
-    unsigned pieces;              /* number of values of the store that hold the stored bytes */
-    bool unkept;                  /* the store has no room for more bytes */
+    fedclient_download_head head;
+    fed_writer bytes; /* the first bytes of the answer, head.total at most */
+    size_t stored;    /* this many of the bytes are in the platform's store */
+    unsigned pieces;  /* number of values of the store that hold the stored bytes */
+    bool unkept;      /* the store has no room for more bytes */
 } fedclient_partial_download;
 
 /** Read the stored bytes of a download. head.task is 0 if none are stored. */

@@ -20,7 +20,7 @@ typedef enum fedclient_kind {
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
-    FEDCLIENT_DOWNLOAD = 5 /* a piece of a download */
+    FEDCLIENT_DOWNLOAD = 5
 } fedclient_kind;
 
 typedef struct fedclient_record {
@@ -87,7 +87,7 @@ typedef struct fedclient_residual_head {
 } fedclient_residual_head;
 
 typedef enum fedclient_fate {
-    FEDCLIENT_FATE_UNKNOWN = 0, /* not known yet */
+    FEDCLIENT_FATE_UNKNOWN = 0,
     FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: subtract the message from the residual */
     FEDCLIENT_FATE_REFUSED = 2, /* not counted: the residual still holds all of it */
     FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and already subtracted from the residual */

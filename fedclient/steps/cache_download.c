@@ -20,7 +20,7 @@ typedef struct pieces {
     fed_address address[FED_ADDRESSES];
     size_t count;
     size_t start; /* offset of the first piece in partial->bytes */
-    size_t total; /* bytes of the addresses' part and all pieces */
+    size_t total; /* bytes of the message with the addresses, and of all pieces */
 } pieces;
 
 static bool has_cache(const fedclient *client, const fedclient_job *job) {

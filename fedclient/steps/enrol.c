@@ -147,7 +147,7 @@ static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error 
 
 /** A refusal: the coordinator's error code, such as "token_used". */
 typedef struct refusal {
-    char word[sizeof((fedclient_answer){0}.error)]; /* "": the answer has none */
+    char word[sizeof((fedclient_answer){0}.error)];
 } refusal;
 
 static fed_status send_request(fedclient *client, const char *token, const fed_pem *csr,
@@ -340,7 +340,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     client->unreached = false;
     fed_status status = renew(client, &why);
     client->heals = heals;
-    if (client->unreached && client->failures > 0) { /* see suspect_port */
+    if (client->unreached && client->failures > 0) { /* then suspect_port can ask again at once */
         client->renew_again_s = now_s;
     }
     if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {

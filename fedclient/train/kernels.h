@@ -22,11 +22,10 @@ typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
 
-/** A convolution of one sample, or one group of its channels, or one phase of its input's
- * gradient. At each position a patch of the input is multiplied with `out` columns of weights. A
- * patch is `runs` runs of `run` values, which lie side by side in the picture, so no patch needs
- * to be copied. Packed weights are float32[runs * run, out_pad]; columns from `out` on are never
- * used. */
+/** A convolution of one sample, or of a part of it. At each position a patch of the input is
+ * multiplied with `out` columns of weights. A patch is `runs` runs of `run` values, which lie side
+ * by side in the picture, so no patch needs to be copied. Packed weights are float32[runs * run,
+ * out_pad]; columns from `out` on are never used. */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions of the output */
     size_t x_row, x_step;  /* floats to the patch below, and to the one on the right */
@@ -48,9 +47,9 @@ typedef struct fedtrain_sparse_conv {
     const uint32_t *patch;   /* uint32[positions]: the first value of each output's patch */
 } fedtrain_sparse_conv;
 
-/** im2col by rows: copy, for each pixel, the `row` values that begin there to the beginning of
- * vectors. If `together` is not 0, the values of that many rows of the picture go into one vector.
- */
+/** im2col by rows: for each pixel, the `row` values that begin there are copied to the beginning of
+ * vectors. If `together` is not 0, the values of that many rows of the picture go into one
+ * vector. */
 typedef struct fedtrain_im2col {
     size_t rows, columns; /* pixels */
     size_t x_row, x_step; /* floats to the pixel below, and to the one on the right */

@@ -24,7 +24,7 @@ uint32_t flash_log_size(const flash_log *log, size_t len) {
 static flash_place after(const flash_log *log, flash_place place, uint32_t n) {
     const uint32_t payload = flash_log_payload(log);
     const uint32_t at = place.at - FLASH_BLOCK_HEAD + n;
-    /* the end of a block counts as a place of that block */
+    /* The end of a block counts as a place of that block. */
     const uint32_t blocks = at == 0 ? 0 : (at - 1) / payload;
     return (flash_place){(place.block + blocks) % log->flash.blocks,
                          at - blocks * payload + FLASH_BLOCK_HEAD};

@@ -37,7 +37,7 @@ typedef struct flash_value {
     char key[FEDCLIENT_FLASH_KEY + 1];
     flash_kind kind;
     flash_place begin;
-    uint32_t len; /* bytes of data */
+    uint32_t len;
 } flash_value;
 
 typedef struct flash_log {
@@ -49,7 +49,7 @@ typedef struct flash_log {
     flash_place write;                  /* where the record's next byte goes */
     uint32_t left;                      /* bytes of the record that are not written yet */
     uint8_t page[FEDCLIENT_FLASH_PAGE]; /* the record's bytes before `write`, not programmed yet */
-    uint32_t staged;                    /* number of bytes in page */
+    uint32_t staged;
 } flash_log;
 
 /** Find all values. Before the call, all members of *log but flash must be 0. Errors: those of the

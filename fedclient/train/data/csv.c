@@ -24,9 +24,9 @@ typedef struct table {
     const uint8_t *at, *stop; /* next byte of the line, NULL after the last field; the line's end */
     size_t line, column;      /* of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
-    size_t columns;          /* number of columns in each line */
-    size_t label;            /* the label's column, from 1 */
-    bool targets;            /* the label is a number to predict, not a class */
+    size_t columns;
+    size_t label;              /* the label's column, from 1 */
+    bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
@@ -185,7 +185,7 @@ static fed_status scan_first_line(table *t, const char *label, first_line *found
     return FED_OK;
 }
 
-/* Refuse a first line that may be a header or a sample. */
+/* Refuse a first line that may be a header as well as a sample. */
 static fed_status check_first_line(table *t, const first_line *found) {
     if (t->columns < 2) {
         return fail_field(t, "one column only: a sample needs a label and a feature at least, with "

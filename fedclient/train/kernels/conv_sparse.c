@@ -132,7 +132,7 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    /* if runs is true, the segments of a share are all in one row */
+    /* If `runs` is true, the segments of a share are all in one row. */
     const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2;
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,

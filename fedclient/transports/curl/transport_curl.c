@@ -25,7 +25,7 @@ typedef struct curl_line {
     char *trusted;     /* the CAs of `cert` and of the options */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
-    fedclient_transport_options options; /* ca_pem is a copy */
+    fedclient_transport_options options;
     fedclient_traffic traffic;
     char problem[CURL_ERROR_SIZE]; /* curl's text for the last failure */
 } curl_line;
@@ -36,8 +36,8 @@ typedef struct exchange {
     fed_writer *answer;
     struct curl_slist *headers;
     uint8_t *kept; /* a copy of the bytes read so far of a small body */
-    size_t read;   /* bytes read of the body */
-    size_t sent;   /* bytes given to curl; below `read` only after a rewind */
+    size_t read;
+    size_t sent; /* bytes given to curl; below `read` only after a rewind */
     fed_status body_status, answer_status;
     long head_status; /* status of the head that is being read */
     size_t head_len;  /* bytes of all heads so far */

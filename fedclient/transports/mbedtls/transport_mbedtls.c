@@ -30,7 +30,7 @@ typedef struct exchange {
     const fedclient_request *request;
     fedclient_url url;
     fed_writer head; /* the request's head, then a small body */
-    size_t read;     /* bytes of the body that were read */
+    size_t read;
     fed_status body_status;
     fedclient_http1 answer;
     bool fresh; /* the connection was made for this request */

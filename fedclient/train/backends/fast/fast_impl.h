@@ -47,7 +47,7 @@ typedef struct fast_node {
     bool adds_weight;               /* a later layer shares the weight and has begun its gradient */
     bool begins_grad;               /* no layer reads the output: set its gradient to 0 */
     bool keeps_output;              /* the backward pass reads `out` */
-    const struct fast_node *merged; /* the next node, if this node does its work too; or NULL */
+    const struct fast_node *merged; /* the next node, whose work this node does too; NULL: none */
     bool is_merged;                 /* the node before does the work of this node */
 } fast_node;
 

@@ -94,7 +94,7 @@ static void plan_values(fast_net *f, fast_arena *a) {
 
 typedef struct slot_set {
     size_t count;
-    size_t *size; /* [count]: values of a sample */
+    size_t *size; /* [count]: number of values in a sample */
     bool *used;
 } slot_set;
 

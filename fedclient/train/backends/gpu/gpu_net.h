@@ -47,10 +47,10 @@ typedef struct fedtrain_gpu_net {
     bool *depends;      /* [layer_count + 1]: does the value depend on parameters? */
     void **kept;        /* [layer_count]: what each layer keeps between calls */
     void *work;
-    double *losses;              /* float64[max_batch, positions, or numbers] */
-    double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
-    fedtrain_gpu_result *result; /* result of the last pass */
-    float *state;                /* float32[state_room], the optimizer's; allocated alone */
+    double *losses; /* float64: a loss for each position, or for each number */
+    double *norm;   /* float64[FEDTRAIN_GPU_NORM_PARTS] */
+    fedtrain_gpu_result *result;
+    float *state; /* float32[state_room], the optimizer's; allocated alone */
     size_t state_room;
 
     /* Used from begin to end. */
@@ -58,14 +58,14 @@ typedef struct fedtrain_gpu_net {
     const float *host_params, *host_state;
     size_t moments; /* number of moments that updates have changed, 0 to 2 */
 
-    fedtrain_gpu_record whole, statistics; /* of training passes; of updates of statistics */
+    fedtrain_gpu_record whole, statistics; /* for training passes; for updates of statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
-    size_t next;      /* the slot of the next pass */
-    size_t open;      /* passes that were started and not waited for */
-    size_t waited;    /* the slot of the last pass that was waited for */
-    size_t last_size; /* size of the last pass's batch */
-    float *host;      /* float32[host_room]: copied scores, and outputs for error messages */
+    size_t next;   /* the slot of the next pass */
+    size_t open;   /* passes that were started and not waited for */
+    size_t waited; /* the slot of the last pass that was waited for */
+    size_t last_size;
+    float *host; /* float32[host_room]: copied scores, and outputs for error messages */
     size_t host_room;
 } fedtrain_gpu_net;
 

@@ -20,7 +20,7 @@
 typedef struct fedtrain_gpu_op {
     const fed_arch *arch;
     const fed_layer *layer;
-    size_t index; /* index of the layer in the net */
+    size_t index;
     fed_gpu_stream *stream;
     const fed_gpu_module *module; /* the compiled kernels of the layer's kind */
     uint32_t batch;
