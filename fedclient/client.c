@@ -324,7 +324,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
                         "coordinator's operator and enrol it");
     }
     *event = (fedclient_event){0};
-    fedclient_job *job = calloc(1, sizeof *job); /* 6 KB: too much for a small device's stack */
+    fedclient_job *job = calloc(1, sizeof *job); /* too large for a small device's stack */
     FED_REQUIRE(job != NULL, FED_ENOMEM);
     job->client = client;
     job->event = event;

@@ -91,7 +91,7 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
 
 float *fedclient_record_values(const fedclient_record *record, size_t *count) {
     size_t len = 0;
-    /* The payload is aligned for floats: it begins 64 bytes into malloc's block. */
+    /* The payload is aligned for floats: it begins 64 bytes into an aligned block. */
     void *payload = fedclient_record_payload(record, &len);
     *count = len / sizeof(float);
     return payload;

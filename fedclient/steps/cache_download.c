@@ -12,7 +12,7 @@ enum { PAUSE_MS = 5 * 60 * 1000 };
 
 /* How often a connection may break in the middle of an answer: BREAKS_MOST times, and once more
  * for each BYTES_A_BREAK bytes received. Without this limit a cache that sends one byte a
- * connection would keep the device busy for days. */
+ * connection would keep the device busy very long. */
 enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
 
 /** The pieces lie in partial->bytes one after the other, after the message with their addresses. */

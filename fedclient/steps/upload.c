@@ -257,7 +257,7 @@ static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fe
     }
 }
 
-/** Fill in the event. After 409 the round is over, and the device need not wait. Other refusals may
+/** Fill in the event. If only the round is over (409), the device need not wait. Other refusals may
  * last long, so the waits grow. */
 static void note(fedclient *client, fedclient_job *job, const fedclient_answer *answer) {
     size_t len = 0;

@@ -16,7 +16,7 @@ typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float share; /* 1, except in a step that is taken in parts */
+    float share; /* a factor for g, usually 1 */
     float rate;  /* the learning rate; for Adam divided by 1 - beta1^t */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */

@@ -241,7 +241,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_COUNTED = 1,   /* the update was uploaded and counted */
     FEDCLIENT_REFUSED = 2,   /* the update was uploaded, not counted: it stays in the residual */
     FEDCLIENT_EVALUATED = 3, /* a model was measured, and the result reported */
-    FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
+    FEDCLIENT_FINISHED = 4,  /* the task is done; its final model is stored if it fits */
     FEDCLIENT_RETRY = 5,     /* network, coordinator or training failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */

@@ -328,8 +328,8 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    /* A request may take any time as long as bytes move: only the time without a byte is limited.
-     * hold_ms is added because the coordinator may hold its answer back that long. */
+    /* The request may take any time as long as bytes move. hold_ms is added because the coordinator
+     * may hold its answer back that long. */
     const uint64_t silence_ms = (uint64_t)x->line->options.patience_ms + x->request->hold_ms;
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
     return set_headers(x);

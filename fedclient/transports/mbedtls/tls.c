@@ -131,7 +131,7 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
     return key == NULL || tls->identified ? FED_OK : FED_EAUTH;
 }
 
-/** Write a failure's sentence to tcp.problem. If the socket has left a sentence there, keep it. */
+/** Turn a failure of mbedTLS into a status, and into a sentence in tcp.problem. */
 static fed_status fail(fedclient_tls *tls, const char *what, int code) {
     char *dst = tls->tcp.problem;
     const size_t cap = sizeof tls->tcp.problem;
