@@ -28,7 +28,7 @@ fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKE
 
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
-/* The following functions are in cache_download.c. */
+/* The next four functions are in cache_download.c. */
 
 /** May this download come from a cache? If so, the coordinator may answer with addresses of a
  * cache. */

@@ -76,7 +76,7 @@ static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
     return block->first + i * block->stride;
 }
 
-/* Read n values of one channel, from value `at` of the sample on, without normalisation. */
+/* Read n values of a sample, from value `at` on, without normalisation. */
 static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
                         float *x) {
     if (set->is_float) {

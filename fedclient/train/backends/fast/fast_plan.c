@@ -100,7 +100,8 @@ typedef struct slot_set {
 
 static const size_t NO_SLOT = SIZE_MAX;
 
-/* Take the smallest free slot that is large enough, otherwise the largest, which grows. */
+/* Take the smallest free slot that is large enough, or let the largest free one grow. If none is
+ * free, make a new one. */
 static size_t slot_take(slot_set *s, size_t size) {
     size_t best = s->count;
     for (size_t k = 0; k < s->count; k++) {

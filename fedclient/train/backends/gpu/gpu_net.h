@@ -81,7 +81,7 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
                                    bool training);
 
-/* The following functions are in gpu_pass.c. They put work into the stream, and do not wait for
+/* The next five functions are in gpu_pass.c. They put work into the stream, and do not wait for
  * it. */
 
 /** Copy samples, and labels if any, to the device by way of the next slot, which is then taken. */

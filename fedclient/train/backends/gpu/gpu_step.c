@@ -1,4 +1,4 @@
-/* Steps of a net whose parameters stay on a GPU: only reading a loss waits for the device. */
+/* Steps of a net whose parameters stay on a GPU, which the caller starts without waiting for them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_net.h"
 

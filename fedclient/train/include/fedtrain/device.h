@@ -11,8 +11,8 @@ FED_API_BEGIN
 
 /*
  * For a net that was made with a device's name ("opencl:0", "cuda", "gpu"), between
- * fedtrain_net_begin and fedtrain_net_end. Only fedtrain_net_device_loss waits for the device; all
- * other calls return at once:
+ * fedtrain_net_begin and fedtrain_net_end. fedtrain_net_device_loss waits for a pass; the other
+ * calls only start work:
  *
  *     FED_TRY(fedtrain_net_begin(net, params, state, states, &err));
  *     for (...) {

@@ -32,8 +32,8 @@ typedef struct fedtrain_job {
     void *user;
 } fedtrain_job;
 
-/** A task has at most this many rounds. A device may train several times in an asynchronous round r.
- * For the k-th training, k from 0, job->round is r + k * FEDTRAIN_AGAIN. So each training takes
+/** A task has at most this many rounds. A device may train several times in one asynchronous round
+ * r. For the k-th training, k from 0, job->round is r + k * FEDTRAIN_AGAIN. So each training takes
  * other samples. */
 enum { FEDTRAIN_AGAIN = 1000000 };
 
