@@ -64,7 +64,7 @@ static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, 
         if (answer == Z_STREAM_END) {
             answer = inflateReset(z);
         }
-        /* There was room for output, and yet inflate stopped: the input ended too early. */
+        /* If inflate left room in the output and no input remains, the input ended too early. */
         if (answer != Z_OK || (z->avail_in == 0 && z->avail_out > 0)) {
             return fail_inflate(answer, path, z, packed_len, err);
         }
