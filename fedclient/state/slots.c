@@ -221,7 +221,7 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
         slot = find(client, assignment->replaces);
     }
     if (slot == NULL && !client->lists) {
-        /* an older coordinator knows only the task that the check-in named */
+        /* An older coordinator knows only the task that the check-in named. */
         slot = named(client);
     }
     client->slot = slot != NULL ? slot : longest_ago(client);

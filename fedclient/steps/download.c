@@ -160,7 +160,7 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     }
     fedclient_answer_free(&answer);
     if (partial->bytes.len > before) {
-        /* bytes have arrived, so later waits start short again */
+        /* Bytes have arrived, so later waits start short again. */
         client->failures = 0;
     } else if (status == FED_OK && taken == FED_OK && partial->head.total != before) {
         return fed_fail(err, FED_EFORMAT,

@@ -90,8 +90,8 @@ static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
     if (first != NULL) {
-        /* frees the later certificates, and the contents of the first one, but not its own
-         * memory */
+        /* This frees the later certificates, and what the first one points to, but not the
+         * first one itself. */
         mbedtls_x509_crt_free(first);
         mbedtls_free(first);
     }

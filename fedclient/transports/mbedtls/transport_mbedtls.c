@@ -127,7 +127,7 @@ static fed_status take(exchange *x, size_t len) {
     x->heard = x->heard || len > 0;
     FED_TRY(fedclient_http1_take(&x->answer, x->line->in, len, &used));
     x->line->traffic.received_bytes += used;
-    /* false if unexpected bytes follow the answer */
+    /* A connection with unexpected bytes after the answer is not used again. */
     x->answer.keep = x->answer.keep && used == len;
     return FED_OK;
 }

@@ -29,10 +29,10 @@ typedef struct fedtrain_gpu_op {
     const uint64_t *seed; /* on the device; a recorded pass runs again with another seed there */
     float *params;        /* float32[layout.size]; only keep_statistics writes it */
 
-    const float *x[FED_LAYER_INPUTS]; /* the layer's inputs */
-    float *y;                         /* the layer's output */
-    void *kept;                       /* kept_bytes bytes, 0 at first, kept from call to call */
-    void *work;                       /* work_bytes bytes, which the next layer overwrites */
+    const float *x[FED_LAYER_INPUTS];
+    float *y;
+    void *kept; /* kept_bytes bytes, 0 at first, kept from call to call */
+    void *work; /* work_bytes bytes, which the next layer overwrites */
 
     /* For backward only. */
     const float *dy;
