@@ -46,7 +46,6 @@ static void *on_room(void *user, size_t len) {
     return app->given.room(app->given.user, len);
 }
 
-/** Replace *text, a text of the options, by a copy that the app owns. */
 static fed_status keep_text(fedclient_app *app, unsigned k, const char **text) {
     if (*text != NULL) {
         app->texts[k] = strdup(*text);

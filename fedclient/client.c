@@ -174,8 +174,8 @@ static fed_status step_declined(fedclient *client, const fedclient_job *job, fed
     return FED_OK;
 }
 
-/** A pause is not a decline: the slot is given back without a reason, and this device may get one
- * again. A slot that can't be given back now ends with its lease. */
+/** Give the assignment back without a reason, so that this device may get another one. If that
+ * fails, the assignment ends with its lease. */
 static fed_status give_back(fedclient *client, const fedclient_job *job, fed_error *why) {
     if (job->assignment.lease == 0) {
         return FED_OK;
@@ -191,10 +191,10 @@ static fed_status give_back(fedclient *client, const fedclient_job *job, fed_err
     return FED_OK;
 }
 
-/** The callback has failed for a reason that may pass: give the slot back without a reason, and try
- * again later. Where it fails again and again, the device declines the task. */
+/** The callback has failed for a reason that may pass: give the assignment back, and try again
+ * later. After FAULTS_MOST failures in a row, decline the task. */
 static fed_status step_faulty(fedclient *client, const fedclient_job *job, fed_error *why) {
-    enum { FAULTS_MOST = 4, LONGER = 2 /* the first wait is four times that of a lost packet */ };
+    enum { FAULTS_MOST = 4, LONGER = 2 /* makes the waits longer */ };
     fedclient_slot *slot = client->slot;
     fedclient_event *event = job->event;
     slot->faults = slot->faulty == event->task ? slot->faults + 1 : 1;
@@ -235,9 +235,8 @@ static void step_free(fedclient_job *job) {
 }
 
 /** Return how many milliseconds to wait after a failed step. While some addresses of the
- * coordinator have not been tried, the next one is tried soon. Once all have failed equally often,
- * the wait grows. A wait that one address asked for (asked_ms) does not hold for another address.
- */
+ * coordinator have not been tried, the next one is tried soon. Once all have failed, the wait
+ * grows. */
 static uint32_t wait_after_failure(fedclient *client) {
     const unsigned rounds = (client->failures - 1) / client->addresses + 1;
     const bool all_failed = client->failures % client->addresses == 0;
@@ -249,8 +248,8 @@ static uint32_t wait_after_failure(fedclient *client) {
     return again ? client->asked_ms + wait_ms : wait_ms;
 }
 
-/** After some failures to reach the devices' port, have the next step renew the certificate: the
- * front's answer to a renewal names the devices' port, which may be another one by now. */
+/** After some failures to reach the devices' port, let the next step renew the certificate. The
+ * answer to a renewal names the devices' port, which may have changed. */
 static void suspect_port(fedclient *client, fed_status status) {
     enum { SUSPECT_AFTER = 3 }; /* failures at each address */
     if ((status == FED_ENET || status == FED_ETIMEOUT) &&
@@ -325,7 +324,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
                         "coordinator's operator and enrol it");
     }
     *event = (fedclient_event){0};
-    fedclient_job *job = calloc(1, sizeof *job); /* 6 KB: too much for a small device's stack */
+    fedclient_job *job = calloc(1, sizeof *job); /* too large for a small device's stack */
     FED_REQUIRE(job != NULL, FED_ENOMEM);
     job->client = client;
     job->event = event;

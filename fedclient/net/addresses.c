@@ -5,7 +5,8 @@
 
 #include "fedclient/net/requests.h"
 
-/** The k-th address of a list with commas, without a '/' at its end. NULL: there are fewer. */
+/** The k-th address of a list with commas between them, without a '/' at its end. NULL: the list is
+ * shorter. */
 static const char *address_at(const char *list, unsigned k, size_t *len) {
     for (; k > 0 && list != NULL; k--) {
         list = strchr(list, ',');
@@ -16,7 +17,7 @@ static const char *address_at(const char *list, unsigned k, size_t *len) {
     return list;
 }
 
-/** Has the text the form "https://host:8443"? */
+/** Does the text begin with https://, without a path at its end? */
 static bool is_address(const char *text, size_t len) {
     static const char scheme[] = "https://";
     const size_t min = sizeof scheme - 1;

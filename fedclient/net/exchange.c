@@ -97,7 +97,6 @@ static bool refuses_device(const fedclient_answer *answer) {
     return found && answer->status == 403;
 }
 
-/** Turn the HTTP statuses that mean the same for every request into errors. */
 static fed_status judge(fedclient *client, const char *url, fedclient_answer *answer,
                         fed_error *err) {
     int status = answer->status;

@@ -5,9 +5,10 @@
 
 #include "fedclient/state/client_state.h"
 
-/* exchange.c: one request */
+/* The following functions are in exchange.c. */
 
-/** An answer whose status the caller handles: 200, 202, 206, 4xx but 401, 403, 408, 429. */
+/** An answer whose status the caller handles: 200, 202, 206, or a 4xx other than 401, 403, 408,
+ * 429. */
 typedef struct fedclient_answer {
     int status;
     uint32_t retry_after_s; /* 0: the answer has no Retry-After */
@@ -30,7 +31,7 @@ typedef struct fedclient_call {
 /** Send a request and read the answer. Call fedclient_answer_free also after a failure; the body
  * may then hold the beginning of an answer, if call->range says so. After a failure that may pass
  * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set. After a FED_EAUTH
- * that another identity may mend, client->refused is set. */
+ * that a new enrolment may cure, client->refused is set. */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
 void fedclient_answer_free(fedclient_answer *answer);
@@ -39,17 +40,17 @@ void fedclient_answer_free(fedclient_answer *answer);
 typedef struct fedclient_span {
     const uint8_t *data;
     size_t left;
-    const uint8_t *more; /* the second span */
+    const uint8_t *more; /* the second span, may be empty */
     size_t more_left;
 } fedclient_span;
 fedclient_body fedclient_body_of(fedclient_span *span);
 
-/* addresses.c */
+/* The following functions are in addresses.c. */
 
 /** Check all addresses of options.server, and use the first one. */
 fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Choose the first address by the device's identity: devices spread over the addresses. */
+/** Choose the first address by the device's identity, so that devices spread over the addresses. */
 void fedclient_addresses_spread(fedclient *client);
 
 void fedclient_addresses_next(fedclient *client);
@@ -57,13 +58,13 @@ void fedclient_addresses_next(fedclient *client);
 /** Set the port for devices' requests, which is the same at each address. */
 void fedclient_addresses_port(fedclient *client, uint16_t port);
 
-/* retry.c */
+/* The following functions are in retry.c. */
 
-/** How long to wait after the n-th failure in a row (failures = n, from 1): 200 ms to 60 s, or up
- * to told_ms, the wait that answered the last check-in, if that is longer. */
+/** How many milliseconds to wait after the n-th failure in a row (failures = n, from 1): 200 ms to
+ * 60 s, or up to told_ms, the wait that answered the last check-in, if that is longer. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures, uint32_t told_ms);
 
-/** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */
+/** How many milliseconds to wait after a refusal that only a person can change: 4 hours, +-20 %. */
 uint32_t fedclient_refused_ms(const char *device);
 
 #endif

@@ -5,18 +5,17 @@
 #include "fed/rng.h"
 #include "fedclient/net/requests.h"
 
-/* The longest wait is a minute, so that devices soon come back after a coordinator's restart. 4,000
- * devices then make about 90 connections a second, which takes a tenth of the coordinator's
- * processor. After a refusal, which only a person can change, a device waits 4 hours.
+/* The longest wait is a minute, so that devices soon come back after a coordinator's restart. A
+ * refusal can be changed only by a person, so a device then waits for hours.
  *
- * A coordinator with very many devices tells them longer waits in its answers, and an outage must
- * not undo that. So a device with a longer told wait waits up to that wait, and at first
- * 1/TOLD_PART of it. Otherwise a million devices would make about 22,000 connections a second. */
+ * A coordinator with very many devices tells them longer waits in its answers. A device with a
+ * longer told wait waits up to that wait, and at first 1/TOLD_PART of it. So the devices do not
+ * overload the coordinator after an outage. */
 enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, TOLD_PART = 32 };
 enum { REFUSED_MS = 4 * 3600 * 1000 };
 
-/* Each device has its own random waits, so that devices that were cut off together do not come
- * back together. */
+/* Each device has its own random waits, so that devices that were cut off together do not come back
+ * together. */
 static void open_jitter(fed_rng *rng, const char *device, unsigned failures) {
     fed_rng_init(rng, fed_digest_bytes(device, strlen(device)), failures, 0);
 }

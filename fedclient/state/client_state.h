@@ -13,58 +13,58 @@
 
 enum { FEDCLIENT_URL = 320 };
 
-/** The times of the checks that a running callback is still wanted (watch.c), and their result.
- * Times are the platform's monotonic_ms. */
+/** When to check whether the result of a running callback is still wanted (watch.c). Times are the
+ * platform's monotonic_ms. */
 typedef struct fedclient_watch {
     int64_t deadline_ms; /* INT64_MAX: none */
-    int64_t look_ms;     /* when to ask the program again */
+    int64_t look_ms;     /* when to call may_train again */
     int64_t ask_ms;      /* when to ask the coordinator again; INT64_MAX: never */
     int64_t every_ms;    /* time between two questions to the coordinator */
-    fed_error over;      /* FED_OK while the callback is wanted; else why it is not */
+    fed_error over;      /* FED_OK while the result is wanted; else why it is not */
 } fedclient_watch;
 
-/** A device's state for one task: the heads of the three stored records. */
+/** The state of one task: the heads of its three stored records. */
 typedef struct fedclient_slot {
-    unsigned number;            /* the slot's number, which is a part of its records' keys */
-    fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
+    unsigned number;            /* part of the keys of the slot's records */
+    fedclient_model_head model; /* here and in the next two: all 0 if none is stored */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
-    uint64_t faulty; /* not stored: the task of the callback that failed last; 0: none */
-    unsigned faults; /* not stored: how often in a row its callback has failed */
+    uint64_t faulty; /* task whose callback failed last; 0: none; not stored */
+    unsigned faults; /* failures in a row of that callback; not stored */
 } fedclient_slot;
 
 struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
-    unsigned addresses;          /* number of addresses in options.server */
-    unsigned address;            /* the index of `front` in options.server, from 0 */
+    unsigned addresses;
+    unsigned address;            /* index of `front` in options.server */
     uint16_t devices_port;       /* 0 before enrolment */
     bool unreached;              /* the last request to this address failed, or got 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
-    char *token;                 /* enrols this device anew where it is refused; NULL: none */
+    char *token;                 /* for a new enrolment if the device is refused; NULL: none */
     bool refused;                /* the last request was refused because of the device's identity */
-    int64_t begins_s, expires_s; /* the certificate's first and last second, Unix */
-    int64_t renew_s;             /* the time from which on to ask for the next certificate */
-    bool renew_asked;            /* renew now; see renew_again_s */
-    int64_t renew_again_s;       /* until this time renew_asked is ignored */
-    fedclient_slot *slot;        /* the element of `slots` that is in use */
-    bool known;                  /* the heads in *slot equal those in the store */
-    uint64_t last_beyond;        /* largest training number in stored slots above options.slots */
-    bool lists;                  /* check-ins list the tasks that the slots hold */
-    bool heard;                  /* a check-in was answered since the client was opened */
-    bool restart_helps;          /* the coordinator forgets a device's declines when it starts */
-    /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
+    int64_t begins_s, expires_s; /* validity of the certificate, Unix seconds */
+    int64_t renew_s;             /* when to ask for the next certificate, Unix seconds */
+    bool renew_asked;            /* the coordinator asked for a renewal */
+    int64_t renew_again_s;       /* renew_asked is ignored until this Unix time */
+    fedclient_slot *slot;
+    bool known;           /* the heads in *slot equal those in the store */
+    uint64_t last_beyond; /* largest training number in slots that options.slots leaves out */
+    bool lists;           /* check-ins list the tasks that the slots hold */
+    bool heard;           /* a check-in was answered since the client was opened */
+    bool restart_helps;   /* a restarted device is asked again for declined tasks */
+    /* The metric is measured, but not yet reported. It is not stored: measuring again is cheap. */
     bool metric_due;
     fed_metric metric;
-    bool metric_of_regression; /* the metric's model predicts numbers */
+    bool metric_of_regression; /* the model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
-    uint8_t protocol;          /* the newest version that this coordinator is known to speak */
-    uint32_t failures;         /* steps in a row that failed and may succeed later */
-    bool heals;                /* this step's failure may pass, so the client tries again */
-    uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
-    uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
+    uint8_t protocol;          /* newest version that this coordinator is known to speak */
+    uint32_t failures;         /* failures in a row that may pass */
+    bool heals;                /* this step's failure may pass */
+    uint32_t asked_ms;         /* wait that the coordinator asked for, an hour at most */
+    uint32_t told_ms;          /* the wait in the answer to the last check-in; 0: none */
     int64_t cache_again_ms;    /* no cache is asked before this monotonic_ms; 0: no limit */
     fedclient_watch watch;
     char name[64];          /* options.name, made safe for a header; "": none */
@@ -72,7 +72,7 @@ struct fedclient {
     fedclient_slot slots[]; /* [options.slots] */
 };
 
-/** The work of one call of fedclient_step: the data that its states pass on. */
+/** The work of one call of fedclient_step. */
 typedef struct fedclient_job {
     fedclient *client;
     fedclient_event *event;
@@ -87,7 +87,7 @@ typedef struct fedclient_job {
  * some codecs decode to larger values than they encoded. The excess stays in the residual. */
 #define FEDCLIENT_VALUE_LIMIT (FEDCODEC_FOLD_LIMIT / 2)
 
-/* slots.c */
+/* The following functions are in slots.c. */
 
 /** Read the heads of all slots. The slot that was trained last is then in use. */
 fed_status fedclient_slots_load(fedclient *client, fed_error *err) FED_CHECKED;
@@ -106,21 +106,21 @@ uint64_t fedclient_slots_last(const fedclient *client);
 /** The number of the last training of the first slot. */
 uint64_t fedclient_slots_first(const fedclient *client);
 
-/** List the tasks of all slots, the task that was trained last at the beginning. */
+/** List the tasks of all slots. The task that was trained last comes first. */
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
 
 /** Use the slot of the assignment's task. A new task gets a free slot; if none is free, the slot
  * of the task that the assignment replaces, else the slot that was trained longest ago. */
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
-/* partial_download.c: the bytes of an unfinished download */
+/* partial_download.c: the bytes of an unfinished download. */
 
 typedef struct fedclient_partial_download {
-    fedclient_download_head head; /* its member "offset" is not used */
-    fed_writer bytes;             /* the first bytes of the answer, head.total at most */
-    size_t stored;                /* this many of the bytes are in the platform's store */
-    unsigned pieces;              /* the stored bytes take this many values of the store */
-    bool unkept;                  /* the store has no room for more bytes */
+    fedclient_download_head head;
+    fed_writer bytes; /* the first bytes of the answer, head.total at most */
+    size_t stored;    /* this many of the bytes are in the platform's store */
+    unsigned pieces;  /* number of values of the store that hold the stored bytes */
+    bool unkept;      /* the store has no room for more bytes */
 } fedclient_partial_download;
 
 /** Read the stored bytes of a download. head.task is 0 if none are stored. */

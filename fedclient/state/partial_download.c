@@ -6,9 +6,8 @@
 
 #include "fedclient/state/client_state.h"
 
-/* A piece of a download is four times as large as a piece of an update, since each piece costs a
- * request, and so waits for the network's latency. Less than 1/WORTH_A_PUT of a piece is not
- * stored. */
+/* A piece of a download is larger than a piece of an update, since each piece waits for the
+ * network's latency. Less than 1/WORTH_A_PUT of a piece is not stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {
@@ -19,7 +18,7 @@ void fedclient_partial_download_free(fedclient_partial_download *partial) {
     fed_writer_free(&partial->bytes);
 }
 
-/** The last piece goes first, so that a crash leaves no gap between the others. */
+/** Removes the last piece first, so that a crash leaves no gap between the others. */
 static void drop_pieces(fedclient *client, unsigned count) {
     const fedclient_platform *platform = client->options.platform;
     fed_status status = FED_OK;
@@ -55,7 +54,7 @@ static bool take_piece(fedclient_partial_download *partial, const fedclient_down
     fed_write_bytes(&partial->bytes, data, len);
     partial->stored = partial->bytes.len;
     partial->pieces++;
-    /* docs/durability.md, C6: all stored pieces are of one answer. */
+    /* docs/durability.md, C6: all stored pieces are from one answer. */
     assert(head->tag == first->tag && head->digest == first->digest);
     return true;
 }

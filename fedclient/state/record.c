@@ -91,7 +91,7 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
 
 float *fedclient_record_values(const fedclient_record *record, size_t *count) {
     size_t len = 0;
-    /* The payload is aligned for floats: it begins 64 bytes into malloc's block. */
+    /* The payload is aligned for floats: it begins 64 bytes into an aligned block. */
     void *payload = fedclient_record_payload(record, &len);
     *count = len / sizeof(float);
     return payload;
@@ -136,7 +136,8 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
     *record = (fedclient_record){.platform = platform, .lent = true};
     const uint8_t *bytes = NULL;
     FED_TRY(platform->memory->lend(platform->user, key, &bytes, &record->len, err));
-    record->bytes = (uint8_t *)(uintptr_t)bytes; /* not changed before fedclient_record_own */
+    /* The cast is safe: fedclient_record_own copies the bytes before a change. */
+    record->bytes = (uint8_t *)(uintptr_t)bytes;
     return FED_OK;
 }
 
@@ -198,7 +199,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
     return store_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
-/* The head's fields after the guard. The rest of the head stays 0. */
+/* The fields of a record's head follow the guard. The unused bytes of the head are 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
     /* C1, C5: the head of a stored value is changed by a put only. */
@@ -215,7 +216,8 @@ static fed_reader fields_in(const fedclient_record *record) {
     return r;
 }
 
-/** If no record is stored, *record is all 0. *r has the fields, *payload the payload's bytes. */
+/** If no record is stored, *record is all 0. Else *r reads the head's fields, and *payload is the
+ * payload's size in bytes. */
 static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind, unsigned slot,
                            fedclient_record *record, fed_reader *r, size_t *payload,
                            fed_error *err) {

@@ -11,8 +11,8 @@
 #include "fed/error.h"
 #include "fedclient/platform.h"
 
-/* A record is a head of 64 bytes, then a payload (layout: docs/durability.md). In memory it is one
- * block with the stored bytes, so a payload as large as the model is changed in place. */
+/* A record is a head of 64 bytes, then a payload (layout: docs/durability.md). In memory they are
+ * one block, so a payload as large as the model can be changed in place. */
 enum { FEDCLIENT_RECORD_HEAD = 64 };
 
 typedef enum fedclient_kind {
@@ -20,27 +20,28 @@ typedef enum fedclient_kind {
     FEDCLIENT_MODEL = 2,
     FEDCLIENT_RESIDUAL = 3,
     FEDCLIENT_PENDING = 4,
-    FEDCLIENT_DOWNLOAD = 5 /* one stored value for each piece; see fedclient_download_load */
+    FEDCLIENT_DOWNLOAD = 5
 } fedclient_kind;
 
 typedef struct fedclient_record {
-    uint8_t *bytes; /* NULL: none */
+    uint8_t *bytes; /* NULL: no record */
     size_t len;
-    /* The bytes are from this platform's room(); NULL: malloc. */
+    /* The platform whose room() returned the bytes; NULL: they are from malloc. */
     const fedclient_platform *platform;
     bool lent;    /* the bytes are the store's, and must not be changed */
-    bool program; /* the bytes are fedclient_options.room's, never freed here */
+    bool program; /* the bytes are from fedclient_options.room, and are not freed here */
 } fedclient_record;
 
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CHECKED;
 
-/** A record with any payload bytes. If the platform has a function "room", the memory is from
- * there, and storing the record takes no copy. Also for scratch memory. */
+/** Make a record whose payload has any content. If the platform has a function "room", the memory
+ * is from there, and storing the record needs no copy. */
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
 
-/** A record in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]; NULL: FED_ENOMEM. */
+/** Make a record in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]. FED_ENOMEM: bytes
+ * is NULL. */
 fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) FED_CHECKED;
 
 /** Make a loaded record changeable: if its bytes are lent by the store, copy them. */
@@ -59,8 +60,8 @@ enum { FEDCLIENT_KEY = 24 };
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
- * FED_EVERSION. A platform that lends values lends a model or a residual. A lent record has no
- * guard, and is valid until the next store of the same key. */
+ * FED_EVERSION. A store in memory (fedclient/memory_store.h) lends a model or a residual: such a
+ * record has no guard, and is valid until the next store of the same key. */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
                                  unsigned slot, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
@@ -77,7 +78,7 @@ typedef struct fedclient_model_head {
     uint64_t digest;
 } fedclient_model_head;
 
-/** The head of the residual record: the last training that was added. */
+/** The head of the residual record. It describes the last training that was added. */
 typedef struct fedclient_residual_head {
     uint64_t seq; /* grows with each training; 0: no residual */
     uint64_t task, lease;
@@ -86,7 +87,7 @@ typedef struct fedclient_residual_head {
 } fedclient_residual_head;
 
 typedef enum fedclient_fate {
-    FEDCLIENT_FATE_UNKNOWN = 0, /* not known yet: the message is sent, again if need be */
+    FEDCLIENT_FATE_UNKNOWN = 0,
     FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: subtract the message from the residual */
     FEDCLIENT_FATE_REFUSED = 2, /* not counted: the residual still holds all of it */
     FEDCLIENT_FATE_SETTLED = 3  /* acknowledged, and already subtracted from the residual */
@@ -94,9 +95,9 @@ typedef enum fedclient_fate {
 
 /** The head of the pending record. Its payload is the body of POST /v1/update. */
 typedef struct fedclient_pending_head {
-    uint64_t seq; /* the seq of the residual that the message was made from; 0: no upload */
+    uint64_t seq; /* seq of the residual that the message was made from; 0: no message */
     fedclient_fate fate;
-    bool whole;  /* the message carries the whole residual: once counted, nothing is left */
+    bool whole;  /* the message carries the whole residual */
     bool pieces; /* the coordinator takes the message in pieces */
     /* The last training number of the first slot when the message was made. If the first slot's
      * number has changed since, a release without slots has trained meanwhile. */
@@ -108,8 +109,8 @@ typedef struct fedclient_pending_head {
 /** The head of a download's piece. Its payload is a range of the answer's bytes. */
 typedef struct fedclient_download_head {
     uint64_t task;       /* 0: no download */
-    uint32_t have;       /* the version that the download starts from, or FEDCLIENT_HAVE_NONE */
-    uint32_t want;       /* the version that the download leads to */
+    uint32_t have;       /* version that the download starts from, or FEDCLIENT_HAVE_NONE */
+    uint32_t want;       /* version that the download leads to */
     uint64_t digest;     /* of version `want` */
     uint64_t tag, total; /* of the whole answer: its ETag and its bytes */
     uint64_t offset;     /* the payload's first byte in the answer */

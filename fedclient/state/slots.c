@@ -94,9 +94,9 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? The answer is always
- * no for the first slot, which every release uses. A release without slots uses only the first
- * slot, and continues its numbers, so a changed last number of the first slot is a sign, too. */
+/** Has another slot trained since the slot's message was made? The answer is always no for the
+ * first slot, which every release uses. A release without slots trains only in the first slot, so a
+ * change of that slot's last number also means yes. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     if (slot->number == 0) {
         return false;
@@ -110,11 +110,11 @@ static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     return overtaken;
 }
 
-/** Empty a slot with a message whose fate is unknown, if this device has trained since. Normally
- * it trains nothing before the fate is known (C2). But a program with fewer slots, or an older
+/** Empty a slot with a message whose fate is unknown, if this device has trained since. Normally it
+ * trains nothing before the fate is known (C2). But a program with fewer slots, or an older
  * release, did not see this slot. The coordinator may have counted the message and forgotten its
- * lease, so what is still owed can't be known, and nothing may be sent twice (D2). The residual is
- * removed first: if power fails then, the function runs again. */
+ * lease. So the fate stays unknown, and nothing may be sent twice (D2). The residual is removed
+ * first: if power fails then, the function runs again. */
 static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     char key[FEDCLIENT_KEY];
@@ -221,7 +221,7 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
         slot = find(client, assignment->replaces);
     }
     if (slot == NULL && !client->lists) {
-        /* an older coordinator knows only the task that the check-in named */
+        /* An older coordinator knows only the task that the check-in named. */
         slot = named(client);
     }
     client->slot = slot != NULL ? slot : longest_ago(client);

@@ -12,15 +12,15 @@ enum { PAUSE_MS = 5 * 60 * 1000 };
 
 /* How often a connection may break in the middle of an answer: BREAKS_MOST times, and once more
  * for each BYTES_A_BREAK bytes received. Without this limit a cache that sends one byte a
- * connection would keep the device busy for days. */
+ * connection would keep the device busy very long. */
 enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
 
-/** The pieces lie in partial->bytes one after the other, behind the part with their addresses. */
+/** The pieces lie in partial->bytes one after the other, after the message with their addresses. */
 typedef struct pieces {
     fed_address address[FED_ADDRESSES];
     size_t count;
-    size_t start; /* of the first piece in partial->bytes */
-    size_t total; /* bytes of the addresses' part and all pieces */
+    size_t start; /* offset of the first piece in partial->bytes */
+    size_t total; /* bytes of the message with the addresses, and of all pieces */
 } pieces;
 
 static bool has_cache(const fedclient *client, const fedclient_job *job) {

@@ -25,7 +25,7 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
     return FED_OK;
 }
 
-/** May the callback succeed in its next call? */
+/** Return true if the callback may succeed when it is called again. */
 static bool may_pass(fed_status status) {
     return status == FED_ENONFINITE || status == FED_ENOMEM || status == FED_EBUSY;
 }

@@ -6,7 +6,6 @@
 #include "fed/version.h"
 #include "fedclient/steps/steps.h"
 
-/** The capabilities that this client announces: caches only if it has a transport for downloads. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | FED_CAN_LONG |

@@ -18,8 +18,8 @@ static fed_status post(fedclient *client, const fed_decline *decline, fedclient_
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** Return how long to wait: the time left of the lease, or a minute for an evaluation, which has no
- * lease. */
+/** Return how long to wait, in ms: the time left of the lease, or a minute for an evaluation, which
+ * has no lease. */
 static uint32_t rest_of_lease(const fedclient *client, const fed_assignment *assignment) {
     enum { EVALUATION_MS = 60000 };
     const fedclient_platform *platform = client->options.platform;
@@ -42,7 +42,7 @@ fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const 
     snprintf(decline.reason, sizeof decline.reason, "%s", reason);
     fedclient_answer answer = {0};
     fed_status status = post(client, &decline, &answer, err);
-    if (status == FED_OK && answer.status != 200) { /* the device no longer holds the slot */
+    if (status == FED_OK && answer.status != 200) {
         fed_logf(client->options.log, FED_LOG_DEBUG, "the coordinator answered a decline with: %s",
                  answer.message);
     }

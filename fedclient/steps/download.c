@@ -13,8 +13,8 @@
 /** Bytes that an answer may have beyond a whole model, for the heads of its parts. */
 enum { PART_HEADS = 65536 };
 
-/** Can the part be applied? A part with from = to needs no earlier version; any other needs values
- * of version part->from. any: there are values, and they have this version. */
+/** Can the part be applied? A part with from = to needs no earlier values; any other needs values
+ * of version part->from. any: there are values, and they have version `version`. */
 static bool follows(const fed_part *part, bool any, uint32_t version) {
     return part->from == part->to || (any && part->from == version);
 }
@@ -43,7 +43,8 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
                           "the coordinator's patch of the model is damaged and can't be applied");
 }
 
-/** Apply all parts in order to values, which have version *version if *any is true. */
+/** Apply all parts in order to values. Before and after, values has version *version if *any is
+ * true. */
 static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, float *values,
                               bool *any, uint32_t *version, fed_error *err) {
     fed_reader r;
@@ -75,7 +76,7 @@ static fed_status answer_limit(const fedclient_job *job, size_t *limit, fed_erro
     return FED_OK;
 }
 
-/** GET the next bytes of the download; only 200 and 206 are FED_OK. */
+/** GET the next bytes of the download. FED_OK: the status is 200 or 206. */
 static fed_status get_more(fedclient *client, const fedclient_job *job,
                            const fedclient_partial_download *partial, size_t limit,
                            fedclient_range *range, fedclient_answer *answer, fed_error *err) {
@@ -120,7 +121,7 @@ static fed_status take_in(fedclient *client, fedclient_partial_download *partial
         target.tag = range->tag;
         target.total = range->total;
         partial->head = target;
-        *bytes = *body; /* takes over the memory of body */
+        *bytes = *body; /* takes over body's memory */
         fed_writer_growing(body);
     } else if (follows && range->total == target.total) {
         (void)fed_writer_reserve(bytes, (size_t)target.total - bytes->len);
@@ -159,7 +160,7 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     }
     fedclient_answer_free(&answer);
     if (partial->bytes.len > before) {
-        /* bytes have arrived, so the wait need not grow, even if the connection broke then */
+        /* Bytes have arrived, so later waits start short again. */
         client->failures = 0;
     } else if (status == FED_OK && taken == FED_OK && partial->head.total != before) {
         return fed_fail(err, FED_EFORMAT,
@@ -295,7 +296,7 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
     return head->task == wanted->task.id && from && to && news;
 }
 
-/** Try deltas or patches to the stored model. If that fails, get the whole model. */
+/** Try to update the stored model by deltas or patches. If that fails, get the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_partial_download *partial, fed_error *err) {
     const uint32_t held = client->slot->model.version;
@@ -340,7 +341,7 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
     fedclient_partial_download_free(&partial);
     /* C5, D5: after a success the stored model has the digest that the coordinator announced. */
     assert(status != FED_OK || is_wanted(client, &job->assignment));
-    if (status == FED_ENOTFOUND) { /* the round is over; the next check-in may give another one */
+    if (status == FED_ENOTFOUND) {
         client->heals = true;
         client->failures = 0;
     }

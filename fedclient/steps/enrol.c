@@ -14,7 +14,7 @@ typedef struct identity {
     fed_pem key;
     fed_pem cert; /* followed by the coordinator's CAs; "": not enrolled */
     fed_pem next; /* the key that is being enrolled; "": none */
-    /* not stored; read from key and certificate: */
+    /* Not stored, but read from key and certificate: */
     char device[FED_SHA256_HEX];
     int64_t begins_s, expires_s;
 } identity;
@@ -27,8 +27,7 @@ const char *fedclient_device(const fedclient *client) {
     return client->device;
 }
 
-/** Check that the text id->cert is a certificate for id->key, and read the members that are not
- * stored. */
+/** Check that id->cert is a certificate for id->key, and read the members that are not stored. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
     uint8_t certified[FED_SHA256_SIZE];
@@ -148,7 +147,7 @@ static fed_status read_answer(fedclient_answer *answer, identity *id, fed_error 
 
 /** A refusal: the coordinator's error code, such as "token_used". */
 typedef struct refusal {
-    char word[sizeof((fedclient_answer){0}.error)]; /* "": the answer has none */
+    char word[sizeof((fedclient_answer){0}.error)];
 } refusal;
 
 static fed_status send_request(fedclient *client, const char *token, const fed_pem *csr,
@@ -191,9 +190,9 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     return status;
 }
 
-/** Make a new key, or take the one of an earlier try, and store it before it is sent. So after any
- * failure the next try uses the same key. Until the new certificate is stored, an older identity
- * stays valid. anew: make a new key in any case. */
+/** Take the key of an earlier try, or make and store a new one. So after any failure the next try
+ * uses the same key. Until the new certificate is stored, an older identity stays valid. anew: make
+ * a new key in any case. */
 static fed_status prepare_key(fedclient *client, bool anew, identity *id, fed_error *err) {
     memset(id, 0, sizeof *id);
     fed_status status = identity_read(client, id, err);
@@ -290,15 +289,15 @@ fed_status fedclient_enrol_anew(fedclient *client, fedclient_event *event, fed_e
         event->wait_ms = fedclient_backoff_ms(client->device, 1, 0);
         return FED_OK;
     }
-    if (!client->heals && status == FED_EAUTH) { /* the token stays wrong: ask once with it */
+    if (!client->heals && status == FED_EAUTH) { /* the token will not work later, either */
         forget_token(client);
     }
     return fed_fail(why, status, "this device can't be enrolled again with its token: %.300s",
                     fault.text[0] != '\0' ? fault.text : fed_status_text(status));
 }
 
-/** Renew: the key stays the same, so the device stays the same. If the answer or the power is lost,
- * the old certificate is still valid. */
+/** The key stays the same, so the device stays the same. If the answer or the power is lost, the
+ * old certificate is still valid. */
 static fed_status renew(fedclient *client, fed_error *err) {
     identity *id = NULL;
     refusal no;
@@ -325,8 +324,8 @@ static fed_status renew(fedclient *client, fed_error *err) {
 
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     enum {
-        TRIES = 100,        /* this many tries in the time that the old certificate has left */
-        ASKED_EVERY_S = 600 /* least time between two renewals that the coordinator asks for */
+        TRIES = 100,        /* the wait after a failure is 1/TRIES of the time left */
+        ASKED_EVERY_S = 600 /* least time between two renewals for the coordinator */
     };
     const fedclient_platform *platform = client->options.platform;
     const int64_t now_s = platform->unix_ms(platform->user) / 1000;
@@ -341,7 +340,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
     client->unreached = false;
     fed_status status = renew(client, &why);
     client->heals = heals;
-    if (client->unreached && client->failures > 0) { /* neither port answers: see suspect_port */
+    if (client->unreached && client->failures > 0) { /* then suspect_port can ask again at once */
         client->renew_again_s = now_s;
     }
     if (status == FED_EIO || status == FED_ENOSPC || status == FED_ECANCELED) {
@@ -353,7 +352,7 @@ fed_status fedclient_identity_renew(fedclient *client, fed_error *err) {
         fed_logf(client->options.log, FED_LOG_INFO, "this device's certificate was renewed");
         return FED_OK;
     }
-    /* If no address answers, the step that follows reports this. */
+    /* If no address answers, a later part of the step reports it. */
     fed_logf(client->options.log, client->unreached ? FED_LOG_DEBUG : FED_LOG_WARN,
              "this device's certificate could not be renewed (%s); the device will try again",
              why.text);

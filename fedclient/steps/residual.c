@@ -157,7 +157,8 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
  * no branch, so that compilers vectorise it. */
 static bool add_block(float *restrict values, const float *restrict model,
                       const float *restrict owed, size_t n, float limit) {
-    /* magnitudes as integers: their bits have the same order as the numbers */
+    /* Magnitudes as integers: the bits of floats without sign have the same order as the
+     * numbers. */
     int32_t most, beyond = 0;
     memcpy(&most, &limit, sizeof most);
     for (size_t i = 0; i < n; i++) {
@@ -170,7 +171,7 @@ static bool add_block(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** As add_block, for any n; owed or model NULL stands for zeros. */
+/** Call add_block for any n. owed or model NULL stands for zeros. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
     enum { BLOCK = 64 }; /* small, since a board keeps `none` in flash */
     static const float none[BLOCK];

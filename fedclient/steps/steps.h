@@ -1,4 +1,4 @@
-/* The states of fedclient_step, each in a file of its own. */
+/* The functions for the states of fedclient_step. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_STEPS_H
 #define FEDCLIENT_STEPS_H
@@ -9,7 +9,8 @@
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Get the next certificate if less than a third of the old one's life is left, or if the
- * coordinator asks for it. FED_OK, too, if that can't be done now. Errors: the platform's. */
+ * coordinator asks for it. FED_OK, too, if the coordinator can't be asked now. Errors: the
+ * platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** The coordinator refuses this device, and *why says how: enrol with client->token. *event becomes
@@ -27,9 +28,10 @@ fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKE
 
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
-/* cache_download.c: downloads from a cache */
+/* The next four functions are in cache_download.c. */
 
-/** May this download come from a cache? Then the coordinator may answer with a cache's address. */
+/** May this download come from a cache? If so, the coordinator may answer with addresses of a
+ * cache. */
 bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_job *job,
                                      const fedclient_partial_download *partial);
 
@@ -78,11 +80,12 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** This device gets another identity. A message whose fate is unknown may be counted under the old
- * one: take it as counted, so that it is never counted twice (D2 in docs/durability.md). */
+ * identity. So take the message as counted: it must never be counted twice (D2 in
+ * docs/durability.md). */
 fed_status fedclient_let_go(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Give the slot of job->assignment back, with a reason. FED_OK, too, if the coordinator takes no
- * declines: then *wait_ms is set to the time left of the lease. */
+/** Tell the coordinator that this device does not serve job->assignment, with a reason. FED_OK,
+ * too, if the coordinator takes no declines: then *wait_ms is set to the time left of the lease. */
 fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const char *reason,
                              uint32_t *wait_ms, fed_error *err) FED_CHECKED;
 

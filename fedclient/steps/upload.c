@@ -20,8 +20,8 @@ static bool clip(float *values, size_t n) {
     return clipped != 0;
 }
 
-/** Encode a residual, which the codec changes, or values, which are only read, and append the
- * envelope to out. One of the two is NULL. */
+/** Encode either residual, which the codec changes, or values, which are only read. The other one
+ * is NULL. The envelope is appended to out. */
 static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
                            const float *values, fed_writer *out) {
     /* C4: the codec changes a residual, or reads values; never both. */
@@ -39,8 +39,8 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     return status == FED_OK ? out->status : status;
 }
 
-/** Make the record job->pending: its head, the update's head, custom metrics, envelope. *clipped:
- * some values were beyond FEDCLIENT_VALUE_LIMIT. */
+/** Make the record job->pending: the record's head, the update's head, custom metrics, envelope.
+ * *clipped: some values were beyond FEDCLIENT_VALUE_LIMIT. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
@@ -62,7 +62,7 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    /* The metrics of a training by an earlier process are lost. */
+    /* Metrics are not stored, so those of a training by an earlier process are lost. */
     if (client->own_seq == trained->seq) {
         fed_own_metrics_write(&out, &client->own);
     }
@@ -84,7 +84,7 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
     assert(fedclient_slots_sending(client) == NULL);
     /* C1: no message has been made of this training yet. */
     assert(slot->pending.seq < slot->residual.seq);
-    if (job->residual.bytes == NULL) { /* an interrupted earlier step has trained */
+    if (job->residual.bytes == NULL) { /* an earlier, interrupted step did the training */
         FED_TRY(
             fedclient_residual_load(platform, slot->number, &slot->residual, &job->residual, err));
     }
@@ -135,7 +135,7 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
 }
 
 /** Send len bytes of the message from piece->offset on; with len 0 only ask how many bytes have
- * arrived. If the answer is 202, *there is the number of bytes that the coordinator has. */
+ * arrived. If the answer is 202, *there is the number of bytes that have arrived. */
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
@@ -164,10 +164,10 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
                           "number of bytes");
 }
 
-/** Send from the first byte that the coordinator lacks on, until it answers for the message. */
+/** Send piece after piece, until the coordinator answers with another status than 202. */
 static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                               fed_error *err) {
-    enum { ASTRAY_MOST = 3 }; /* the loop ends after more wrong answers than this */
+    enum { ASTRAY_MOST = 3 }; /* wrong answers that are tolerated */
     fed_piece piece;
     size_t total = 0, len = 0;
     const uint8_t *message = fedclient_record_payload(&job->pending, &total);
@@ -195,8 +195,8 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
     }
 }
 
-/** Must the message be sent in pieces? A small message costs less if it is sent whole. But after a
- * failed upload even a small one is sent in pieces, since the connection may break too often. */
+/** Must the message be sent in pieces? A small message costs less if it is sent whole. After
+ * failures the limit is lower, since the connection may break often. */
 static bool needs_pieces(const fedclient *client, size_t total) {
     enum { NEVER_UP_TO = 16384 };
     const fedclient_options *o = &client->options;
@@ -221,7 +221,8 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
     return post_whole(client, job, answer, err);
 }
 
-/** The message is kept only if it must still be subtracted from the residual. */
+/** Store the fate. The message itself is kept only if it must still be subtracted from the
+ * residual. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
     /* C2: the coordinator's answer decides a message's fate, once. */
@@ -256,8 +257,8 @@ static fed_status judge(const fedclient_answer *answer, fedclient_fate *fate, fe
     }
 }
 
-/** Fill in the event. A round that has closed (409) needs no wait; other refusals may last long,
- * so the device waits longer each time. */
+/** Fill in the event. If only the round is over (409), the device need not wait. Other refusals may
+ * last long, so the waits grow. */
 static void note(fedclient *client, fedclient_job *job, const fedclient_answer *answer) {
     size_t len = 0;
     const uint8_t *body = fedclient_record_payload(&job->pending, &len);
@@ -276,7 +277,8 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
         return;
     }
     job->event->outcome = FEDCLIENT_REFUSED;
-    /* A copy of this device takes part, too. This many failures make the back-off the longest. */
+    /* Another device uses this device's identity, too. This many failures make the back-off the
+     * longest. */
     enum { CLONED_FAILURES = 16 };
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {

@@ -5,10 +5,11 @@
 #include <inttypes.h>
 
 enum {
-    LOOK_MS = 1000,     /* time between two questions to the program */
+    LOOK_MS = 1000,     /* time between two calls of may_train */
     LEAST_ASK_MS = 5000 /* least time between two questions to the coordinator */
 };
-enum { QUESTIONS = 10 }; /* how often to ask the coordinator between lease and deadline */
+/* How often to ask the coordinator between lease and deadline. */
+enum { QUESTIONS = 10 };
 
 static int64_t now_ms(const fedclient *client) {
     const fedclient_platform *platform = client->options.platform;
@@ -86,7 +87,7 @@ static void ask_coordinator(const fedclient_job *job, int64_t now) {
         watch->over = why;
     } else if (status != FED_OK) {
         watch->every_ms *= 2;
-    } else if (answer.status == 404) { /* the coordinator now runs an older release */
+    } else if (answer.status == 404) { /* an older release does not know the request */
         watch->every_ms = INT64_MAX - now;
     } else if (answer.status != 202) {
         (void)fed_fail(

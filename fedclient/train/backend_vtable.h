@@ -16,7 +16,8 @@
  * backends.def. tests/support/net_case.c then runs the tests' nets on it, and test_backends.c
  * compares it with the reference. */
 
-/** Parameters that come layer by layer: a sink with a `need`, and the status of its last call. */
+/** A sink with a `need`, for parameters that arrive layer by layer, and the status of its last
+ * call. */
 typedef struct fedtrain_arrivals {
     const fedtrain_sink *sink;
     fed_error *err;
@@ -47,16 +48,16 @@ typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
     fedtrain_sink sink; /* done is called as fedtrain/sink.h says; done may be NULL */
 
-    /* NULL, or the optimizer step that the sink takes. With a step, a backend may call `done` for
-     * parts of a layer, each parameter once, as soon as the pass no longer needs the parameters;
-     * `at` then has room for one part only. The backend may also take the step itself for some or
-     * all parameters, with the same resulting bits, and not call the sink for them. A backend with
-     * `begin` takes it for all parameters. */
+    /* NULL, or the optimizer step that the sink takes. With a step, `done` may be called for parts
+     * of a layer, each parameter once, when the pass no longer needs it. `at` may then hold the
+     * gradient of the last part only. The backend may also take the step itself for some or all
+     * parameters, with the same resulting bits, without calling `done` for them. A backend with
+     * `begin` does so for all parameters. */
     const fedtrain_update *update;
 } fedtrain_gradient;
 
-struct fedtrain_memory; /* fedtrain/net.h */
-struct fed_gpu;         /* fed/gpu.h */
+struct fedtrain_memory; /* see fedtrain/net.h */
+struct fed_gpu;         /* see fed/gpu.h */
 struct fed_gpu_stream;
 
 /** The functions that a GPU's backend adds: passes and steps that the caller starts and does not
@@ -65,7 +66,7 @@ typedef struct fedtrain_device_vtable {
     fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
 
     struct fed_gpu *(*gpu)(void *self);
-    struct fed_gpu_stream *(*stream)(void *self); /* the stream of all its work */
+    struct fed_gpu_stream *(*stream)(void *self);
 
     /** Addresses on the device: float32[layout.size], float32[trained]. */
     float *(*params)(void *self);
@@ -189,7 +190,8 @@ static inline bool fedtrain_has_parameters(const fed_layer *l) {
     }
 }
 
-/** A tied layer uses its embedding's weight, so only its bias is its own. */
+/** Has the layer parameters of its own? A tied layer uses its embedding's weight, so only its bias
+ * is its own. */
 static inline bool fedtrain_has_own_parameters(const fed_layer *l) {
     return fedtrain_has_parameters(l) && (!l->tied || l->has_bias);
 }

@@ -1,4 +1,4 @@
-/* The batches of a job: a walk through the client's samples, or through its text. */
+/* The batches of a job: which samples, or which windows of a text, each step takes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/batches.h"
 
@@ -18,7 +18,7 @@ static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 
 struct fedtrain_batches {
     const fedtrain_job *job;
-    uint64_t pass;    /* the pass through the shard that `order` is for */
+    uint64_t pass;    /* the pass through the shard that `order` belongs to */
     uint32_t order[]; /* uint32[shard count]: the samples in this pass's order; empty for a text */
 };
 
@@ -97,7 +97,7 @@ static void pick(fedtrain_batches *b, uint64_t step) {
     }
 }
 
-/* Every step has random numbers of its own, so no generator need be kept between rounds. */
+/* Each step has its own random numbers, so no state of a generator is kept between steps. */
 static void gather(const fedtrain_job *job, uint64_t step) {
     fedtrain_net *net = job->net;
     if (!is_augmented(job)) {
@@ -112,7 +112,7 @@ static void gather(const fedtrain_job *job, uint64_t step) {
 
 void fedtrain_batches_next(fedtrain_batches *batches, size_t step, fedtrain_batch *batch) {
     const fedtrain_job *job = batches->job;
-    const uint64_t all = (uint64_t)job->round * job->steps + step; /* since round 0 */
+    const uint64_t all = (uint64_t)job->round * job->steps + step; /* steps since round 0 */
     if (is_text(job)) {
         fedtrain_text_gather(job, step);
     } else {

@@ -76,7 +76,7 @@ static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
     return block->first + i * block->stride;
 }
 
-/* Read n values of one channel, from value `at` of the sample on, without normalisation. */
+/* Read n values of a sample, from value `at` on, without normalisation. */
 static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
                         float *x) {
     if (set->is_float) {
@@ -88,7 +88,7 @@ static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size
     }
 }
 
-/* x float32[c, h, w], in place */
+/* Normalise x, float32[c, h, w], in place. */
 static void normalise(const fedtrain_dataset *set, float *x) {
     size_t plane = plane_size(set);
     for (size_t c = 0; set->scale != NULL && c < set->shape.c; c++) {

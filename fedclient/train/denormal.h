@@ -1,4 +1,4 @@
-/* Flush denormals to zero during a call: with Adam, denormals made steps 12 times slower. */
+/* Flushing denormals to zero during a call, since denormals make arithmetic slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_DENORMAL_H
 #define FEDTRAIN_DENORMAL_H
@@ -9,9 +9,8 @@
 #include <xmmintrin.h>
 #endif
 
-/* The control register belongs to the thread, so each training call sets it and puts it back. */
-
-/** Start flushing. Returns the register's old value, for fedtrain_denormal_restore. */
+/** Start flushing in this thread. Returns the control register's old value, for
+ * fedtrain_denormal_restore. */
 static inline uint64_t fedtrain_denormal_flush(void) {
 #if defined(__SSE__)
     unsigned saved = _mm_getcsr();

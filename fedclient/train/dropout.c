@@ -6,7 +6,7 @@
 
 #include "fed/rng.h"
 
-/* The random numbers of layer l are the stream (l, STREAM_DROPOUT), which nothing else uses. */
+/* The random numbers of layer l are the stream (l, STREAM_DROPOUT). */
 enum { STREAM_DROPOUT = 0x64726f70, SHARES = 1 << 16 };
 
 uint32_t fedtrain_dropout_dropped(float p) {

@@ -1,4 +1,4 @@
-/* Samples on their way into a net's buffers. */
+/* Copies samples into a net's buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/gather.h"
 

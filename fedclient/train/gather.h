@@ -1,4 +1,4 @@
-/* Samples on their way into a net's buffers. */
+/* Copying samples into a net's buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_GATHER_H
 #define FEDTRAIN_GATHER_H

@@ -16,22 +16,21 @@
  * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. In the backward pass it may stand for only some of the outputs:
- * `rows` of them. w, dy and dw then point to the first of these. */
+/** A dense layer over a batch. In the backward pass w, dy and dw may point into a layer: then
+ * `rows` of its outputs are computed. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
 
-/** A convolution of one sample, or one group of its channels, or one phase of its input's
- * gradient. At each position a patch of the input is multiplied with `out` columns of weights. A
- * patch is `runs` runs of `run` values, which lie side by side in the picture, so no patch needs
- * to be copied. Packed weights are float32[runs * run, out_pad]; columns from `out` on are never
- * used. */
+/** A convolution of one sample, or of a part of it. At each position a patch of the input is
+ * multiplied with `out` columns of weights. A patch is `runs` runs of `run` values, which lie side
+ * by side in the picture, so no patch needs to be copied. Packed weights are float32[runs * run,
+ * out_pad]; columns from `out` on are never used. */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions of the output */
     size_t x_row, x_step;  /* floats to the patch below, and to the one on the right */
     size_t y_row, y_step;  /* floats to the output below, and to the one on the right */
-    size_t runs, run;      /* of a patch; with 0 runs the outputs keep their start values */
+    size_t runs, run;      /* of a patch; 0 runs: outputs keep their start values */
     const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
     size_t out, out_pad;   /* out_pad is out, rounded up to whole vectors */
 } fedtrain_conv;
@@ -48,9 +47,9 @@ typedef struct fedtrain_sparse_conv {
     const uint32_t *patch;   /* uint32[positions]: the first value of each output's patch */
 } fedtrain_sparse_conv;
 
-/** im2col by rows: copy, for each pixel, the `row` values that begin there to the beginning of
- * vectors. If `together` is not 0, the values of that many rows of the picture go into one vector.
- */
+/** im2col by rows: for each pixel, the `row` values that begin there are copied to the beginning of
+ * vectors. If `together` is not 0, the values of that many rows of the picture go into one
+ * vector. */
 typedef struct fedtrain_im2col {
     size_t rows, columns; /* pixels */
     size_t x_row, x_step; /* floats to the pixel below, and to the one on the right */
@@ -140,8 +139,8 @@ typedef struct fedtrain_kernels {
     /* y <- a + b, then a ReLU if `relu` is set; y may be a or b.   float32[n] and slack */
     void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
 
-    /* Each column's mean, and its sum of squared differences from it.   x float32[rows,
-     * width]; mean, squares float32[width] and slack */
+    /* Each column's mean, and its sum of squared differences from the mean.
+     * x float32[rows, width]; mean, squares float32[width] and slack */
     void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
 
     /*
@@ -165,8 +164,8 @@ typedef struct fedtrain_kernels {
     void (*sum_rows)(const float *x, size_t rows, size_t width, float *sum);
 
     /*
-     * Dense layers.   w, dw float32[rows, in]; x, dx float32[batch, in]; y, dy float32[batch,
-     * out].
+     * Dense layers.   w, dw float32[rows, in]; x, dx float32[batch, in];
+     * y, dy float32[batch, out].
      * dense_many does the same as dense for many samples; xt is float32[in, batch] and two vectors
      * more.
      * dense_grad adds the inputs' gradient to dx, if dx is not NULL, and overwrites dw with the

@@ -7,7 +7,7 @@
 double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
                               float *grad) {
     double top = score[0];
-    for (size_t j = 1; j < classes; j++) { /* no fmax: gcc 12 for aarch64 crashes on it here */
+    for (size_t j = 1; j < classes; j++) { /* not fmax: gcc 12 for aarch64 crashes on it here */
         top = score[j] > top ? score[j] : top;
     }
     double sum = 0;

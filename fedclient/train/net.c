@@ -16,7 +16,7 @@
 #include "fedtrain/backend.h"
 #include "fedtrain/optimizer.h"
 
-/* The gradient begins on a cache line: to load a vector across two lines costs twice as much. */
+/* The gradient begins on a cache line, so that vectors do not cross two lines. */
 enum { LINE_BYTES = 64 };
 
 static size_t grad_bytes(const fed_arch *arch) {

@@ -28,7 +28,7 @@ struct fedtrain_net {
 
     bool away;
     size_t open; /* passes that were started, and whose loss was not read yet */
-    size_t open_size[FEDTRAIN_NET_OPEN]; /* the numbers of their samples, the oldest first */
+    size_t open_size[FEDTRAIN_NET_OPEN]; /* samples of each open pass, the oldest first */
     fedtrain_counters before;            /* the state's counters before the last update */
 };
 

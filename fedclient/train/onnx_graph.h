@@ -65,7 +65,7 @@ void onnx_weight_add(onnx_graph *g, const onnx_weight *weight);
 void onnx_input(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 void onnx_output(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 
-/** metadata: NULL, or a list of key, value, ..., NULL. Errors as fedtrain_onnx_save's. */
+/** metadata: NULL, or a list of key, value, ..., NULL. Errors: those of fedtrain_onnx_save. */
 fed_status onnx_graph_save(const onnx_graph *g, const char *path, const char *const *metadata,
                            fed_error *err) FED_CHECKED;
 

@@ -30,7 +30,7 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
                                   size_t n) {
     const fedtrain_state_parts p = fedtrain_state_parts_of(optimizer, n);
     if (FED_SMALL || p.rates == p.own || state[p.rates] <= 0) {
-        /* no step was taken, or the schedule's rate was always 0 */
+        /* No step was taken, or the schedule's rate was always 0. */
         return;
     }
     float *own = state + p.own, *control = params + n;

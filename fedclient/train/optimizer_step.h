@@ -16,18 +16,18 @@ typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float share; /* 1, except in a step in parts, which a small build lacks */
+    float share; /* a factor for g, usually 1 */
     float rate;  /* the learning rate; for Adam divided by 1 - beta1^t */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */
-    float fresh2; /* 1 - beta2, in double: in float32 its error would be 1.3e-5 */
+    float fresh2; /* 1 - beta2, computed in double for accuracy */
     float scale2; /* 1 / sqrt(1 - beta2^t) */
     float epsilon;
     float keep; /* 1 - learning rate * AdamW's decay */
 } fedtrain_step;
 
-/** One step of n parameters. The pointers lead into the caller's arrays; a GPU's backend finds the
- * place in its copy by a pointer's distance from the array's start. */
+/** One step of n parameters. The pointers lead into the caller's arrays. A GPU's backend turns them
+ * into offsets in its copies. */
 typedef struct fedtrain_update {
     fed_rule rule;
     fedtrain_step step;
@@ -36,7 +36,7 @@ typedef struct fedtrain_update {
     float *first, *second; /* moments: float32[n], by the rule */
     const float *start;    /* float32[n], the weights at the round's start; NULL: not needed */
     const float *own;      /* float32[n], scaffold's c_i; NULL: no scaffold */
-    size_t control;        /* where scaffold's c begins in params */
+    size_t control;        /* index in params where scaffold's c begins */
 } fedtrain_update;
 
 /** Return the learning rate if the step is just w -= rate g; otherwise 0. */

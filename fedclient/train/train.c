@@ -97,7 +97,7 @@ static fed_status start_pass(const run *r, size_t step, fed_error *err) {
 }
 
 /* Take steps on a GPU. The next pass is put into the GPU's stream before the loss of the last one
- * is read, so that the GPU never waits for the host. */
+ * is read, so that the GPU need not wait for the host. */
 static fed_status take_steps_ahead(run *r, fed_error *err) {
     const fedtrain_job *job = r->job;
     FED_TRY(start_pass(r, r->step, err));

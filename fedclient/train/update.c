@@ -70,7 +70,7 @@ double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, 
     return FED_SMALL ? optimizer->learning_rate : scheduled_rate(optimizer, state, n);
 }
 
-/* 1 - beta^t, without the loss of digits that computing beta^t in float would cause. */
+/* 1 - beta^t, computed without the loss of digits of a difference. */
 static double bias_correction(double beta, double t) {
     return beta > 0 ? -expm1(t * log(beta)) : 1;
 }

@@ -1,4 +1,4 @@
-/* An entry in the table of transports. Each folder of transports/ defines one entry. */
+/* The table of transports. Each folder of transports/ defines one entry. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TRANSPORTS_H
 #define FEDCLIENT_TRANSPORTS_H
@@ -9,7 +9,7 @@ enum { FEDCLIENT_PATIENCE_MS = 30000 }; /* the default of patience_ms */
 
 typedef struct fedclient_transport_kind {
     const char *name;
-    /** The caller has checked that options->ca_pem is a certificate, and patience_ms is not 0. */
+    /** The caller has checked options->ca_pem, and patience_ms is not 0. */
     fed_status (*open)(const fedclient_transport_options *options, fedclient_transport *transport,
                        fed_error *err);
 } fedclient_transport_kind;

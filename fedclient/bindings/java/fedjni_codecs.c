@@ -7,7 +7,8 @@
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
 
-/** The values from a position on, of a direct FloatBuffer that fed.Codecs has checked. */
+/** Set *values to the value at a position of a direct FloatBuffer, which fed.Codecs has checked. If
+ * buffer is NULL, *values stays as it is. */
 static fed_status values_of(JNIEnv *env, jobject buffer, jint position, float **values,
                             fed_error *err) {
     if (buffer == NULL) {

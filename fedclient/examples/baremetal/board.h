@@ -40,9 +40,9 @@ fed_status board_train(void *user, fedclient_round *round, fed_error *err);
 /* -- memory: startup.c -- */
 
 typedef struct board_memory {
-    size_t fixed;              /* variables that live as long as the program */
-    size_t heap, heap_limit;   /* the most bytes in use so far; the size */
-    size_t stack, stack_limit; /* the most bytes in use so far; the size */
+    size_t fixed;              /* bytes of variables that live as long as the program */
+    size_t heap, heap_limit;   /* peak use and size, in bytes */
+    size_t stack, stack_limit; /* peak use and size, in bytes */
 } board_memory;
 
 board_memory board_memory_used(void);

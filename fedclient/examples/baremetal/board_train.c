@@ -77,7 +77,7 @@ fed_status board_train(void *user, fedclient_round *round, fed_error *err) {
         return FED_OK;
     case FED_ETIMEOUT:
     case FED_ESTATE:     /* the round is over */
-    case FED_ENONFINITE: /* may pass, as the next two */
+    case FED_ENONFINITE: /* may pass, like the next two */
     case FED_ENOMEM:
     case FED_EBUSY:
         return fed_fail(err, status, "%s", why.text);

@@ -15,7 +15,7 @@
 #define LWIP_NETIF_TX_SINGLE_PBUF 0
 #define MEM_ALIGNMENT             4
 
-/* Memory: 6 KB for bytes to send, 12 KB for received bytes. */
+/* Sizes of lwIP's memory pools. */
 #define MEM_SIZE                           8192
 #define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
 #define TCP_MSS                            1460

@@ -42,8 +42,9 @@ void fedclient_app_close(fedclient_app *app);
 /** The client, for the functions of fedclient/fedclient.h. The app closes it. */
 fedclient *fedclient_app_client(fedclient_app *app);
 
-/** From any thread: make the client's running call, and all later ones, end with FED_ECANCELED. A
- * request ends within a second. A training callback learns it from fedclient_round_wanted. */
+/** Make the client's running call, and all later calls, fail with FED_ECANCELED. Any thread may
+ * call this function. A request ends within a second. A training callback sees the stop in
+ * fedclient_round_wanted. */
 void fedclient_app_stop(fedclient_app *app);
 bool fedclient_app_stopped(const fedclient_app *app);
 

@@ -13,14 +13,14 @@ FED_API_BEGIN
 
 /** The conditions that must hold. Zeroed: no condition. */
 typedef struct fedclient_conditions {
-    bool charging;  /* external power, or no battery at all */
+    bool charging;  /* external power, a charging or full battery, or no battery */
     bool unmetered; /* NetworkManager does not call the connection metered */
     bool idle;      /* systemd-logind says that nobody uses the device */
     char file[256]; /* this path must exist, so that a script can decide; "": no such condition */
 
     const char *power; /* the directory of power supplies; NULL: /sys/class/power_supply */
 
-    /* for the library only: busctl's last answers, and their time (fed_clock_monotonic_ms) */
+    /* For the library only: busctl's last answers, and their time (fed_clock_monotonic_ms). */
     char metered[16], unused[16];
     int64_t asked_ms; /* 0: not asked yet */
 } fedclient_conditions;
@@ -31,7 +31,7 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
                                       fed_error *err) FED_CHECKED;
 
 /** For fedclient_options.may_train. Reads /sys at each call, and for `unmetered` and `idle` runs
- * systemd's busctl, every 15 s at most. A condition that can't be checked does not hold.
+ * systemd's busctl, every 15 s at most. Without an answer from busctl the condition does not hold.
  * FED_EBUSY: a condition does not hold, and *err says which. */
 fed_status fedclient_conditions_hold(fedclient_conditions *conditions, fed_error *err) FED_CHECKED;
 

@@ -35,10 +35,10 @@ typedef struct fedclient fedclient;
 
 /** The input and output of a training callback. */
 typedef struct fedclient_round {
-    const fed_task *task; /* model, steps, batch, optimizer, learning rate, seed */
+    const fed_task *task; /* settings: model, steps, batch, optimizer, learning rate, seed */
     const fed_arch *arch; /* the task's model, parsed */
     uint32_t round;       /* 0 in an evaluation; asynchronous rounds may repeat a number */
-    uint32_t version;     /* of the model */
+    uint32_t version;     /* the model's version */
     /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
      * for a task, such as an optimizer's state, needs one place for each slot. A slot may get
      * another task: note the task's number, too. */
@@ -47,16 +47,15 @@ typedef struct fedclient_round {
      * training is stored, and then uses a larger one. So a callback that sees a larger number knows
      * that the training with the smaller number is stored. */
     uint64_t number;
-    /* Training only: the coordinator has not counted all that this device trained before for this
-     * task. The rest is added to this training. */
+    /* Training only: the coordinator has not counted all of this device's earlier training for this
+     * task. The library adds the uncounted part to the new update. */
     bool owes;
     /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
-    /* Out, training only: values has the change, trained model - model, instead of the trained
-     * model. For a callback that is given changes: float32 holds a small change more exactly than
-     * the model plus that change. */
+    /* Out, training only: values holds the change, trained model - model, instead of the trained
+     * model. float32 holds a small change more exactly than the sum of model and change. */
     bool is_change;
-    /* Out. Training: the samples that this device's data holds. Evaluation: the samples tested. */
+    /* Out. Training: the number of samples in this device's data. Evaluation: the number tested. */
     uint32_t samples;
     float loss;                      /* out: mean loss */
     uint32_t correct;                /* out, evaluation only: samples with the right class */
@@ -69,17 +68,16 @@ uint32_t fedclient_round_left_ms(const fedclient_round *round);
 
 /**
  * Does the coordinator still want the result of this callback? Call this function after each
- * training iteration. It is cheap: it asks may_train once a second at most, and the coordinator
- * about ten times in a round at most. After a first "no" it always says no. The callback should
- * then end soon, in one of two ways:
+ * training iteration. It is cheap: it seldom calls may_train, and seldom asks the coordinator.
+ * After its first failure it always fails. The callback should then end soon, in one of two ways:
  *
- * - FED_OK, with round->values as far as they are trained: they go with this device's next update.
+ * - FED_OK: what round->values holds by then goes with this device's next update.
  * - a failure, such as this function's: what the callback has trained is dropped.
  *
  * After FED_ECANCELED the training is dropped in both cases, and the device trains again later.
  *
  * Errors FED_ETIMEOUT   the deadline has passed
- *        FED_ESTATE     the coordinator has given the slot to another device, or the round is over
+ *        FED_ESTATE     the coordinator no longer wants this device's result
  *        FED_EBUSY      may_train said "not now"
  *        FED_ECANCELED  may_train or the transport was told to stop
  *        *err says why in a sentence
@@ -136,10 +134,9 @@ fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker
                                         fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {
-    /** The address of the coordinator's front: "https://host:8443". Or several addresses of the
-     * same coordinator, separated by commas, which all have the same port for devices. Each device
-     * begins at one of them. If nobody answers, or the answer is 5xx, the next try is at the next
-     * address. */
+    /** The coordinator's address: "https://host:8443". Or several addresses of the same
+     * coordinator, separated by commas, all with the same port for devices. Each device begins at
+     * one of them. If nobody answers, or the answer is 5xx, the next try is at the next address. */
     const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
@@ -149,10 +146,10 @@ typedef struct fedclient_options {
     /** The training callback: train round->values in place, or (FED_ROLE_EVALUATE) measure them.
      * After a failure nothing is uploaded; *err is logged and handed to the caller of
      * fedclient_step. FED_EDECLINED: the task does not fit this device, and *err says why. The
-     * library then tells the coordinator, which gives the slot to another device, and waits for
-     * another task. FED_ENONFINITE, FED_ENOMEM, FED_EBUSY, or values or a loss that are not finite:
-     * a fault that may pass. The library gives the slot back, and tries again a little later. The
-     * fourth such fault in a row counts as FED_EDECLINED. */
+     * library then tells the coordinator, which asks another device instead, and waits for another
+     * task. FED_ENONFINITE, FED_ENOMEM, FED_EBUSY, or values or a loss that are not finite: a fault
+     * that may pass. The library gives the task back, and tries again later. After several such
+     * faults in a row the library declines the task, as for FED_EDECLINED. */
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     void *user;
     /** A larger update travels in pieces of this many bytes; a larger model arrives in pieces four
@@ -208,10 +205,10 @@ int fedclient_enrolled(const fedclient *client);
  * program may store the number and set it again after a restart, so that its waits stay long. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
-/** Draw from rng how long the library waits after the n-th failure in a row (failures = n, from
- * 1): 200 ms to 60 s. told_ms is the wait that answered the last check-in. If told_ms is longer
- * than 60 s, the library waits up to told_ms. For a program that plans the waits of many clients
- * itself, such as a simulator. */
+/** Draw from rng how long the library waits, in ms, after the n-th failure in a row (failures = n,
+ * from 1): 200 ms to 60 s. told_ms is the wait in the answer to the last check-in. If told_ms is
+ * longer than 60 s, the wait is up to told_ms. For simulators, which plan the waits of many
+ * clients. */
 uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng);
 
 /**
@@ -244,7 +241,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_COUNTED = 1,   /* the update was uploaded and counted */
     FEDCLIENT_REFUSED = 2,   /* the update was uploaded, not counted: it stays in the residual */
     FEDCLIENT_EVALUATED = 3, /* a model was measured, and the result reported */
-    FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
+    FEDCLIENT_FINISHED = 4,  /* the task is done; its final model is stored if it fits */
     FEDCLIENT_RETRY = 5,     /* network, coordinator or training failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
     FEDCLIENT_LATE = 7,  /* the round ended during training; *err says how. Nothing was uploaded */

@@ -10,10 +10,10 @@
 FED_API_BEGIN
 
 /**
- * A store of values in memory can hand a value over in place, without a copy. It offers that as
- * platform->memory, beside put, get and drop. Such a store gives back exactly what it was given, so
- * the library writes and checks no guards in its values. A store that outlives its process, or that
- * can be damaged, must leave platform->memory NULL. fedclient/platforms/memory/ is an example.
+ * A store of values in memory can hand a value over in place, without a copy. It offers these
+ * functions as platform->memory, beside put, get and drop. The library trusts such a store: it
+ * writes and checks no checksums in the values. A store that outlives its process, or that can be
+ * damaged, must leave platform->memory NULL. fedclient/platforms/memory/ is an example.
  */
 struct fedclient_memory {
     /** Return memory for a value or for scratch, aligned as malloc's, with any content. NULL: out
@@ -23,23 +23,23 @@ struct fedclient_memory {
     /** Free memory of `room` that was not handed over with "give". */
     void (*leave)(void *user, void *room);
 
-    /** As put, with the first len bytes of memory that `room` returned. The memory belongs to the
-     * store from then on; after a failure it still belongs to the caller. */
+    /** Store the first len bytes of memory that `room` returned, as put does. The memory belongs to
+     * the store from then on; after a failure it still belongs to the caller. */
     fed_status (*give)(void *user, const char *key, void *room, size_t len, fed_error *err);
 
-    /** As get, but without a copy: *data is the store's memory, valid until the key's next put,
-     * give or drop. */
+    /** Read a value without a copy: *data is the store's memory, valid until the next put, give or
+     * drop of the same key. */
     fed_status (*lend)(void *user, const char *key, const uint8_t **data, size_t *len,
                        fed_error *err);
 
-    /** As lend, but the caller may change the bytes, which changes the stored value at once. A
-     * store with this function must not fail in a put that is no longer than the stored value.
-     * NULL: the store has no such function. */
+    /** Read a value as lend does, for a caller that changes its bytes. A change alters the stored
+     * value at once. A store with this function must not fail in a put that is no longer than the
+     * stored value. NULL: the store has no such function. */
     fed_status (*edit)(void *user, const char *key, uint8_t **data, size_t *len, fed_error *err);
 
-    /** If any device of this process has given a value for the same key that begins with head[len],
-     * store that value for key here, too. FED_ENOTFOUND: there is none. NULL: the store has no such
-     * function. */
+    /** If a device of this process has given a value for the same key whose first len bytes equal
+     * head, store that value for this key, too. FED_ENOTFOUND: there is none. NULL: the store has
+     * no such function. */
     fed_status (*adopt)(void *user, const char *key, const void *head, size_t len);
 };
 

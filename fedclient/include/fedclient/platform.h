@@ -55,7 +55,7 @@ typedef struct fedclient_platform {
     const fedclient_memory *memory;
 } fedclient_platform;
 
-/** POSIX: one file a key under `directory`, which is made if missing, mode 0700. put is
+/** POSIX: one file for each key under `directory`, which is made if missing, mode 0700. put is
  * fed_file_replace. Holds a lock on the directory until closed. FED_EBUSY: another process has the
  * lock. */
 fed_status fedclient_platform_posix_open(const char *directory, fedclient_platform *platform,

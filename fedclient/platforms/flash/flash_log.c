@@ -24,7 +24,7 @@ uint32_t flash_log_size(const flash_log *log, size_t len) {
 static flash_place after(const flash_log *log, flash_place place, uint32_t n) {
     const uint32_t payload = flash_log_payload(log);
     const uint32_t at = place.at - FLASH_BLOCK_HEAD + n;
-    /* the end of a block counts as a place of that block */
+    /* The end of a block counts as a place of that block. */
     const uint32_t blocks = at == 0 ? 0 : (at - 1) / payload;
     return (flash_place){(place.block + blocks) % log->flash.blocks,
                          at - blocks * payload + FLASH_BLOCK_HEAD};
@@ -68,8 +68,8 @@ static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const
     return flash_crc32(0, dst, FLASH_RECORD_HEAD);
 }
 
-/** False: there is no record. *crc becomes the CRC of the head; with the data it becomes the tail's
- * CRC. */
+/** Read a record's head. False: there is none. *crc becomes the head's CRC, with which read_data
+ * begins. */
 static bool unpack_head(const uint8_t src[FLASH_RECORD_HEAD], flash_value *value, uint32_t *crc) {
     fed_reader r;
     fed_reader_init(&r, src, FLASH_RECORD_HEAD);

@@ -16,10 +16,10 @@
  *     tail, 8 bytes    CRC-32 of head and data, and its complement
  *     ones, up to a multiple of the unit
  *
- * F1  A record counts once its tail is right. The tail is programmed last. F2  Of two records with
- * the same key the later one counts. F3  A block is erased only when it holds no value, and only to
- * be written at once. F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is
- * never copied: when
+ * F1  A record counts once its tail is right. The tail is programmed last.
+ * F2  Of two records with the same key the later one counts.
+ * F3  A block is erased only when it holds no value, and only to be written at once.
+ * F4  Blocks are written in the ring's order. So a record of kind FLASH_DROP is never copied: when
  *     its block is erased, the older blocks with the dropped value were erased before.
  * F5  After an interruption, writing continues in the block after the last record that counts. So
  *     unfinished records take no more room however often power fails.
@@ -37,19 +37,19 @@ typedef struct flash_value {
     char key[FEDCLIENT_FLASH_KEY + 1];
     flash_kind kind;
     flash_place begin;
-    uint32_t len; /* of the data */
+    uint32_t len;
 } flash_value;
 
 typedef struct flash_log {
     fedclient_flash flash;
-    flash_value value[FEDCLIENT_FLASH_KEYS]; /* in any order */
+    flash_value value[FEDCLIENT_FLASH_KEYS];
     size_t count;
     flash_place head; /* where the next record begins */
     uint32_t next_sequence;
     flash_place write;                  /* where the record's next byte goes */
-    uint32_t left;                      /* the record's bytes that are not written yet */
-    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before `write` that are not programmed yet */
-    uint32_t staged;                    /* number of bytes in page */
+    uint32_t left;                      /* bytes of the record that are not written yet */
+    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* the record's bytes before `write`, not programmed yet */
+    uint32_t staged;
 } flash_log;
 
 /** Find all values. Before the call, all members of *log but flash must be 0. Errors: those of the
@@ -68,13 +68,14 @@ uint32_t flash_log_room(const flash_log *log);
 /** The bytes of records that fit into a block. */
 uint32_t flash_log_payload(const flash_log *log);
 
-/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO: the
- * bytes read back differ from those written; other errors are those of the flash's functions. */
+/** Write a record at the head, and read it back. After a failure all values are as before. FED_EIO:
+ * the bytes read back differ from those written; other errors are those of the flash's
+ * functions. */
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;
 
-/** Copy the oldest value to the head, so that its block can be erased. Errors: as flash_log_append;
- * FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
+/** Copy the oldest value to the head, so that its block can be erased. Errors: those of
+ * flash_log_append; FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
 fed_status flash_log_clean(flash_log *log) FED_CHECKED;
 
 /** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */

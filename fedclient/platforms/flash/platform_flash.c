@@ -27,7 +27,7 @@ static fed_status check_key(const char *key, fed_error *err) {
 }
 
 /** The bytes that must stay free, so that all values can be copied even if power fails repeatedly:
- * the largest record, and a block for each value, since a failure wastes the rest of a block. */
+ * the largest record, and blocks, since a failure wastes the rest of a block. */
 static uint64_t reserve(const flash_log *log, uint32_t size) {
     uint64_t largest = size;
     for (size_t k = 0; k < log->count; k++) {
@@ -46,8 +46,8 @@ static bool can_fit(const flash_log *log, uint32_t size) {
     return taken <= (uint64_t)log->flash.blocks * flash_log_payload(log);
 }
 
-/** Make room for a record by copying old values to the head. After two rounds through all values,
- * more copies would give no more room. */
+/** Make room for a record by copying old values to the head. After two copies of each value, more
+ * copies would give no more room. */
 static fed_status make_room(flash_log *log, uint32_t size) {
     const size_t most = 2 * log->count + 2;
     for (size_t k = 0; k < most && flash_log_room(log) < size + reserve(log, size); k++) {

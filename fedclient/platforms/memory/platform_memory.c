@@ -9,12 +9,12 @@
 typedef struct memory_value {
     struct memory_value *next;
     uint8_t *data;
-    size_t len, cap; /* cap: size of the block, which a smaller value keeps */
+    size_t len, cap; /* cap: bytes allocated, at least len */
     char key[];
 } memory_value;
 
 typedef struct memory_store {
-    memory_value *first; /* a list, since a store has only a few values */
+    memory_value *first;
 } memory_store;
 
 static memory_value **find(memory_store *store, const char *key) {

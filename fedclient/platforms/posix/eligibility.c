@@ -1,4 +1,4 @@
-/* Conditions of training on Linux: power supplies from /sys, all else from D-Bus. */
+/* Conditions of training on Linux: power supplies from /sys, network and use from D-Bus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
@@ -54,7 +54,7 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
 
 /* --- Power: https://docs.kernel.org/power/power_supply_class.html --- */
 
-/** Read the first word of a supply's attribute; word becomes "" if there is no such attribute. */
+/** Read the first line of a supply's attribute; word becomes "" if there is no such attribute. */
 static void read_attribute(const char *directory, const char *supply, const char *name,
                            char word[32]) {
     char path[600];
@@ -71,7 +71,7 @@ static void read_attribute(const char *directory, const char *supply, const char
 
 typedef struct power {
     bool external, battery, charging;
-    char level[32]; /* charge in per cent of a battery that is not charging; "" if not known */
+    char level[32]; /* charge in per cent of a battery that is not charging */
 } power;
 
 static void add_supply(power *p, const char *directory, const char *supply) {

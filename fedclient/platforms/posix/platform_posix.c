@@ -112,7 +112,7 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
         free(store);
         return status;
     }
-    fed_dir_tidy(directory); /* remove temporary files, large as models, of killed puts */
+    fed_dir_tidy(directory); /* remove temporary files of interrupted puts */
     *platform = (fedclient_platform){.user = store,
                                      .unix_ms = posix_unix_ms,
                                      .monotonic_ms = posix_monotonic_ms,

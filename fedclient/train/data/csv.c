@@ -20,13 +20,13 @@ typedef struct class_name {
 
 typedef struct table {
     const fedtrain_input *file;
-    const uint8_t *next, *end; /* in the file: the start of the next line; the file's end */
-    const uint8_t *at, *stop;  /* in the line: the place, NULL after the last field; its end */
-    size_t line, column;       /* of the current field, counted from 1, for errors */
+    const uint8_t *next, *end; /* start of the next line; end of the file */
+    const uint8_t *at, *stop; /* next byte of the line, NULL after the last field; the line's end */
+    size_t line, column;      /* of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
-    size_t columns;          /* number of columns in each line */
-    size_t label;            /* the label's column, from 1 */
-    bool targets;            /* the label is a number to predict, not a class */
+    size_t columns;
+    size_t label;              /* the label's column, from 1 */
+    bool targets;              /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
@@ -143,15 +143,15 @@ static size_t class_of_field(const table *t) {
     return find_class(t, (class_name){(const uint8_t *)t->field, strlen(t->field)});
 }
 
-/* What the fields of the first line are. */
+/* Facts about the fields of the first line. */
 typedef struct first_line {
     size_t names;   /* fields that are neither a number, nor a class, nor a missing value */
     size_t missing; /* the first column without a value, from 1; 0: none */
-    size_t label;   /* the first column of the label's name, from 1; 0: none */
+    size_t label;   /* the first column with the label's name, from 1; 0: none */
     bool counts;    /* the fields are 0, 1, 2 and so on, or 1, 2, 3 */
 } first_line;
 
-/* What tables write where a value is missing. */
+/* Does the field say that a value is missing? */
 static bool is_missing(const char *field) {
     static const char *const words[] = {"", "NA", "N/A", "nan", "null", "None", "?", "-"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -185,7 +185,7 @@ static fed_status scan_first_line(table *t, const char *label, first_line *found
     return FED_OK;
 }
 
-/* Refuse a first line that may be a header or a sample. */
+/* Refuse a first line that may be a header as well as a sample. */
 static fed_status check_first_line(table *t, const first_line *found) {
     if (t->columns < 2) {
         return fail_field(t, "one column only: a sample needs a label and a feature at least, with "

@@ -14,7 +14,7 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 
 #else
 
-#define ZLIB_CONST /* next_in points to const */
+#define ZLIB_CONST /* makes zlib's input pointers const */
 #include <zlib.h>
 
 #include "fed/bytes.h"
@@ -64,7 +64,7 @@ static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, 
         if (answer == Z_STREAM_END) {
             answer = inflateReset(z);
         }
-        /* There was room for output, and yet inflate stopped: the input ended too early. */
+        /* If inflate left room in the output and no input remains, the input ended too early. */
         if (answer != Z_OK || (z->avail_in == 0 && z->avail_out > 0)) {
             return fail_inflate(answer, path, z, packed_len, err);
         }

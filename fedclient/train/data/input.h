@@ -26,8 +26,8 @@ typedef struct fedtrain_input {
 fed_status fedtrain_input_open(const char *directory, const char *name, size_t limit,
                                fedtrain_input *input, fed_error *err) FED_CHECKED;
 
-/** As fedtrain_input_open, for a text, which is then as fed_text_clean leaves it. A text that needs
- * no cleaning stays mapped. FED_EFORMAT: it is in UTF-16. */
+/** Open a file as fedtrain_input_open does, and clean its text by fed_text_clean. A text that needs
+ * no cleaning stays mapped. FED_EFORMAT: the text is in UTF-16. */
 fed_status fedtrain_input_open_text(const char *directory, const char *name, size_t limit,
                                     fedtrain_input *input, fed_error *err) FED_CHECKED;
 

@@ -18,8 +18,8 @@ struct fedtrain_vocabulary {
 fed_status fedtrain_vocabulary_new(struct fedtrain_vocabulary **words) FED_CHECKED;
 void fedtrain_vocabulary_free(struct fedtrain_vocabulary *words);
 
-/** Count a word once more. A new word gets the next number. FED_ENOMEM; FED_ERANGE more than 2^32 -
- * 1 bytes of words. */
+/** Count a word once more. A new word gets the next number. FED_ENOMEM; FED_ERANGE too many
+ * words. */
 fed_status fedtrain_vocabulary_count(struct fedtrain_vocabulary *words, const char *word,
                                      size_t len, uint32_t *id) FED_CHECKED;
 

@@ -90,7 +90,7 @@ static void gather_anywhere(const gather *g, const entries *e, size_t terms) {
     gather_terms(g, e, terms, false, false);
 }
 
-/* Return how many of n segments to sum at once: shares of equal size, none over `most`. */
+/* Return how many of n segments to sum at once: at most `most`, in shares of about equal size. */
 static size_t at_once(size_t n, size_t most) {
     size_t shares = (n + most - 1) / most;
     return (n + shares - 1) / shares;
@@ -132,7 +132,7 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    /* if runs is true, the segments of a share are all in one row */
+    /* If `runs` is true, the segments of a share are all in one row. */
     const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2;
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,

@@ -103,7 +103,7 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
     }
 }
 
-/* ---- Forward, many samples: a vector holds one input of several samples ---- */
+/* Forward, many samples: a vector holds one input of several samples. */
 
 /* Rows computed at once, to load the inputs from the second-level cache less often. */
 enum { MANY_ROWS = WIDE ? 10 : HEIGHT_2 };
@@ -158,7 +158,7 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
     }
 }
 
-/* ---- Gradients of few samples: the outputs' gradients stay in registers ---- */
+/* Gradients of few samples: the outputs' gradients stay in registers. */
 
 enum { FEW = 4, FACTORS = WIDE ? 16 : 8 };
 
@@ -227,7 +227,7 @@ KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, co
 
 KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, const float rate,
                             const bool step, const size_t rows, const size_t samples) {
-    const size_t in = d->in; /* a copy stays in a register: stores to dw can't change it */
+    const size_t in = d->in; /* stores to dw can't change a copy, which stays in a register */
     vec grads[FACTORS];
     KERNEL_UNROLL
     for (size_t k = 0; k < rows * samples; k++) {
@@ -321,7 +321,7 @@ KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, con
                                     const size_t vectors) {
     tile sum = {0};
     const operand grads = {dy, 1, d->out}, inputs = {x, 0, d->in};
-    const size_t row = d->in; /* a copy stays in a register: stores to dw can't change it */
+    const size_t row = d->in; /* stores to dw can't change a copy, which stays in a register */
     tile_add(sum, grads, inputs, d->batch, rows, vectors);
     if (FED_SMALL || !(rate > 0)) {
         tile_store(sum, dw, row, rows, vectors);

@@ -1,4 +1,4 @@
-/* exp, the logistic function and tanh of a vector, each within 2 units in the last place. */
+/* exp, the logistic function and tanh of a vector. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_EXPONENTIAL_H
 #define FEDTRAIN_EXPONENTIAL_H
@@ -9,9 +9,8 @@ KERNEL_INLINE vec vec_all(float x) {
     return x - (vec){0};
 }
 
-/* e^x = 2^n e^r with n whole and |r| <= ln(2) / 2; e^r = 1 + r + r^2 P(r), where P is the
- * polynomial whose largest relative error is least, 3e-9. Below -87 the result is 0, from 88 on
- * e^88; NaN stays NaN. */
+/* e^x = 2^n e^r with n whole and |r| <= ln(2) / 2; e^r = 1 + r + r^2 P(r) with a polynomial P.
+ * Below -87 the result is 0, from 88 on e^88; NaN stays NaN. */
 KERNEL_INLINE vec vec_exp(vec x) {
     const float rounder = 12582912.0F; /* 1.5 * 2^23: adding it rounds away the fraction */
     const float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;

@@ -57,7 +57,7 @@ static void pack_rows(const float *b, size_t row, size_t k, size_t columns, floa
     }
 }
 
-/* For a b whose columns are contiguous: stores are whole vectors, loads single values. */
+/* Pack a b whose columns are contiguous: stores are whole vectors, loads single values. */
 static void pack_columns(const float *b, size_t column, size_t k, size_t columns, float *panel) {
     const size_t width = panel_vectors(columns) * LANES;
     for (size_t v = 0; v < width; v += LANES) {
@@ -91,7 +91,7 @@ void PRODUCT(gemm_pack)(const float *b, size_t row, size_t column, size_t k, siz
     }
 }
 
-/* A tile of c: `rows` rows and `vectors` vectors, of the last only `lanes` lanes. */
+/* Compute a tile of c: `rows` rows and `vectors` vectors, the last of which has `lanes` lanes. */
 KERNEL_INLINE void tile(const fedtrain_gemm *g, const float *a, const float *panel,
                         const float *start, float *c, size_t lanes, const size_t rows,
                         const size_t vectors) {

@@ -35,7 +35,6 @@ KERNEL_INLINE vec vec_all(const float *operand) {
     return PAIR == 1 ? *operand - (vec){0} : (vec)(*(const word *)operand - (ivec){0});
 }
 
-/** sum + a b, for one pass. */
 KERNEL_INLINE vec vec_add_product(vec sum, vec a, vec b) {
 #if defined(FEDTRAIN_PRODUCTS) && defined(__AVX512BF16__)
     return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);

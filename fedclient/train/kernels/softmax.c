@@ -51,7 +51,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
     return total;
 }
 
-/* A small build takes the logarithm in float, whose tables are 2 KB smaller. */
+/* A small build takes the logarithm in float, which needs smaller tables. */
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
     float top = largest(score, n);
     double loss = (double)top - (double)score[label];

@@ -11,23 +11,23 @@
 #include "fedclient/transports/transports.h"
 
 enum {
-    SMALL_BODY = 65536, /* smaller bodies are kept while they are sent, to send them again */
+    SMALL_BODY = 65536, /* a smaller body is kept while it is sent, to send it again */
     HEAD_MOST = 16384,
-    CACHE_SPEED = 1000, /* bytes a second: a slower cache is no help */
-    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
-                         * coordinator causes one or two */
+    CACHE_SPEED = 1000, /* bytes a second; a slower cache is of no use */
+    /* after this many hang-ups in a row the certificate counts as refused */
+    HANGUPS_TOLD = 5
 };
 
 typedef struct curl_line {
     CURL *easy;        /* NULL before the first request, and after a disconnect */
     CURLSH *tickets;   /* TLS sessions, kept across connections: resuming is cheaper */
     fed_pem key, cert; /* cert: the device's certificate, then CAs */
-    char *trusted;     /* the CAs of "cert" and of the options */
+    char *trusted;     /* the CAs of `cert` and of the options */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
-    fedclient_transport_options options; /* ca_pem is a copy */
+    fedclient_transport_options options;
     fedclient_traffic traffic;
-    char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
+    char problem[CURL_ERROR_SIZE]; /* curl's text for the last failure */
 } curl_line;
 
 typedef struct exchange {
@@ -36,10 +36,10 @@ typedef struct exchange {
     fed_writer *answer;
     struct curl_slist *headers;
     uint8_t *kept; /* a copy of the bytes read so far of a small body */
-    size_t read;   /* bytes read of the body */
-    size_t sent;   /* bytes given to curl; below `read` only after a rewind */
+    size_t read;
+    size_t sent; /* bytes given to curl; below `read` only after a rewind */
     fed_status body_status, answer_status;
-    long head_status; /* status of the answer's head that is being read */
+    long head_status; /* status of the head that is being read */
     size_t head_len;  /* bytes of all heads so far */
 } exchange;
 
@@ -107,7 +107,7 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
     return x->answer_status == FED_OK ? len : 0;
 }
 
-/** Returns the header's value, which ends with the line; NULL: another header. */
+/** Returns the header's value, up to the end of the line; NULL: the line is another header. */
 static const char *header_value(const char *line, size_t len, const char *name) {
     size_t prefix = strlen(name);
     if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
@@ -245,7 +245,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_at_stop);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, line);
-    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* only count_sent gets the output */
+    curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L); /* count_sent gets the output */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, count_sent);
     curl_easy_setopt(easy, CURLOPT_DEBUGDATA, line);
     return FED_OK;
@@ -328,14 +328,14 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    /* A request may take any time as long as bytes move: only the time without a byte is limited.
-     * hold_ms is added because the coordinator may hold its answer back that long. */
+    /* The request may take any time as long as bytes move. hold_ms is added because the coordinator
+     * may hold its answer back that long. */
     const uint64_t silence_ms = (uint64_t)x->line->options.patience_ms + x->request->hold_ms;
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
     return set_headers(x);
 }
 
-/** Returns true if this transfer opened a connection. */
+/** Count the transfer. Returns true if it opened a connection. */
 static bool count(curl_line *line) {
     long head = 0, connects = 0;
     curl_off_t down = 0;
@@ -349,7 +349,7 @@ static bool count(curl_line *line) {
     return connects > 0;
 }
 
-/** OpenSSL's texts for the TLS alerts about a certificate. */
+/** Is this one of OpenSSL's texts for a TLS alert about a certificate? */
 static bool is_certificate_alert(const char *problem) {
     return strstr(problem, "alert") != NULL &&
            (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
@@ -372,8 +372,7 @@ static bool is_not_tls(CURLcode code, const char *problem) {
             strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
 }
 
-/** Was a connection without a client certificate closed by the peer, which may demand one? Other
- * failures, such as "getpeername() failed", have local causes. */
+/** Has the peer ended a connection without a client certificate, perhaps because it demands one? */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
     return !line->identified && !line->options.for_caches &&
            (has_hung_up(code) || is_certificate_alert(line->problem));

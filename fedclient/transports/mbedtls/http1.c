@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* numbers with so many digits fit into 64 bits */
+enum { DECIMAL_DIGITS = 19, HEX_DIGITS = 15 }; /* numbers of this many digits fit into 64 bits */
 
 static fed_status refuse(fedclient_http1 *h, const char *why) {
     h->problem = why;
@@ -95,7 +95,7 @@ static fed_status take_connection(fedclient_http1 *h, const char *value) {
 
 static fed_status take_retry(fedclient_http1 *h, const char *value) {
     uint64_t seconds = 0;
-    if (is_decimal(value, &seconds)) { /* a date is ignored: to use one needs a correct clock */
+    if (is_decimal(value, &seconds)) { /* a date is ignored, since it needs a correct clock */
         h->retry_after_s = seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
     }
     return FED_OK;
@@ -143,7 +143,7 @@ static const header *find_header(const char *name, size_t len) {
 }
 
 static fed_status take_header(fedclient_http1 *h) {
-    /* Letters, digits and a few signs: RFC 9110's token. */
+    /* The characters of a token (RFC 9110, section 5.6.2). */
     const size_t len = strspn(h->line, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
                                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
     if (len == 0 || h->line[len] != ':') {
@@ -218,7 +218,7 @@ static fed_status take_chunk_end(fedclient_http1 *h) {
     if (h->line_len > 0) {
         return refuse(h, "a chunk of its body is longer than its size");
     }
-    h->head_len = 0; /* the limit of a head holds for each chunk's line, and for the trailers */
+    h->head_len = 0; /* the limit of a head also holds for each chunk's line */
     h->state = FEDCLIENT_HTTP1_CHUNK_SIZE;
     return FED_OK;
 }

@@ -31,11 +31,11 @@ typedef struct fedclient_http1 {
     /* Out: the answer's head. */
     int status;             /* 0: not read yet */
     bool continued;         /* the interim answer 100 Continue was read */
-    bool keep;              /* the connection may be used again when the answer is done */
+    bool keep;              /* the connection can be used for another answer */
     uint32_t retry_after_s; /* Retry-After; 0: none, or not in seconds */
     uint64_t tag;           /* ETag, if that is 16 hex digits in quotes; else 0 */
-    uint64_t begin, total; /* Content-Range: position of the body, bytes of the whole; 0: unknown */
-    const char *problem;   /* after FED_EFORMAT: what is wrong; static text */
+    uint64_t begin, total;  /* position of the body, bytes of the whole; 0: unknown */
+    const char *problem;    /* after FED_EFORMAT: what is wrong; static text */
     /* For the reader only. */
     fedclient_http1_state state;
     bool after_return, line_cut;

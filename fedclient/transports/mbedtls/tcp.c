@@ -20,8 +20,8 @@
 #include "fed/clock.h"
 
 enum {
-    LOOK_MS = 500,   /* how often a wait asks `stopped` */
-    SLEEP_MS = 60000 /* how long a wait sleeps if there is no `stopped` */
+    LOOK_MS = 500,   /* time between two calls of `stopped` in a wait */
+    SLEEP_MS = 60000 /* longest sleep of a wait without `stopped` */
 };
 
 static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, const char *why) {
@@ -29,7 +29,7 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, 
     return status;
 }
 
-/** strerror is not thread-safe, and its thread-safe variants differ between systems. */
+/** Used in place of strerror, which is not thread-safe. */
 static const char *words_of(int error) {
     switch (error) {
     case ECONNREFUSED:

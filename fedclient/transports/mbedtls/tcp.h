@@ -19,15 +19,16 @@ typedef struct fedclient_tcp {
 
 typedef enum fedclient_tcp_way { FEDCLIENT_TCP_IN = 1, FEDCLIENT_TCP_OUT = 2 } fedclient_tcp_way;
 
-/** Connect to the first of the host's addresses that answers. A connection takes at most
- * patience_ms; the system's resolver has its own limit. Errors, with a sentence in problem:
- * FED_ENET, FED_ETIMEOUT, FED_ECANCELED. */
+/** Try the host's addresses in turn, each for at most patience_ms, until one answers. The system's
+ * resolver has its own limit. Errors, with a sentence in problem: FED_ENET, FED_ETIMEOUT,
+ * FED_ECANCELED. */
 fed_status fedclient_tcp_connect(fedclient_tcp *tcp, const char *host,
                                  const char *port) FED_CHECKED;
 void fedclient_tcp_close(fedclient_tcp *tcp);
 
 /** Wait until a byte can move in one of these directions. FED_OK, too, at until_ms (INT64_MAX: no
- * such limit). FED_ETIMEOUT: no byte has moved for patience_ms. FED_ECANCELED. */
+ * such limit). FED_ETIMEOUT: no byte has moved for patience_ms. FED_ECANCELED: the options'
+ * `stopped` returned true. */
 fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FED_CHECKED;
 
 /** FED_ECANCELED: the options' `stopped` returned true. */
@@ -36,8 +37,8 @@ fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 /** The bytes of the IP address "host" and their number, 4 or 16; 0: "host" is a name. */
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
-/* Callbacks for mbedTLS. The callbacks return the number of bytes, or an error code of mbedTLS, and
- * do not wait. user: the fedclient_tcp. */
+/* Callbacks for mbedTLS, which do not wait. They return the number of bytes, or an error code of
+ * mbedTLS. user: the fedclient_tcp. */
 int fedclient_tcp_send(void *user, const unsigned char *src, size_t len);
 int fedclient_tcp_receive(void *user, unsigned char *dst, size_t cap);
 

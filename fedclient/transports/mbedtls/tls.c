@@ -90,8 +90,9 @@ static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;
     if (first != NULL) {
-        mbedtls_x509_crt_free(first); /* frees the certificates after the first, but not the
-                                         first one's own memory */
+        /* This frees the later certificates, and what the first one points to, but not the
+         * first one itself. */
+        mbedtls_x509_crt_free(first);
         mbedtls_free(first);
     }
 }
@@ -130,7 +131,7 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
     return key == NULL || tls->identified ? FED_OK : FED_EAUTH;
 }
 
-/** Write a failure's sentence to tcp.problem. If the socket has left a sentence there, keep it. */
+/** Turn a failure of mbedTLS into a status, and into a sentence in tcp.problem. */
 static fed_status fail(fedclient_tls *tls, const char *what, int code) {
     char *dst = tls->tcp.problem;
     const size_t cap = sizeof tls->tcp.problem;

@@ -18,11 +18,9 @@ typedef struct fedclient_tls {
     mbedtls_ssl_context ssl;
     bool open;
     bool refused; /* the last failure was an alert from the other side */
-    /* The other side of the connection. */
     char host[FEDCLIENT_TLS_HOST], port[FEDCLIENT_TLS_PORT];
     uint8_t address[16]; /* the host, if it is an IP address */
     size_t address_len;
-    /* For all connections. */
     mbedtls_ssl_config config;
     mbedtls_x509_crt ca, own;  /* ca: the caller's CAs, then the CAs that came with `own` */
     mbedtls_x509_crt *ca_last; /* the last of the caller's CAs; NULL: not read yet */

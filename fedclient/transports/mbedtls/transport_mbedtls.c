@@ -11,10 +11,10 @@
 
 enum {
     SMALL_BODY = 65536, /* smaller bodies are read whole first, so that they can be sent again */
-    LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
+    LEAVE_MS = 1000,    /* most time that a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
-    HANGUPS_TOLD = 5    /* this many hang-ups in a row mean a refused certificate; a restart of the
-                         * coordinator causes one or two */
+    /* after this many hang-ups in a row the certificate counts as refused */
+    HANGUPS_TOLD = 5
 };
 
 typedef struct mbedtls_line {
@@ -29,8 +29,8 @@ typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
     fedclient_url url;
-    fed_writer head; /* the head, and behind it a small body */
-    size_t read;     /* bytes read of the body */
+    fed_writer head; /* the request's head, then a small body */
+    size_t read;
     fed_status body_status;
     fedclient_http1 answer;
     bool fresh; /* the connection was made for this request */
@@ -94,7 +94,7 @@ static fed_status read_body(exchange *x, void *dst, size_t cap, size_t *len) {
     return x->body_status;
 }
 
-/** Write the request's head into x->head, and behind it the body, if it is small. */
+/** Write the request's head into x->head, and after it the body, if it is small. */
 static fed_status write_request(exchange *x) {
     const fedclient_body *body = x->request->body;
     fed_writer_growing(&x->head);
@@ -127,8 +127,8 @@ static fed_status take(exchange *x, size_t len) {
     x->heard = x->heard || len > 0;
     FED_TRY(fedclient_http1_take(&x->answer, x->line->in, len, &used));
     x->line->traffic.received_bytes += used;
-    x->answer.keep = x->answer.keep && used == len; /* unexpected bytes follow the
-                                                       answer */
+    /* A connection with unexpected bytes after the answer is not used again. */
+    x->answer.keep = x->answer.keep && used == len;
     return FED_OK;
 }
 
@@ -155,7 +155,7 @@ static fed_status say(exchange *x, const uint8_t *src, size_t len) {
         int ways = 0;
         FED_TRY(hear(x));
         if (is_answered(x)) {
-            x->answer.keep = false; /* the connection is unusable: part of the body is not sent */
+            x->answer.keep = false; /* a part of the body is not sent */
             return FED_OK;
         }
         FED_TRY(fedclient_tls_write(tls, src, len < RECORD ? len : RECORD, &sent, &ways));
@@ -309,7 +309,7 @@ static fed_status explain(const exchange *x, fed_status status, fed_error *err) 
     }
 }
 
-/** Copy the answer's head to the caller's fields, also if the body broke off. */
+/** Copy the answer's head to the caller's fields, also if the body is not complete. */
 static void report_head(const exchange *x) {
     const fedclient_http1 *h = &x->answer;
     fedclient_range *range = x->request->range;

@@ -53,7 +53,7 @@ bool fedclient_url_split(const char *text, fedclient_url *url) {
     url->path = *text == '\0' ? "/" : text;
     for (const char *c = url->path; *c != '\0'; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7F) {
-            return false; /* a blank or control character would end the request line */
+            return false; /* such a byte would end a part of the request line */
         }
     }
     return url->path[0] == '/';

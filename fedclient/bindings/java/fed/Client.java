@@ -28,8 +28,8 @@ import java.util.concurrent.locks.ReentrantLock;
  * {@link #step}, {@link #run} and {@link #close} wait for each other. None of the callbacks may call them.
  */
 public final class Client implements AutoCloseable {
-    /** Says whether this device may train now. The client asks before each round, and again at
-     * times during it. */
+    /** Says whether this device may train now. The client asks before each round, and sometimes
+     * during it. */
     public interface Eligibility {
         /** Returns null if this device may train; otherwise why it may not now, such as "it is not
          * charging". */
@@ -59,7 +59,7 @@ public final class Client implements AutoCloseable {
         private Log.Level level = Log.Level.INFO;
 
         /**
-         * @param server "https://host:8443", the coordinator's front
+         * @param server the address of the coordinator, "https://host:8443"
          * @param ca the coordinator's ca.pem
          * @param state a folder of this client alone; made if missing
          */
@@ -174,8 +174,8 @@ public final class Client implements AutoCloseable {
     private long handle; // 0: closed
     private boolean stopped;
 
-    private Trainer trainer; // of the step that runs
-    private ByteBuffer block; // of the callback that runs
+    private Trainer trainer; // the trainer of the running step
+    private ByteBuffer block; // the memory of the running callback
 
     private Client(Builder builder, String caPem) {
         eligibility = builder.eligibility;
@@ -245,7 +245,7 @@ public final class Client implements AutoCloseable {
     }
 
     /** Take part until the task is finished, or {@link #stop} is called. The listener, which may be
-     * null, gets what each step did. Throws as {@link #step}. */
+     * null, gets what each step did. Throws what {@link #step} throws. */
     public void run(Trainer trainer, Listener listener) throws Exception {
         while (!isStopped()) {
             Event event;

@@ -3,8 +3,8 @@
 package fed;
 
 /**
- * Thrown by a trainer: the task does not fit this device. The operator reads the message, the coordinator gives the slot
- * to another device, and the client waits for another task.
+ * Thrown by a trainer: the task does not fit this device. The operator reads the message, the
+ * coordinator asks another device instead, and the client waits for another task.
  */
 public final class Decline extends RuntimeException {
     private static final long serialVersionUID = 1;

@@ -7,15 +7,15 @@ public final class Event {
     public enum Outcome {
         /** There was nothing to do yet. */
         WAITED,
-        /** Trained, uploaded, acknowledged. */
+        /** The update was uploaded and counted. */
         COUNTED,
-        /** Uploaded and not counted: the change is sent with the next update. */
+        /** The update was uploaded, but not counted. It goes with the next update. */
         REFUSED,
         /** A model was measured, and the result reported. */
         EVALUATED,
         /** The task is done. */
         FINISHED,
-        /** The network, the coordinator or the training failed; nothing is lost. */
+        /** The network, the coordinator or the training failed. */
         RETRY,
         /** The task does not fit this device. */
         DECLINED,
@@ -28,7 +28,7 @@ public final class Event {
     public final Outcome outcome;
     /** 0: the step had no round or version. */
     public final int round, version;
-    /** Take the next step after this time. */
+    /** Take the next step after this time, in milliseconds. */
     public final long waitMs;
     public final float loss;
     /** Numbers of samples; set if a model was measured. */

@@ -1,4 +1,4 @@
-// What a trainer is told of its round.
+// The round of a trainer's callback.
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
@@ -49,7 +49,7 @@ public final class Round {
         return (int) numbers[0];
     }
 
-    /** The model's version: how many rounds have changed it. */
+    /** The model's version. */
     public int version() {
         return (int) numbers[1];
     }

@@ -16,7 +16,7 @@ typedef struct phase {
 } phase;
 
 typedef struct padded {
-    size_t top, left, h, w; /* zeros above and on the left; height and width with all zeros */
+    size_t top, left, h, w; /* zeros above and on the left; height and width with zeros */
 } padded;
 
 typedef struct conv {
@@ -241,7 +241,7 @@ static void conv_start(const fast_net *f, fast_node *s) {
     }
 }
 
-/* Set the zeros around the picture that pad_picture() writes for each sample. */
+/* Set the zeros around the picture. pad_picture() writes the picture itself for each sample. */
 static void clear_padding(const padded *r, fed_shape shape, float *to) {
     if (to == NULL) {
         return;

@@ -29,7 +29,7 @@ typedef struct fast_conv_pooled {
     float *output, *unrolled_x; /* forward: y before the pool; backward: x after im2col */
 } fast_conv_pooled;
 
-/** Return whether this pool can be merged into this convolution, and the merged pair is faster. */
+/** Return whether this pool can be merged into this convolution. */
 bool fedtrain_conv_merges_pool(const fed_layer *conv, const fed_layer *pool);
 
 /** Plan the memory. packed: number of floats of the packed weights. */
@@ -37,8 +37,8 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t pac
                                fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
-/** As fast_op's backward, except that the bias's gradient is added to bias, float32[out], and not
- * given to the sink. */
+/** Do what fast_op's backward does, except that the bias's gradient is added to bias, float32[out],
+ * and not given to the sink. */
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w);
 

@@ -35,7 +35,7 @@ static const float *input(const fast_node *s) {
     return d->flat != NULL ? d->flat : s->in[0]->data;
 }
 
-/* With fewer samples, computing them without a transpose is faster, however narrow vectors are. */
+/* Fewer samples do not pay for the transpose. */
 enum { FEWEST = 8 };
 
 /* Return how many samples, from the first on, to transpose so that a vector holds one value of each

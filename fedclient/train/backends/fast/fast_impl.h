@@ -47,19 +47,19 @@ typedef struct fast_node {
     bool adds_weight;               /* a later layer shares the weight and has begun its gradient */
     bool begins_grad;               /* no layer reads the output: set its gradient to 0 */
     bool keeps_output;              /* the backward pass reads `out` */
-    const struct fast_node *merged; /* the next node, if this node does its work too; or NULL */
+    const struct fast_node *merged; /* the next node, whose work this node does too; NULL: none */
     bool is_merged;                 /* the node before does the work of this node */
 } fast_node;
 
 typedef struct fast_net {
     const fed_arch *arch;
     const fedtrain_kernels *kernels;
-    size_t max_batch, batch; /* batch: of the last forward pass */
+    size_t max_batch, batch; /* batch: samples of the last forward pass */
     bool has_tied;           /* several layers share a weight */
     bool borrows_scores;     /* the last value and its gradient use the caller's memory */
     fast_value *values;      /* [layer_count + 1] */
     fast_node *nodes;        /* [layer_count] */
-    char *own;               /* the memory of all nodes' own */
+    char *own;               /* the memory that the nodes' `own` point into */
     float *memory;           /* all memory that was planned */
     fedtrain_memory bytes;
 } fast_net;
@@ -209,7 +209,7 @@ static inline const float *fedtrain_fast_operand(const fast_net *f, const float 
     return pairs;
 }
 
-/** `merges` for a layer that can also apply a ReLU to its output. */
+/** `merges` of layers that can apply a ReLU to their output. */
 static inline bool fedtrain_fast_merges_relu(const fed_layer *own, const fed_layer *next) {
     (void)own;
     return next->kind == FED_LAYER_RELU;

@@ -94,13 +94,14 @@ static void plan_values(fast_net *f, fast_arena *a) {
 
 typedef struct slot_set {
     size_t count;
-    size_t *size; /* values a sample; [count] */
+    size_t *size; /* [count]: number of values in a sample */
     bool *used;
 } slot_set;
 
 static const size_t NO_SLOT = SIZE_MAX;
 
-/* Take the smallest free slot that is large enough, otherwise the largest, which grows. */
+/* Take the smallest free slot that is large enough, or let the largest free one grow. If none is
+ * free, make a new one. */
 static size_t slot_take(slot_set *s, size_t size) {
     size_t best = s->count;
     for (size_t k = 0; k < s->count; k++) {

@@ -79,14 +79,13 @@ const fast_op fedtrain_op_embedding = {
     .backward = embedding_backward,
 };
 
-/* The inputs' part of the gates is one product for all steps. The recurrent part is one product a
- * step, with a weight that is packed once. The backward pass is divided in the
- * same way. */
+/* The inputs' part of the gates is one product for all steps. The recurrent part is one product for
+ * each step, with a weight that is packed once. The backward pass is divided in the same way. */
 typedef struct lstm {
     size_t in, size, steps;
     float *gates;  /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
     float *cell;   /* float32[batch, T + 1, size]: before the first step, and after each */
-    float *before; /* float32[batch, T, size]: the outputs one step ago */
+    float *before; /* float32[batch, T, size]: the outputs before each step */
     float *last;   /* float32[batch, size]: the last pass's last output */
     float *bias;
     float *dh, *dc; /* float32[batch, size]: gradients of a step's output and cell */

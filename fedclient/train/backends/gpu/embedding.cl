@@ -1,7 +1,7 @@
 /* Embeddings: each word has a row of the weight. The words of a batch are an array [batch, T]. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* n is the number of values of the output. */
+/* n: number of values of the output. */
 KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, GLOBAL float *y,
                          u32 size, u32 steps, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;
@@ -28,8 +28,8 @@ KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL
     }
 }
 
-/* A work-group for each place. The group of a word's first place adds the gradients of all places
- * with this word to the word's row, in their order. */
+/* There is a work-group for each place. The group of a word's first place adds the gradients of all
+ * places with this word to the word's row, in their order. */
 KERNEL embedding_backward(GLOBAL const float *word, GLOBAL const u32 *next, GLOBAL const u32 *first,
                           GLOBAL const float *dy, GLOBAL float *dweight, u32 size, u32 steps,
                           u32 n) {

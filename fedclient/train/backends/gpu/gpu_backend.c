@@ -130,7 +130,7 @@ static fed_status gpu_begin(void *self, const float *params, const float *state,
 }
 
 /* Copy parameters and moments back. The moments are the first part of the optimizer's state. The
- * rest of the state is not copied, since no pass changes it on the device. */
+ * rest of the state is not copied, since it does not change on the device. */
 static fed_status gpu_end(void *self, float *params, float *state) {
     fedtrain_gpu_net *net = self;
     const size_t moments = net->moments * net->arch->trained;

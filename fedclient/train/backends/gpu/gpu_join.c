@@ -9,7 +9,7 @@ static fed_shape input_shape(const fedtrain_gpu_op *op, size_t input) {
     return value == 0 ? op->arch->input : op->arch->layers[value - 1].out;
 }
 
-/* Copy or add `width` values a sample. Samples are from_step and to_step values apart. */
+/* Copy or add `width` values of each sample. Samples are from_step and to_step values apart. */
 typedef struct move {
     const float *from;
     float *to;

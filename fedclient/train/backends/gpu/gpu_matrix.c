@@ -23,11 +23,11 @@ static uint32_t weights(const fedtrain_gpu_window *s) {
     return s->o * (s->c / s->groups) * s->kh * s->kw;
 }
 
-/* A weight's gradient is a sum over the output's positions, which is computed in parts. Returns
- * the positions of a part. There are enough parts to keep a device busy, but at most all / PART +
- * 1. Only the shapes decide, so every device adds in the same order. */
+/* A weight's gradient is a sum over the output's positions, which is computed in parts to keep a
+ * device busy. Returns the positions of a part. Only the shapes decide, so every device adds in the
+ * same order. */
 static uint32_t part_size(const fedtrain_gpu_window *s, uint32_t *parts) {
-    const uint32_t all = s->batch * s->oh * s->ow; /* at least 1 */
+    const uint32_t all = s->batch * s->oh * s->ow;
     const uint32_t made = s->groups * tiles(s->o / s->groups, s->c / s->groups * s->kh * s->kw);
     const uint32_t most = all / PART + 1, wanted = BUSY / made + 1;
     const uint32_t count = wanted < most ? wanted : most;

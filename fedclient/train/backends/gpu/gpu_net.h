@@ -47,25 +47,25 @@ typedef struct fedtrain_gpu_net {
     bool *depends;      /* [layer_count + 1]: does the value depend on parameters? */
     void **kept;        /* [layer_count]: what each layer keeps between calls */
     void *work;
-    double *losses;              /* float64[max_batch, positions, or numbers] */
-    double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
-    fedtrain_gpu_result *result; /* result of the last pass */
-    float *state;                /* float32[state_room], the optimizer's; allocated alone */
+    double *losses; /* float64: a loss for each position, or for each number */
+    double *norm;   /* float64[FEDTRAIN_GPU_NORM_PARTS] */
+    fedtrain_gpu_result *result;
+    float *state; /* float32[state_room], the optimizer's; allocated alone */
     size_t state_room;
 
     /* Used from begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t moments; /* moments that updates have changed: the first 0 to 2 parts of state */
+    size_t moments; /* number of moments that updates have changed, 0 to 2 */
 
-    fedtrain_gpu_record whole, statistics; /* of training passes; of updates of statistics */
+    fedtrain_gpu_record whole, statistics; /* for training passes; for updates of statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
-    size_t next;      /* the slot of the next pass */
-    size_t open;      /* passes that were started and not waited for */
-    size_t waited;    /* the slot of the last pass that was waited for */
-    size_t last_size; /* size of the last pass's batch */
-    float *host;      /* float32[host_room]: copied scores, and outputs for error messages */
+    size_t next;   /* the slot of the next pass */
+    size_t open;   /* passes that were started and not waited for */
+    size_t waited; /* the slot of the last pass that was waited for */
+    size_t last_size;
+    float *host; /* float32[host_room]: copied scores, and outputs for error messages */
     size_t host_room;
 } fedtrain_gpu_net;
 
@@ -81,7 +81,8 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
                                    bool training);
 
-/* ---- gpu_pass.c: all of these put work into the stream, and do not wait for it ---- */
+/* The next five functions are in gpu_pass.c. They put work into the stream, and do not wait for
+ * it. */
 
 /** Copy samples, and labels if any, to the device by way of the next slot, which is then taken. */
 fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,

@@ -9,8 +9,8 @@ enum { CHANNEL_BYTES = 3 * sizeof(double), SUMS_BYTES = 2 * sizeof(double) };
 
 enum { BUSY = 512, LEAST = 1024 };
 
-/* Return the number of work-groups that share a channel: enough to keep a device busy, each with at
- * least LEAST values. Only the shapes decide, so all devices sum in the same order. */
+/* Return the number of work-groups that share a channel. Several keep a device busy, but small ones
+ * do not pay. Only the shapes decide, so all devices sum in the same order. */
 static uint32_t bn_parts(const fed_layer *l, size_t batch) {
     const size_t values = batch * l->out.h * l->out.w, most = values / LEAST + 1;
     const size_t wanted = BUSY / l->out.c + 1, parts = wanted < most ? wanted : most;

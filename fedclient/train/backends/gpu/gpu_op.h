@@ -20,7 +20,7 @@
 typedef struct fedtrain_gpu_op {
     const fed_arch *arch;
     const fed_layer *layer;
-    size_t index; /* index of the layer in the net */
+    size_t index;
     fed_gpu_stream *stream;
     const fed_gpu_module *module; /* the compiled kernels of the layer's kind */
     uint32_t batch;
@@ -29,10 +29,10 @@ typedef struct fedtrain_gpu_op {
     const uint64_t *seed; /* on the device; a recorded pass runs again with another seed there */
     float *params;        /* float32[layout.size]; only keep_statistics writes it */
 
-    const float *x[FED_LAYER_INPUTS]; /* its inputs */
-    float *y;                         /* its output */
-    void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
-    void *work; /* work_bytes, which the next layer overwrites */
+    const float *x[FED_LAYER_INPUTS];
+    float *y;
+    void *kept; /* kept_bytes bytes, 0 at first, kept from call to call */
+    void *work; /* work_bytes bytes, which the next layer overwrites */
 
     /* For backward only. */
     const float *dy;

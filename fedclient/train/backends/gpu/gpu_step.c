@@ -1,4 +1,4 @@
-/* Steps of a net whose parameters stay on a GPU: only reading a loss waits for the device. */
+/* Steps of a net whose parameters stay on a GPU. The caller starts them, and does not wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_net.h"
 

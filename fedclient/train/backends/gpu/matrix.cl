@@ -46,8 +46,9 @@ FUNC tile tile_of(u32 rows, u32 columns, u32 groups) {
     return t;
 }
 
-/* The column and the term of the i-th of the 4 values that a work-item loads of a slab's 64 x 16.
- * by_product: the terms lie side by side in memory; otherwise the columns do. */
+/* The column and the term of the i-th value that a work-item loads. A slab has 64 x 16 values, so
+ * each work-item loads 4. by_product: the terms lie side by side in memory; otherwise the columns
+ * do. */
 FUNC u32 load_column(u32 i, u32 by_product) {
     u32 at = LANE + GROUP_SIZE * i;
     return by_product != 0 ? at / SLAB : at % TILE;
@@ -115,7 +116,7 @@ FUNC void place_tap(window s, u32 k, u32 end, LOCALP u32 *at, LOCALP i32 *y, LOC
 }
 
 FUNC float input_at(window s, GLOBAL const float *x, u32 at, i32 row, i32 column) {
-    u32 r = (u32)row, c = (u32)column; /* a place before the first wraps far past the last */
+    u32 r = (u32)row, c = (u32)column; /* a negative place becomes a very large one */
     return r < s.h && c < s.w ? x[at + r * s.w + c] : 0.0f;
 }
 

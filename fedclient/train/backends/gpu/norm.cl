@@ -30,11 +30,11 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's walk over every 256th value of its group. */
+/* How a work-item visits every 256th value of its group. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
     u32 left;
-    u32 in_plane;      /* the value's place in its plane */
+    u32 in_plane;      /* place of the value in its plane */
     u32 planes, after; /* 256 / area, 256 % area */
 } bn_walk;
 
@@ -61,7 +61,7 @@ FUNC bn_walk bn_next(bn_sizes s, bn_walk w) {
     return w;
 }
 
-/* A work-group for each part of each channel. part [channels, parts] */
+/* There is a work-group for each part of each channel. part [channels, parts] */
 KERNEL bn_measure(bn_sizes s, GLOBAL const float *x, GLOBAL bn_sums *part) {
     LOCAL double room[GROUP_SIZE];
     double sum = 0.0, squares = 0.0;
@@ -112,7 +112,7 @@ KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
     }
 }
 
-/* Sums for the gradient, by the same work-groups as in bn_measure. */
+/* Compute sums for the gradient, by the same work-groups as in bn_measure. */
 KERNEL bn_gradient_sums(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_channel *seen,
                         GLOBAL const float *dy, GLOBAL bn_sums *part) {
     LOCAL double room[GROUP_SIZE];

@@ -8,7 +8,7 @@ typedef struct pool_sizes {
     u32 n; /* number of outputs; in the backward pass, of inputs */
 } pool_sizes;
 
-/* Rows or columns: begin .. end - 1. */
+/* A range of rows or columns: begin .. end - 1. */
 typedef struct pool_span {
     u32 begin, end;
 } pool_span;
@@ -50,8 +50,8 @@ FUNC pool_place pool_input(pool_sizes s, u32 i) {
     return p;
 }
 
-/* A work-item for each of n outputs. winner: the index of the largest value in its plane; of equal
- * values, the first. */
+/* There is a work-item for each of n outputs. winner: the index of the largest value in its plane;
+ * of equal values, the first. */
 KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {

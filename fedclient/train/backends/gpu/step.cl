@@ -120,7 +120,7 @@ KERNEL update(numbers s, GLOBAL float *w, GLOBAL float *m, GLOBAL float *v, GLOB
     w[i] = now;
 }
 
-/* Each work-group's part of the sum of squares. */
+/* Compute each work-group's part of the sum of squares. */
 KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
                   GLOBAL const float *grad, u32 n, GLOBAL double *part) {
     LOCAL double room[GROUP_SIZE];

@@ -1,4 +1,4 @@
-/* The reference backend, for tests: each layer in plain loops, as its definition reads. */
+/* The reference backend, for tests: each layer in plain loops that follow its definition. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 

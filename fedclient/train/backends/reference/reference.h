@@ -5,9 +5,9 @@
 
 #include "fedclient/train/backend_vtable.h"
 
-/* Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,
- * h, w]. Sums and gradients are double, so that differences from another backend come from that
- * backend's rounding. Each layer adds to the gradients, which begin at 0. */
+/* Each layer follows its definition, over a whole batch. Values are float32[batch, c, h, w]. Sums
+ * and gradients are double, so that differences from another backend come from that backend's
+ * rounding. Each layer adds to the gradients, which begin at 0. */
 
 /** A layer in a pass: the arguments of its functions. */
 typedef struct fedtrain_reference_op {
@@ -16,9 +16,9 @@ typedef struct fedtrain_reference_op {
     const fedtrain_pass *pass;
     const float *x[FED_LAYER_INPUTS];
     float *y;
-    void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
+    void *kept; /* kept_bytes bytes, 0 at first, kept from call to call */
 
-    const double *dy;             /* dloss / dy; dy, dx and grad are for backward only */
+    const double *dy;             /* gradient of y; dy, dx and grad are for backward only */
     double *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; equal inputs share one */
     double *grad;                 /* float64[trained] */
 } fedtrain_reference_op;
@@ -74,7 +74,7 @@ static inline size_t fedtrain_reference_at(fed_shape s, size_t b, size_t c, size
 /** Find the input position of tap (ky, kx) of an output's window; false: it is in the padding. */
 static inline bool fedtrain_reference_tap(const fed_layer *l, fedtrain_reference_place out,
                                           size_t ky, size_t kx, size_t *y, size_t *x) {
-    *y = out.y * l->stride + ky - l->pad; /* a place before the first wraps far past the last */
+    *y = out.y * l->stride + ky - l->pad; /* a negative place becomes a very large one */
     *x = out.x * l->stride + kx - l->pad;
     return *y < l->in.h && *x < l->in.w;
 }

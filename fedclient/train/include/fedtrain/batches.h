@@ -21,7 +21,7 @@ FED_API_BEGIN
  *     fedtrain_batches_close(batches);
  *
  * Samples are taken from the client's shard in a random order, which is drawn anew for each pass
- * through the shard. Round r takes up where round r - 1 ended; the place follows from the round's
+ * through the shard. Round r continues where round r - 1 ended; the place follows from the round's
  * number, so nothing is stored. A text is read as fedtrain_run says.
  */
 typedef struct fedtrain_batches fedtrain_batches;
@@ -42,8 +42,8 @@ fed_status fedtrain_batches_open(const fedtrain_job *job, const float *params,
                                  fedtrain_batches **batches, fed_error *err) FED_CHECKED;
 
 /**
- * Make the batch of a step; the round's first step is 0. Ask for steps in their order: it is the
- * fastest, and models with LSTMs need it. Other models may ask for any step, again, or past
+ * Make the batch of a step; the round's first step is 0. Models with LSTMs need the steps in their
+ * order, which is also the fastest. With other models any step may be asked for, again, or past
  * job->steps.
  *
  * *batch points into the net's memory: it is valid until the next call of this function, of

@@ -80,7 +80,7 @@ const char *fedtrain_dataset_name(size_t k);
 fed_status fedtrain_dataset_load_idx(const char *images, const char *labels, fedtrain_dataset *set,
                                      fed_error *err) FED_CHECKED;
 
-/** fedtrain_dataset_open of "mnist"; the part may also be called "t10k". */
+/** Call fedtrain_dataset_open with "mnist". The part may also be called "t10k". */
 fed_status fedtrain_dataset_load_mnist(const char *directory, const char *part,
                                        fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 

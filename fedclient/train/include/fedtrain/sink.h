@@ -1,5 +1,4 @@
-/* A sink: it learns, while a pass runs, of parameters that the pass needs and gradients that it
- * has. */
+/* Callbacks of a running pass: when parameters are needed, and when a gradient is ready. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_SINK_H
 #define FEDTRAIN_SINK_H
