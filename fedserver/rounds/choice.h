@@ -21,7 +21,7 @@ typedef struct fedserver_offer {
     uint64_t task;
     uint32_t priority; /* the larger number comes first */
     uint64_t served;   /* number of the task's last lease, counted over all tasks; 0: none yet */
-    int64_t admits_ms; /* of PLACE_EARLY: when the cohort admits the device, in Unix ms */
+    int64_t admits_ms; /* for PLACE_EARLY: when the cohort admits the device, in Unix ms */
 } fedserver_offer;
 
 /**

@@ -1,5 +1,4 @@
-/* Makes one change of the model from a round's updates. Adds the updates up again where some of
- * them count for less than they claim. */
+/* Combines a round's updates into one change of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/combine.h"
 

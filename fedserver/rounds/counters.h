@@ -17,7 +17,7 @@ typedef struct fedserver_counters {
     uint64_t declines;
     uint64_t cache_downloads; /* answers to downloads that redirected to a cache */
     uint64_t cache_download_bytes;
-    uint64_t assignments[4]; /* check-ins by the action in the answer (fed_action) */
+    uint64_t assignments[4]; /* answers to check-ins, by fed_action */
 } fedserver_counters;
 
 /** Upper bounds in seconds, ascending. A round in round_times[k] took at most

@@ -13,14 +13,13 @@
  * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
  * 1. All claims of one device together are lowered to `most` of the round's weight.
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
- * the round's reach, the values of the device's updates are added fewer times, as if the updates
- * were shorter.
- *
+ *    the round's reach, the values of the device's updates are added fewer times, as if the
+ *    updates were shorter.
  * 3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
  *
  * Rules 1 and 2 apply if `most` times the number of devices is above 1. With fewer devices, one of
  * them must have more than `most`. All updates of a device are lowered by the same factor. The
- * result depends on the set of claims only, to the bit: neither on their order nor on restarts.
+ * result depends on the set of claims only, not on their order.
  */
 
 typedef struct fedserver_contribution {
@@ -40,7 +39,8 @@ typedef struct fedserver_contribution {
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
-    double loss;     /* mean; of three or more losses, each is limited to 100 times the median */
+    /* weighted mean; with three or more updates, each loss is limited to 100 times the median */
+    double loss;
     int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
     double heaviest_share;      /* the heaviest device's fraction of the claimed weight */
     double furthest_norm;       /* the largest norm of the furthest device's updates */
