@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 
-/* A check-in takes up to about 1 ms of CPU time. So 100 check-ins a second need a tenth of a core. */
+/* A check-in takes up to about 1 ms of CPU time. So 100 check-ins a second need a tenth of a
+ * core. */
 enum { MS_A_DEVICE = 20, WINDOW_MOST_MS = 15 * 60 * 1000 };
 
 uint32_t fedserver_pace_ms(uint32_t least_ms, uint64_t devices, uint32_t random) {

@@ -13,7 +13,8 @@ fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_tas
 fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *training,
                                 fed_error *err) FED_CHECKED;
 
-/** Start a queued task, or resume it after a pause. Does nothing if the task is no longer queued. */
+/** Start a queued task, or resume it after a pause. Does nothing if the task is no longer
+ * queued. */
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 

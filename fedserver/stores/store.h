@@ -45,7 +45,7 @@ typedef struct fedserver_device {
     /* The number of the write that changed the device's identity last. Later writes, of any
      * device, have larger numbers. Only the store sets it. */
     int64_t change;
-    /* SHA-256 of the device's public key; in rows of layout 2 and before, of its certificate */
+    /* SHA-256 of the device's public key; old releases stored that of its certificate */
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
     /* the newest lease (0: none yet), and its task, round and attempt */
@@ -58,8 +58,8 @@ typedef struct fedserver_device {
     uint32_t evaluated_version; /* that model's version */
     int64_t revoked_ms;         /* 0: not revoked */
     int64_t lease_deadline_ms;  /* when the lease ends */
-    int64_t cloned_ms;          /* when a second machine with its state last reported; 0: never */
-    uint32_t samples;           /* in its data set, as last reported; 0: not reported yet */
+    int64_t cloned_ms;          /* when two copies of its state last reported; 0: never */
+    uint32_t samples; /* number of samples in its data set, as last reported; 0: not reported yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];            /* a name that people read; "": none */
@@ -108,7 +108,7 @@ typedef struct fedserver_keyframe {
 /** A device that stands out among those of a round, by its weight or by the size of its update. */
 typedef struct fedserver_standout {
     int64_t device; /* 0: not known, for a row that an old release wrote */
-    char name[17];  /* the first digits of its fingerprint; set when the row is read */
+    char name[17];  /* the first digits of the device's fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
 
@@ -119,9 +119,10 @@ typedef struct fedserver_round_row {
     int64_t closing_ms; /* when it began to close: no later update counts in it; 0: not closing */
     uint32_t updates;
     uint64_t samples;
-    double loss; /* mean over the samples */
+    double loss; /* weighted mean of the updates' losses */
     uint64_t update_bytes, delta_bytes;
-    uint64_t own_dropped;        /* custom metrics of updates, left out for lack of room */
+    /* number of values of custom metrics that were dropped for lack of room */
+    uint64_t own_dropped;
     fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
     fedserver_standout furthest; /* by the norm of its update */
     /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
@@ -138,7 +139,7 @@ typedef struct fedserver_update_row {
     uint64_t lease;
 } fedserver_update_row;
 
-/** A device said that it can't serve a task. */
+/** A device's answer that it can't serve a task. */
 typedef struct fedserver_decline {
     int64_t device;
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
@@ -147,11 +148,11 @@ typedef struct fedserver_decline {
     bool revoked;
 } fedserver_decline;
 
-/** Which of the coordinators that share a store leads. Only the leader runs rounds. */
+/** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
     bool mine;         /* this handle leads */
     char address[256]; /* the leader's address, as the leader gave it; "": not known now */
-    uint64_t term;     /* the number of the lead; each change of leader makes it larger */
+    uint64_t term;     /* each new leader gets a larger term */
 } fedserver_lead;
 
 /** A function that the store calls for each row in turn. Where it fails, the store stops and
@@ -217,15 +218,15 @@ typedef struct fedserver_store {
     const char *name;
     /** A second name of the store, with which its URLs may begin; NULL: none. */
     const char *alias;
-    /** Help text: what the user writes for WHERE in `fedserver init --store NAME:WHERE`, such as
-     * "a connection string". NULL: the store takes no WHERE, and its functions get "". */
+    /** Help text for WHERE in `fedserver init --store NAME:WHERE`, such as "a connection string".
+     * NULL: the store takes no WHERE, and its functions get "". */
     const char *where;
-    /** The bytes that one row can have at most; 0: no limit. A model's row has its values, its
+    /** The most bytes that one row can have; 0: no limit. A model's row has its values, its
      * residual and its strategy's state, unless they are blobs. */
     uint64_t row_limit;
 
     /** Is there a store? A store that `create` or `copy` did not finish counts as missing.
-     * FED_ENOTFOUND: there is none. Any other failure: it can't be found out now. */
+     * FED_ENOTFOUND: there is none. Any other failure: the answer is unknown. */
     fed_status (*exists)(const char *directory, const char *where, fed_error *err) FED_CHECKED;
     /** Make a new, empty store. After a crash it is either complete or not there. `create` removes
      * the remains of an unfinished store. Call it only where `exists` returned FED_ENOTFOUND. */
@@ -260,13 +261,13 @@ typedef struct fedserver_store {
      */
     fed_status (*lead)(void *db, const char *address, fedserver_lead *lead,
                        fed_error *err) FED_CHECKED;
-    /** End the lead, so that another handle can take it at once. Writes that are not committed
-     * are lost. Afterwards the handle can only be closed. Does nothing where the handle does not
+    /** Stop leading, so that another handle can lead at once. Writes that are not committed are
+     * lost. Afterwards the handle can only be closed. Does nothing where the handle does not
      * lead. */
     void (*let_go)(void *db);
-    /** Let this handle write on behalf of the lead with that term, which another handle of this
-     * process has. Once another process leads, this handle's writes fail. FED_ESTATE: another
-     * process leads already. */
+    /** Let this handle write for the leader with that term, which is another handle of this
+     * process. Once another process leads, this handle's writes fail. FED_ESTATE: another process
+     * leads already. */
     fed_status (*serve_term)(void *db, uint64_t term, fed_error *err) FED_CHECKED;
     /** The id of the process that has the lock; 0: none. Never call it in a process that has the
      * lock: closing the lock's file would release the lock. */
@@ -276,8 +277,8 @@ typedef struct fedserver_store {
      * older release's store is of this release. FED_EFORMAT: the stored bytes of an update are
      * damaged. Optional: a database server has its own means of making backups. */
     fed_status (*copy)(const char *from, const char *to, fed_error *err) FED_CHECKED;
-    /** Report what of the stored bytes is damaged, as far as the store can tell. Changes nothing.
-     * The handle must have the lock. */
+    /** Report stored bytes that are damaged, as far as the store can tell. Changes nothing. The
+     * handle must have the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
     /** Delete what a crash has left behind, such as updates that were never acknowledged (S9 in
      * docs/durability.md). The process that serves calls it once, with the lock, before its first

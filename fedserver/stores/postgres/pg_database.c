@@ -1,9 +1,11 @@
-/* A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
+/*
+ * A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
  * mode. A batch of writes costs one round trip, because only the commit waits for answers.
  *
- * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection
- * is given up. No deadlock is possible either: this end reads answers while it sends, so the
- * server is never stopped from reading by answers that nobody fetched. */
+ * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection is
+ * given up. Answers are read while statements are sent, since a server whose answers nobody reads
+ * stops reading statements.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/postgres/pg_database.h"
 
@@ -96,7 +98,7 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
         return fedserver_layout_changed(db->place, err);
     }
     if (is_class(state, "57P01") && db->term != 0) {
-        /* libpq may not have noticed yet that the server closed the connection */
+        /* libpq may not know yet that the server closed the connection */
         (void)lose(db, text, NULL);
         return fed_fail(err, FED_EIO,
                         "%s: the server has ended the connection: another coordinator leads now, "
@@ -128,7 +130,7 @@ static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *er
                : lose(db, PQerrorMessage(db->conn), err);
 }
 
-/* *result NULL: the statement has no further result. */
+/* Wait for the next result. *result NULL: the statement has no further result. */
 static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     *result = NULL;
     while (!db->lost) {

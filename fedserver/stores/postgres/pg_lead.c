@@ -26,8 +26,8 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* A renewal makes the lead last 2 s more (pg_statements.def). A renewal without an answer for
- * PULSE_MS has failed, and so has a follower's question after ASK_MS. */
+/* Unit: ms. The leader renews its lead every RENEW_MS. The other times limit waits for the
+ * server. */
 enum { RENEW_MS = 500, PULSE_MS = 5000, ASK_MS = 2000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
 /* The first half of the advisory lock's number, "FedT". The second half is the term. */
@@ -38,7 +38,7 @@ struct fedserver_pg_pulse {
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
     atomic_bool ended;
-    bool outdone; /* another coordinator leads; false: `status` and `err` say what failed */
+    bool outdone; /* another coordinator leads */
     fed_status status;
     fed_error err;
 };
@@ -127,7 +127,7 @@ static void stop_pulse(fedserver_pg *db) {
     db->pulse = NULL;
 }
 
-/* End the connections of older leads, and wait until they are gone: they may hold locks on rows. */
+/* End the connections of earlier leaders, and wait until they are gone: they may lock rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
     int64_t left;
@@ -170,8 +170,8 @@ static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
     return end_older(db, err);
 }
 
-/* Read who leads; lead->address is "" where the lead is over. If the process of a lead that is over
- * still has the lock, because it is stopped, end its connections to free the lock. */
+/* Read who leads; lead->address is "" if nobody does. If the process of a lead that is over still
+ * has the lock, end its connections to free the lock. */
 static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *err) {
     fedserver_sql_row row;
     bool found;
@@ -198,8 +198,7 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
                                                    VALUES(INT(tag)), &ended, err);
 }
 
-/* A follower waits for the server only ASK_MS, because its devices, and its link to the leader,
- * wait meanwhile. */
+/* A follower waits for the server at most ASK_MS, because its devices wait meanwhile. */
 static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_error *err) {
     const int usual_ms = db->answer_ms;
     db->answer_ms = ASK_MS;
@@ -236,7 +235,7 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
                              fed_error *err) {
     fedserver_pg *db = user;
     bool taken;
-    /* S6 in docs/durability.md: the lead is looked at between two transactions. */
+    /* S6 in docs/durability.md: no transaction is open. */
     assert(!db->writing || db->lost);
     if (strlen(address) >= sizeof lead->address) {
         return fed_fail(err, FED_EINVAL,

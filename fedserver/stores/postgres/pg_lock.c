@@ -13,8 +13,7 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The two halves of the lock's number, "FedS" and "lock": no other program should use this
- * number. */
+/* the two halves of the lock's number, "FedS" and "lock" */
 static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
@@ -58,10 +57,9 @@ static fed_status read_settings(fedserver_pg *db, settings *s, fed_error *err) {
     return FED_OK;
 }
 
-/* D1 in docs/durability.md: an acknowledged update is not lost. One server keeps one copy, as a
- * SQLite file does, and that is enough. An operator who names several servers wants to go on with
- * another one when the first is lost. Only a synchronous standby then has every acknowledged
- * update. */
+/* D1 in docs/durability.md: an acknowledged update is not lost. An operator who names several
+ * servers wants to go on when one of them is lost. Only a synchronous standby then has every
+ * acknowledged update. */
 static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_error *err) {
     if (!s->fsync) {
         return fed_fail(err, FED_EINVAL,

@@ -192,9 +192,8 @@ fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err
     return FED_OK;
 }
 
-/* A command of another process puts blobs within the transaction that adds its task. Beginning a
- * transaction here waits until that transaction has ended, so that rows name the command's
- * blobs. */
+/* Beginning a transaction waits until transactions of other processes have ended. So blobs that
+ * such a transaction has written are named by rows. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
     /* S9 in docs/durability.md: the transaction that begins here writes nothing. */
     assert(!db->writing);

@@ -35,7 +35,7 @@ fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err
 void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task);
 fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) FED_CHECKED;
 
-/** Delete the blobs of all tasks that no row names. It waits for the end of another process's
+/** Delete the blobs of all tasks that no row names. Waits for the end of another process's
  * transaction, which may be about to name a blob. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) FED_CHECKED;
 

@@ -22,7 +22,7 @@
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* Phases: the values that a task has from a round on, in versions 6 to 8. */
+/* Phases: a task's settings from a round on, in versions 6 to 8. */
 #define FEDSERVER_SCHEMA_PHASES                                                                    \
     "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
     " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
@@ -34,7 +34,7 @@
     "CREATE TABLE keyframes (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"    \
     " digest INTEGER NOT NULL, weights BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"
 
-/* Which devices can't serve a task, and why, since version 8. */
+/* The devices that can't serve a task, with their reasons, since version 8. */
 #define FEDSERVER_SCHEMA_DECLINES                                                                  \
     "CREATE TABLE declines (task INTEGER NOT NULL REFERENCES tasks,"                               \
     " device INTEGER NOT NULL REFERENCES devices, reason TEXT NOT NULL,"                           \
@@ -60,7 +60,7 @@
     " samples INTEGER NOT NULL, mean REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,"      \
     " PRIMARY KEY (task, version, device, name)) STRICT, WITHOUT ROWID;"
 
-/* Adds to keyframes, in version 13, whether they name a blob. */
+/* Since version 13: whether a keyframe names a blob. */
 #define FEDSERVER_SCHEMA_KEYFRAMES_13                                                              \
     "ALTER TABLE keyframes ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
 
@@ -139,9 +139,8 @@
                     FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
     }
 
-/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change one.
- * The migration to version 13 also corrects the rounds of updates: version 4 stored the round of
- * the lease instead of the round in which an update counts. */
+/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change
+ * one. */
 #define FEDSERVER_MIGRATIONS                                                                       \
     {                                                                                              \
         "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                   \
