@@ -13,7 +13,7 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();
     fedserver_request request = {.path = question};
-    unsigned alone = 0; /* times in a row without a connection; at the second, nobody serves */
+    unsigned alone = 0; /* times in a row without a connection */
     for (;;) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         request.waited_ms = now_ms - start_ms;

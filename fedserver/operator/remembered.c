@@ -59,9 +59,8 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-/* Read the order of the devices in memory. Slots are drawn among many devices by their places in
- * memory, so the devices must get the places that they had. The start of the process has put
- * devices with a lease first. */
+/* Read the order of the devices in memory. Slots may be drawn by the devices' places in memory, so
+ * the devices must get the places that they had. */
 static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
                               fed_error *err) {
     fedserver_devices places = {.change = rounds->devices.change};

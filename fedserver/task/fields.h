@@ -49,8 +49,8 @@ typedef struct fedserver_field {
     size_t offset, size;        /* offset and size of the member in fedserver_config */
     size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    /* text of the default (NULL: the key is required); text that says which values are valid (NULL:
-     * those from low to high) */
+    /* preset: text of the default; NULL: the key is required. right: text that says which values
+     * are valid; NULL: those from low to high */
     const char *preset, *right;
 } fedserver_field;
 
@@ -64,12 +64,12 @@ bool fedserver_field_told(const fedserver_field *field);
 /** A text that says what the value must be, to follow "it must be". The text may lie in `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
-/** Put the default into *member. */
+/** Set *member to the default. */
 void fedserver_field_preset(const fedserver_field *field, void *member);
 
-/** Convert a JSON value into *member. Returns NULL on success. Else the result, a static text or
- * `found`, says what the wrong value is. bounded: the value must be between low and high.
- * Otherwise it must only fit into the member. */
+/** Convert a JSON value into *member. Returns NULL on success, else a text that says what the wrong
+ * value is. The text may lie in `found`. bounded: the value must be between low and high, not just
+ * fit into the member. */
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 

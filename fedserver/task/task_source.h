@@ -1,5 +1,5 @@
 /* Reads a task's JSON into a fedserver_config, by the table of keys. Messages name the line of a
- * key. config.c checks afterwards what the values mean together. */
+ * key. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_SOURCE_H
 #define FEDSERVER_TASK_SOURCE_H

@@ -27,7 +27,7 @@ typedef struct fedserver_link {
     size_t start;    /* offset of the part in the chain */
     uint64_t digest; /* digest of the part's bytes */
     bool patch;
-    size_t plain_len; /* its bytes without second stages (lossless passes after a codec) */
+    size_t plain_len; /* bytes of the part without second stages (lossless passes after a codec) */
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -70,16 +70,15 @@ fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *
 /** The bytes of the chain's newest part (a fed_part), and their digest. The chain owns them. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
-/** As fedserver_versions_next, but the next version's values are given, and become next->values
- * to the bit. The part is a patch. What earlier deltas left out is dropped. Errors:
- * FED_ENONFINITE. */
+/** Make the next version from given values, which become next->values to the bit. The part is a
+ * patch, and the residual becomes 0. Else the same as fedserver_versions_next. FED_ENONFINITE: a
+ * value is not finite. */
 fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
                                     float *residual, fedserver_versions *next,
                                     fed_error *err) FED_CHECKED;
 
-/** Append to the chain the part that led to version `to`, after a restart. The caller appends the
- * oldest part first, leaves no gap (else FED_EFORMAT), and ends with the part that leads to
- * v->version. */
+/** Append to the chain the part that leads to version `to`. Append the oldest part first, leave no
+ * gap (FED_EFORMAT: there is one), and end with the part that leads to v->version. */
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
@@ -91,7 +90,7 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Get the parts from version `have` to `want` as one blob, of which the caller gets a reference.
- * *tag is a name of exactly these bytes, which stays the same after a restart. */
+ * *tag: a digest that names these bytes. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
@@ -106,7 +105,7 @@ fed_status fedserver_versions_unpack(const fedserver_versions *v, uint32_t have,
                                      fed_writer *parts, fed_error *err) FED_CHECKED;
 
 /** Append to `part` a fed_part with the patch from one version's values to another's, float32[n]
- * each. from NULL stands for zeros. *versions gives the versions' numbers. Errors: as
+ * each. from NULL: zeros. *versions gives the versions' numbers. Errors: those of
  * fedcodec_patch_write. */
 fed_status fedserver_part_patch(const fed_part *versions, const float *from, const float *to,
                                 size_t n, fed_writer *part, fed_error *err) FED_CHECKED;
@@ -116,7 +115,7 @@ fed_status fedserver_part_patch(const fed_part *versions, const float *from, con
 fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, float *values,
                                 fed_error *err) FED_CHECKED;
 
-/** Append to `part` a fed_part with an envelope of `codec`. Other parameters and errors: as in
+/** Append to `part` a fed_part with an envelope of `codec`. For the other parameters and errors see
  * fedcodec_envelope_encode. */
 fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                  const fedcodec *codec, const fed_layout *layout, uint32_t small,
