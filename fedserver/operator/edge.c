@@ -152,8 +152,8 @@ static fed_status note_leftover(void *user, const fedserver_task_entry *entry, f
     return FED_OK;
 }
 
-/* Add a task for upstream's task. After a crash between the commit of the task and the write of the
- * record, no device knows the task yet, and the next call cancels it. */
+/* Add a task for upstream's task. After a crash before the record is written, the next call cancels
+ * the task. */
 static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
@@ -236,7 +236,7 @@ static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
     FED_TRY(t->intake->combine(&edge->server->rounds, t, &weights, offer->values, err));
     r->closed_version =
-        /* else the version that the round trained is not known */
+        /* if the record does not name the round, the version that it trained is not known */
         r->open_round == t->round.number ? r->open_version : offer->version;
     r->closed_round = t->round.number;
     r->closed_number = offer->number;
@@ -252,7 +252,7 @@ static void hand_over(const fedserver_edge *edge, fedserver_edge_change *change)
 }
 
 /* Close the round, and hand over its change. The record is written first: after a crash in between,
- * the round is still open, and no training has taken its change. */
+ * the round is still open. */
 static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *offer,
                               fedserver_edge_change *change, fed_error *err) {
     fed_status status = sum_up(edge, offer, err);

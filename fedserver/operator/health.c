@@ -6,7 +6,8 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* An answer to this path proves that the rounds' process runs, and that it can read the store. */
+/* The answer 200 to this path says that the rounds' process runs, and that it can read the
+ * store. */
 static const char question[] = "/healthz";
 
 static fed_status await_answer(fedserver_relay *relay, const char *directory,

@@ -59,8 +59,8 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-/* Read the order of the devices in memory. Slots may be drawn by the devices' places in memory, so
- * the devices must get the places that they had. */
+/* Read the order of the devices in memory, and give them the places that they had: slots may be
+ * drawn by place. */
 static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
                               fed_error *err) {
     fedserver_devices places = {.change = rounds->devices.change};

@@ -268,8 +268,7 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-/* The thread that frees the old version and deletes its files, which takes too long for the event
- * loop. Files that it can't delete are deleted after a later closing. */
+/* The thread that frees the old version and deletes its files. */
 static void *tidy(void *user) {
     fedserver_closing *c = user;
     const fedserver_store *store = c->rounds.store;

@@ -34,9 +34,9 @@ typedef struct fedserver_closed {
     bool kept;       /* the store has the version's values, residual and state as blobs */
     uint64_t residual_digest, state_digest;
     const float *state; /* the strategy's state after this version; NULL: it has none */
-    size_t state_len;   /* bytes of state */
-    bool part_kept;     /* the store has the delta as a blob */
-    bool old_kept;      /* the store has the previous version as a blob */
+    size_t state_len;
+    bool part_kept; /* the store has the delta as a blob */
+    bool old_kept;  /* the store has the previous version as a blob */
     /* snapshots of this version, of the kinds that devices asked for of the previous version */
     fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
 } fedserver_closed;

@@ -11,9 +11,9 @@
 /* The coordinator can't call a device: each device checks in at a time of its own. So slots are not
  * handed out from a list. When slots become free, each device gets a priority in [0, 1), a hash of
  * the task's seed, the drawing and the device. The cohort admits a device once a threshold has
- * reached the device's priority. The threshold starts near slots / candidates and grows to 1 over a
- * window. So a device that was drawn and stays away blocks its slot for a short time only. If there
- * are slots for all candidates, all are admitted at once. */
+ * reached the device's priority. The threshold grows to 1 over a window. So a device that was drawn
+ * and stays away blocks its slot for a short time only. If there are slots for all candidates, all
+ * are admitted at once. */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;

@@ -10,7 +10,7 @@ enum { FEDSERVER_ROUND_TIMES = 15 };
 typedef struct fedserver_counters {
     uint64_t rounds_committed, attempts_abandoned;
     uint64_t round_times[FEDSERVER_ROUND_TIMES]; /* number of rounds for each range of durations */
-    double round_seconds;                        /* sum of all rounds' durations */
+    double round_seconds;
     uint64_t updates_counted, updates_repeated, updates_closed, updates_expired, updates_unknown,
         updates_stale, updates_cloned;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;

@@ -25,7 +25,7 @@ void fedserver_device_counts_clear(fedserver_device_counts *counts);
 
 /** Make room for one more device. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_device_counts_reserve(fedserver_device_counts *counts) FED_CHECKED;
-/** Add one update of the device. fedserver_device_counts_reserve was called before. */
+/** Add one update of the device. Call fedserver_device_counts_reserve first. */
 void fedserver_device_counts_add(fedserver_device_counts *counts, int64_t device);
 /** The number of the device's updates. */
 uint32_t fedserver_device_counts_of(const fedserver_device_counts *counts, int64_t device);

@@ -5,7 +5,7 @@
 
 #include "fedserver/identity/device_table.h"
 
-/** A device with the lease that it had when it was listed. */
+/** A device, and the lease that it had when it was added to the list. */
 typedef struct fedserver_listed_lease {
     fedserver_device *device;
     uint64_t lease;

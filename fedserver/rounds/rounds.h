@@ -37,7 +37,7 @@ void fedserver_closing_drop(fedserver_closing *closing);
 typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
-    uint64_t update_limit; /* unit: bytes; of the task's largest update */
+    uint64_t update_limit; /* size of the task's largest update, in bytes */
     const fedserver_intake *intake;
     fedserver_strategy strategy;
     float *state; /* the strategy's state; NULL: it has none, or a round closes */
@@ -54,7 +54,7 @@ typedef struct fedserver_training {
     fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
     fedserver_marks measured; /* the version that each evaluator measured last */
     uint64_t served;          /* value of rounds->served at the task's last lease; 0: none yet */
-    uint64_t memory_bytes;    /* rounds/task_memory.h */
+    uint64_t memory_bytes;
     fedserver_versions versions;
     fedserver_downloads downloads;
     /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
@@ -94,16 +94,16 @@ typedef struct fedserver_rounds {
     uint64_t epoch; /* grows when the coordinator is to answer held check-ins again */
     bool wake_due;  /* the epoch is to grow, because slots became free */
     int64_t woken_ms;
-    uint64_t active;   /* number of devices seen lately */
-    int64_t active_ms; /* when active was counted */
-    bool asked;        /* the current batch has a request to answer */
+    uint64_t active; /* number of devices seen lately */
+    int64_t active_ms;
+    bool asked; /* the current batch has a request to answer */
 
     bool queue_changed;  /* a task may be waiting to start */
     uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
     bool tasks_changed;  /* another process may have changed a task */
     bool paused;         /* at least one task is paused */
     bool shrinks;        /* the store may have free space to return to the file system */
-    /* unit: bytes; of the largest update of all tasks ever started (rounds/update_limit.h) */
+    /* size of the largest update of all tasks ever started, in bytes (rounds/update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms;

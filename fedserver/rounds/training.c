@@ -1,4 +1,4 @@
-/* Runs a task from its start to its last round. Each step changes both store and memory. */
+/* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
 

@@ -30,7 +30,7 @@ typedef struct fedserver_contribution {
     uint32_t samples;
     uint32_t round; /* the round in which the update was trained */
     float loss;
-    size_t bytes; /* size of the update's body */
+    size_t bytes;
     /* The fields from here on are set by fedserver_weights_settle. */
     uint32_t share; /* the update's final weight; all shares add up to fedserver_weights.weight */
     uint32_t count; /* how many times the update's values are added: share, or fewer */

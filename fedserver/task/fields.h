@@ -27,7 +27,7 @@ typedef enum fedserver_field_kind {
     FEDSERVER_OBJECT
 } fedserver_field_kind;
 
-/* Which objects may have a key: the task, each of its phases, or both. */
+/* Objects that may have a key: the task, each of its phases, or both. */
 enum { FEDSERVER_IN_TASK = 1, FEDSERVER_IN_PHASE = 2, FEDSERVER_IN_BOTH = 3 };
 
 typedef enum fedserver_member_type {
@@ -61,7 +61,8 @@ bool fedserver_field_kept(const fedserver_field *field);
 /** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** A text that says what the value must be, to follow "it must be". The text may lie in `dst`. */
+/** A text that says what the value must be, such as "an integer from 1 to 10". The text may lie in
+ * `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
 /** Set *member to the default. */

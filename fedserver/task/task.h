@@ -11,7 +11,7 @@
 #include "fedserver/operator.h"
 #include "fedserver/strategies/strategy.h"
 
-/** Which devices get the slots of a round. */
+/** The rule that decides which devices get the slots of a round. */
 typedef enum fedserver_selection {
     FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
     FEDSERVER_SELECT_WEIGHTED = 1,   /* devices with more samples have a larger chance */
@@ -37,7 +37,7 @@ enum { FEDSERVER_PHASES = 32 }; /* the most phases that can follow phase 0 */
 
 /** The rules of a task's rounds. 1 <= minimum <= goal; synchronous: also goal <= cohort. */
 typedef struct fedserver_round_rules {
-    uint32_t rounds;  /* number of rounds of the task */
+    uint32_t rounds;
     uint32_t cohort;  /* number of slots, for one round or, if asynchronous, at any time */
     uint32_t goal;    /* with this many updates a round commits at once */
     uint32_t minimum; /* with this many updates a round commits at the deadline */

@@ -24,8 +24,8 @@ enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* the most parts of a chain */
 
 /** One part of the chain: a delta, or a patch where the version's values were given. */
 typedef struct fedserver_link {
-    size_t start;    /* offset of the part in the chain */
-    uint64_t digest; /* digest of the part's bytes */
+    size_t start; /* offset of the part in the chain */
+    uint64_t digest;
     bool patch;
     size_t plain_len; /* bytes of the part without second stages (lossless passes after a codec) */
 } fedserver_link;
@@ -94,9 +94,9 @@ size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, 
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** The number of bytes that the parts from version `have` to `want` have without second stages. The
- * result may be too small, by up to 4 bytes for each part. The result is larger than
- * fedserver_versions_chain_len where a second stage packs one of the parts. */
+/** The number of bytes that the parts from version `have` to `want` have without second stages, or
+ * up to 4 bytes less for each part. The result is larger than fedserver_versions_chain_len where a
+ * second stage packs one of the parts. */
 size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Append to `parts` the chain's parts from version `have` to `want`, without second stages. The

@@ -11,7 +11,8 @@
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
               "a chain has at most 2 * 10 + 1 runs: their lengths grow, then shrink");
 
-/* A patch is considered only if the chain has more than snapshot_limit / SHORT_CHAIN bytes. */
+/* A chain of at most snapshot_limit / SHORT_CHAIN bytes is sent without looking for a shorter
+ * download. */
 enum { SHORT_CHAIN = 4 };
 
 static void forget(fedserver_made *made) {

@@ -7,16 +7,16 @@
 
 /*
  * A short chain of deltas costs nothing to make. If the chain is longer than a quarter of a
- * snapshot's values, two patches are considered as well. The first leads from the device's version
- * to the wanted one. The second leads from zeros to the wanted version: a snapshot. Devices that
- * can't read patches get the chain or the plain values.
+ * snapshot's values, up to two patches are considered as well. The first leads from the device's
+ * version to the wanted one. The second leads from zeros to the wanted version: a snapshot. Devices
+ * that can't read patches get the chain or the plain values.
  *
- * Devices that can't read second stages (lossless passes after a codec) get the chain unpacked.
- * While it can't be made, or if it is longer than a snapshot's values, these devices get a patch or
- * a snapshot.
+ * Devices that can't read second stages (lossless passes after a codec) get the chain unpacked. If
+ * the unpacked chain can't be made now, or is longer than a snapshot's values, these devices get a
+ * patch or a snapshot.
  *
  * Patches and snapshots are made when a device first asks for them, and are kept for a while. A
- * patch or snapshot that is made again has the same bytes: keeping it only saves time.
+ * patch or snapshot that is made again has the same bytes.
  *
  * The time for making is bounded: after each patch or snapshot, nothing is made for a while. Only
  * the newest version's snapshot causes no such pause. During a pause a device gets a download that
@@ -36,7 +36,7 @@ enum {
     FEDSERVER_PATCHES = 16,
     FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000,
     FEDSERVER_PATCH_MS = 60 * 1000,
-    /* after making an answer of N values nothing is made for N / 1024 ms */
+    /* after making a download of a model with N values, nothing is made for N / 1024 ms */
     FEDSERVER_MADE_VALUES = 1024
 };
 
@@ -82,8 +82,8 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
 
 /** A run: parts of a download in one file that HTTP caches can serve to many devices. */
 typedef struct fedserver_run {
-    fedserver_blob *blob; /* the holder of the run has a reference */
-    uint64_t tag;         /* a name of these bytes */
+    fedserver_blob *blob; /* the run holds a reference */
+    uint64_t tag;
 } fedserver_run;
 
 /** Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different

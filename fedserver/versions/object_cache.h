@@ -30,7 +30,7 @@ enum {
     FEDSERVER_OBJECT_CACHE_STEP = 4 << 20,
     FEDSERVER_OBJECT_CACHE_RATE = 32 << 10,
     FEDSERVER_OBJECT_CACHE_SNAPSHOTS = 4,
-    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* nothing is sealed for this time after a failure */
+    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* after a failure nothing is sealed for this time */
 };
 
 #define FEDSERVER_OBJECT_CACHE_FOLDER "downloads"
@@ -56,7 +56,7 @@ typedef struct fedserver_sealing {
     fed_sha256_sum sum;
     uint8_t key[FED_SEALED_KEY];
     size_t hashed, written;
-    FILE *file; /* the file of the sealed bytes; NULL: not open yet */
+    FILE *file; /* NULL: not open yet */
     const char *file_name;
 } fedserver_sealing;
 

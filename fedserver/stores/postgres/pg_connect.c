@@ -95,8 +95,7 @@ static void name_place(fedserver_pg *db) {
              host != NULL && host[0] != '\0' ? host : "this machine");
 }
 
-/* Does the connection string name several servers? PQhost would only tell which of them is
- * connected. */
+/* Does the connection string name several servers? */
 static bool names_several(PGconn *conn) {
     bool several = false;
     PQconninfoOption *options = PQconninfo(conn);

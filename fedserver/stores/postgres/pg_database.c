@@ -24,8 +24,8 @@
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/undone.h"
 
-/* SQL for the next value of the column devices.change. A writing transaction holds the lock of the
- * row of `revision`, so no other transaction can take the same number. */
+/* SQL for the next value of the column devices.change. A transaction that writes devices holds the
+ * lock of the row of `revision`, so no other transaction can take the same number. */
 #define NEXT_CHANGE "(SELECT coalesce(max(change), 0) + 1 FROM devices)"
 
 static const char *const texts[FEDSERVER_PG_COUNT] = {
@@ -36,8 +36,8 @@ static const char *const texts[FEDSERVER_PG_COUNT] = {
 };
 
 enum {
-    UNSENT_FEW = 64 << 10, /* send once libpq holds more bytes than this */
-    UNSENT_MOST = 4 << 20, /* wait for the server once libpq holds more bytes than this */
+    UNSENT_FEW = 64 << 10, /* bytes: send once libpq holds more */
+    UNSENT_MOST = 4 << 20, /* bytes: wait for the server once libpq holds more */
     MOST_VALUES = 48,
     TEXT_SIZE = 2048
 };
@@ -149,7 +149,6 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Send only once libpq holds more than UNSENT_FEW bytes, since each send wakes the server. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -401,7 +400,8 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
         db->next_at = db->sent;
         FED_TRY(send(db, FEDSERVER_SQL_LAYOUT_FENCED, VALUES(INT(FEDSERVER_PG_LAYOUT)), err));
     }
-    /* S6 in docs/durability.md: the transaction checks the lead's term before its first write. */
+    /* S6 in docs/durability.md: the leader's term is checked first, unless only blobs are
+     * written. */
     assert(db->writing && (db->revised || !revise));
     return FED_OK;
 }

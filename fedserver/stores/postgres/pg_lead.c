@@ -1,15 +1,14 @@
-/* Decides which of the coordinators that share this database leads.
+/*
+ * Decides which of the coordinators that share this database leads.
  *
- * The leader has the store's lock (pg_lock.c), and its term stands in two tables of one row each.
- * `leader` has the leader's address and the time when its lead ends, unless it is renewed. A
- * thread with a connection of its own, the pulse, renews it. The row of `revision` is the fence:
- * each transaction of the leader begins by updating that row, and fails if the row has another
- * term.
+ * The leader has the store's lock (pg_lock.c), and a larger term than all earlier leaders. The
+ * table `leader` has the leader's address, and the time when the lead ends. A thread with a
+ * connection of its own, the pulse, renews the lead. The row of `revision` has the term, too: a
+ * write of rows fails if the row of `revision` has another term.
  *
  * Each connection of a leader holds a shared advisory lock, the tag, whose number contains the
- * term. A new leader writes its term first, then ends the connections with tags of older terms. So
- * an older leader's thread is either disconnected, or gets its tag later, reads the new term and
- * stops. */
+ * term. A new leader first writes its term, then ends the connections with tags of older terms.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <poll.h>
@@ -69,8 +68,7 @@ static void *beat(void *user) {
     return NULL;
 }
 
-/* Connect without synchronous commits. A renewal may be lost in a crash of the server, since the
- * crash ends the lead anyway. */
+/* Connect without synchronous commits: a renewal may be lost in a crash of the server. */
 static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error *err) {
     FED_TRY(fedserver_pg_connect(where, db, err));
     fed_status status = fedserver_pg_script(*db, "SET synchronous_commit = off", NULL, err);
@@ -215,8 +213,8 @@ static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead
     strcpy(lead->address, address);
 }
 
-/* Does this handle still lead? A write may have failed before the pulse noticed, since the pulse
- * asks only every RENEW_MS. */
+/* Does this handle still lead? A write may have failed before the pulse noticed the end of the
+ * lead. */
 static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
                         fed_error *err) {
     const fedserver_pg_pulse *p = db->pulse;

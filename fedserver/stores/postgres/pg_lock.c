@@ -1,6 +1,5 @@
-/* The store's lock is an advisory lock of a PostgreSQL connection, so it ends with the process (S6
- * in docs/durability.md). This file also checks that the server's settings keep acknowledged
- * updates (D1 on the same page). */
+/* The store's lock, an advisory lock of a PostgreSQL connection, which ends with the process (S6 in
+ * docs/durability.md). Also checks that the server's settings keep acknowledged updates (D1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>

@@ -13,10 +13,9 @@
  * Where a row's `kept` is 1, or a delta has a digest, the bytes lie in `blobs`. The columns digest,
  * residual_guard and state_guard then name the blobs, and the columns for bytes are empty.
  *
- * Bodies and models are `bytea` in EXTERNAL storage, which is not compressed, since a codec has
- * compressed most of them. No column of `devices` that a round changes has an index, so that a
- * change writes no index. `updates` has no foreign keys, because each would cost a query for every
- * update. `fedserver check` checks its references instead.
+ * Bodies and models are `bytea` in EXTERNAL storage, which PostgreSQL does not compress. No column
+ * of `devices` that a round changes has an index, so that a change writes no index. `updates` has
+ * no foreign keys, because each would cost a query for every update.
  */
 #define FEDSERVER_PG_LAYOUT_1                                                                      \
     "CREATE SCHEMA fedserver;"                                                                     \

@@ -205,7 +205,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-/* Nothing to do: PostgreSQL's autovacuum frees space by itself. */
+/* Nothing to do: PostgreSQL reuses free space by itself. */
 static fed_status store_shrink(void *db, bool *left, fed_error *err) {
     (void)db, (void)err;
     *left = false;

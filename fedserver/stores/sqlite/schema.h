@@ -74,17 +74,18 @@
     "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
     " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"
 
-/* The tables of a new server.db.
+/*
+ * The tables of a new server.db.
  *
  * Since version 13 the bytes of a model may lie in files (blobs.h), named by their digest. Then
  * `kept` is 1, weights are empty, residual and state are NULL. The columns digest, residual_guard
  * and state_guard name the files. A delta with a digest has `len` bytes in a file, and an empty
  * part.
  *
- * 64-bit leases, digests and seeds are kept bit for bit in SQLite's signed integers. Times are
- * Unix milliseconds. A model has a table apart from tasks, so that reading tasks reads no blob.
- * The elements are scripts that run one after the other, because C compilers need not accept
- * longer strings. */
+ * 64-bit leases, digests and seeds are kept bit for bit in SQLite's signed integers. Times are Unix
+ * milliseconds. The elements are scripts that run one after the other, because C compilers need not
+ * accept longer strings.
+ */
 #define FEDSERVER_SCHEMA                                                                           \
     {                                                                                              \
         "CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL,"                 \

@@ -26,7 +26,7 @@ typedef struct fedserver_segment {
     int fd; /* -1: no file is open */
     uint64_t task;
     uint32_t round;
-    uint64_t end;  /* where the next body goes */
+    uint64_t end;  /* offset of the next body */
     bool appended; /* bytes were appended since the last sync */
     bool fresh;    /* the file's name may not be on the disk yet */
     char path[1100];
