@@ -15,12 +15,12 @@
 #include "fedserver/rounds/training.h"
 
 /*
- * An edge aggregator's round never commits by itself (fedserver_round_rules.upstream). The task's
- * state says what the round is:
+ * An edge aggregator's round never commits by itself (fedserver_round_rules.upstream). The state of
+ * the task tells the state of the round:
  *
  *     running   the round is open
- *     paused    if the record names the round, it is closed: its updates are in the store, a
- *               device's update is refused as late, and a check-in waits
+ *     paused    if the record names the round, the round is closed: updates are refused as late,
+ *               and check-ins wait
  *
  * As long as the device has not stored a closed round's change, the round is closed again, with
  * the same updates. Once the change is stored, the round can only be committed.
@@ -188,7 +188,7 @@ static fed_status put_state(const fedserver_edge *edge, const fedserver_task *ta
     return edge->server->store->task_put(edge->server->db, &changed, 1U << task->state, err);
 }
 
-/* The caller commits. */
+/* Queue the edge aggregator's task again, and start it. The caller commits. */
 static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, int64_t now_ms,
                        fed_error *err) {
     fedserver_task queued = *task;
@@ -198,7 +198,7 @@ static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, i
     return fedserver_training_start(&edge->server->rounds, &queued, now_ms, err);
 }
 
-/* The caller commits. */
+/* Pause the edge aggregator's task, and take it out of memory. The caller commits. */
 static fed_status let_go(const fedserver_edge *edge, fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
     FED_TRY(put_state(edge, &training(edge)->task, FEDSERVER_TASK_PAUSED, err));
@@ -333,12 +333,12 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     return taken_up ? take(edge, offer, now_ms, err) : close_round(edge, offer, change, err);
 }
 
-/* The store undoes a failed step, but the memory has changed already. So mark the server as
- * broken: no later batch of requests may be committed (S18 in docs/durability.md). */
+/* The store undoes a failed step, but the memory has changed already. So no later batch may be
+ * committed (S18 in docs/durability.md). */
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {
-        /* Only FED_EDECLINED leaves everything unchanged. */
+        /* FED_EDECLINED means that nothing has changed. */
         server->store->rollback(server->db);
         server->broken = true;
     }

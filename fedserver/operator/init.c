@@ -50,7 +50,8 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
     if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
-        fedserver_store_unmark(directory); /* an earlier init may have ended before this call */
+        /* an earlier init may have died before it removed the mark */
+        fedserver_store_unmark(directory);
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; use it, or choose another directory",
                         directory);

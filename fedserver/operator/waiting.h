@@ -8,8 +8,7 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* Number of devices that are named, and of the digits of their fingerprints, which `fedserver
- * revoke` accepts. */
+/* The number of devices that are named, and of the shown digits of a fingerprint. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {

@@ -1,4 +1,5 @@
-/* Corrects the running statistics in late updates by the model's movement since their versions. */
+/* Corrects the running statistics of late updates by the model's changes since the updates'
+ * versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/drift.h"
 

@@ -1,4 +1,5 @@
-/* Corrects the running statistics of late updates by the model's changes since their versions. */
+/* Corrects the running statistics of late updates by the model's changes since the updates'
+ * versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DRIFT_H
 #define FEDSERVER_DRIFT_H

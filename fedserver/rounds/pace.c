@@ -1,4 +1,4 @@
-/* Spreads devices' waits over a window that grows with their number ("pace steering"). */
+/* Spreads devices' waits over a window that grows with the number of devices ("pace steering"). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 

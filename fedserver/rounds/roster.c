@@ -1,4 +1,4 @@
-/* Keeps the devices in memory: reads them, writes them back, and names them in logs. */
+/* Keeps devices in memory: reads their rows, writes them back, and names devices in logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 

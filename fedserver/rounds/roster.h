@@ -49,9 +49,8 @@ fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *dev
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Once a minute, write the rows of devices of which only "last seen" and counts have changed, at
- * most 256 rows a call. Neighbouring rows are written together, since they lie in the same pages of
- * the database. */
+/** Once a minute, write the rows of devices that have changed in memory, at most 256 rows a call.
+ * Neighbouring rows are written together, since they lie in the same pages of the database. */
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 

@@ -5,7 +5,7 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** The reason that is stored for such a decline. */
+/** The reason that is stored when the coordinator declines such a task for a device. */
 #define FEDSERVER_TOO_LONG                                                                         \
     "the software of this device reads 4,096 bytes of an assignment, and this task needs more: "   \
     "install the coordinator's release on the device"

@@ -10,7 +10,7 @@
 #include "fed/status.h"
 
 /*
- * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
+ * An update claims a weight: its samples, times the factor of its age. Three rules change claims:
  * 1. All claims of one device together are lowered to `most` of the round's weight.
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
  *    the round's reach, the values of the device's updates are added fewer times, as if the
@@ -24,7 +24,7 @@
 
 typedef struct fedserver_contribution {
     int64_t device;
-    uint64_t weight; /* the claim: the update's samples, times the weight of its age */
+    uint64_t weight; /* the claim: the update's samples, times the factor of its age (round.h) */
     /* norm of the update's trained values: as received, and after the strategy's additions */
     double norm, counted;
     uint32_t samples;

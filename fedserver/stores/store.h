@@ -38,8 +38,7 @@ typedef struct fedserver_pass {
 } fedserver_pass;
 
 /** A device. It has at most one lease. The row keeps the last lease whose update was counted, so
- * that a device that sends the same update again gets the same answer, however late (S3 in
- * docs/durability.md). */
+ * that an update that is sent again gets the same answer (S3 in docs/durability.md). */
 typedef struct fedserver_device {
     int64_t id;
     /* The number of the write that changed the device's identity last. Later writes, of any
@@ -55,22 +54,24 @@ typedef struct fedserver_device {
     uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
     uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
-    uint32_t evaluated_version; /* that model's version */
+    uint32_t evaluated_version; /* version of the newest model that the device has measured */
     int64_t revoked_ms;         /* 0: not revoked */
     int64_t lease_deadline_ms;  /* when the lease ends */
-    int64_t cloned_ms;          /* when two copies of its state last reported; 0: never */
-    uint32_t samples; /* number of samples in its data set, as last reported; 0: not reported yet */
+    int64_t cloned_ms;          /* when two copies of the device's state last reported; 0: never */
+    uint32_t samples; /* number of samples of the device's data, as last reported; 0: not known */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];            /* a name that people read; "": none */
-    char software[FEDSERVER_SOFTWARE];    /* its last User-Agent; "": none */
-    char computes_on[FEDSERVER_COMPUTES]; /* the GPU of its last check-in; "": the processor */
-    int64_t seen_ms;                      /* its last request; 0: none yet */
-    uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
-    uint64_t counted, late, refused; /* its updates: counted, refused as late, refused otherwise */
+    char name[FEDSERVER_NAME];         /* a name that people read; "": none */
+    char software[FEDSERVER_SOFTWARE]; /* last User-Agent of the device; "": none */
+    /* the GPU that the device last reported; "": the processor */
+    char computes_on[FEDSERVER_COMPUTES];
+    int64_t seen_ms;    /* when the device last sent a request; 0: never */
+    uint64_t authority; /* fedserver_ca_id of the device's last certificate; 0: not known */
+    /* numbers of updates: counted, refused as late, refused otherwise */
+    uint64_t counted, late, refused;
     /* The store does not keep the next members. */
     bool unsaved;           /* a stored member has changed since the device was stored */
-    int64_t checkin_ms;     /* its last check-in to train; 0: none */
+    int64_t checkin_ms;     /* when the device last checked in to train; 0: never */
     uint64_t declined_task; /* the task given to device_page, if the device declined it; else 0 */
 } fedserver_device;
 
@@ -102,10 +103,10 @@ typedef struct fedserver_keyframe {
     uint64_t digest;
     const float *values; /* [size] */
     size_t size;
-    bool kept; /* the store has the values as a blob; keyframe_add does not read them */
+    bool kept; /* the store has the values as a blob, so keyframe_add does not read `values` */
 } fedserver_keyframe;
 
-/** A device that stands out among those of a round, by its weight or by the size of its update. */
+/** A device that stands out in a round. */
 typedef struct fedserver_standout {
     int64_t device; /* 0: not known, for a row that an old release wrote */
     char name[17];  /* the first digits of the device's fingerprint; set when the row is read */
@@ -116,22 +117,24 @@ typedef struct fedserver_standout {
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
     int64_t opened_ms, deadline_ms, committed_ms;
-    int64_t closing_ms; /* when it began to close: no later update counts in it; 0: not closing */
+    int64_t closing_ms; /* when the round began to close; 0: it does not close */
     uint32_t updates;
     uint64_t samples;
     double loss; /* weighted mean of the updates' losses */
     uint64_t update_bytes, delta_bytes;
     /* number of values of custom metrics that were dropped for lack of room */
     uint64_t own_dropped;
-    fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
-    fedserver_standout furthest; /* by the norm of its update */
+    /* the device with the largest share of the round's weight; amount: the share, 0 to 1 */
+    fedserver_standout heaviest;
+    /* the device with the largest reach (rounds/weights.h); amount: the norm of its update */
+    fedserver_standout furthest;
     /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
      * ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;
 
-/** An update of an open round: which device sent it, and for which lease. */
+/** The sender of an update of an open round, and the update's lease. */
 typedef struct fedserver_update_row {
     uint64_t task;
     uint32_t round; /* the round in which the update counts */
@@ -151,7 +154,7 @@ typedef struct fedserver_decline {
 /** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
     bool mine;         /* this handle leads */
-    char address[256]; /* the leader's address, as the leader gave it; "": not known now */
+    char address[256]; /* the leader's address, from the leader; "": not known now */
     uint64_t term;     /* each new leader gets a larger term */
 } fedserver_lead;
 
@@ -173,7 +176,7 @@ typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_
 typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
                                               fed_error *err);
 
-/** A check of the store: where to report, and the number of findings. */
+/** A check of the store: the function that gets the findings, and their number. */
 typedef struct fedserver_checker {
     fedserver_check_report report;
     void *user;
@@ -191,10 +194,9 @@ void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind,
  * A store keeps a coordinator's rows. store->open gives a handle, `db`. A process may have several
  * handles on one store, and other processes may have theirs.
  *
- * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
- * nothing costs nothing. Commit makes everything since then durable: all of it, or none. A
- * handle's reads see the writes of its own transaction; other handles see them after the commit.
- * One handle writes at a time.
+ * Transactions. A handle's first write after a commit starts a transaction. Commit makes everything
+ * since then durable: all of it, or none. A handle's reads see the writes of its own transaction;
+ * other handles see them after the commit. One handle writes at a time (except blob_put).
  *
  * A write that returns no result may run later. A later call on the handle then reports its
  * failure: a write, a read, or at the latest the commit.
@@ -203,14 +205,13 @@ void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind,
  * be kept (S18 in docs/durability.md). The handle keeps the first failure's status and sentence.
  * Each later write and the commit fail with them, and `writing` stays true. A read may fail with
  * them, too; rows that it still returns must not be used. This state ends with `rollback`, or with
- * the commit that returns the failure. So a commit never succeeds without all of its transaction,
- * even where a caller ignored an error before. FED_ENOTFOUND is an answer, and undoes nothing.
- * FED_EFORMAT undoes nothing either, where a read has found damaged bytes and the database's
- * engine can go on after it.
+ * the commit that returns the failure. FED_ENOTFOUND is an answer, and undoes nothing. FED_EFORMAT
+ * of a read undoes nothing where the database's engine can go on.
  *
- * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY:
- * another handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there.
- * FED_EIO: anything else, also a row that is added a second time.
+ * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_ENOMEM: out of
+ * memory. FED_EBUSY: another handle has been writing for too long. FED_ENOTFOUND: what is asked for
+ * is not there. FED_EFORMAT: stored bytes are damaged. FED_EIO: another failure, such as a row that
+ * is added a second time.
  *
  * A member that is optional says so: NULL means that the store has no such function.
  */
@@ -272,10 +273,10 @@ typedef struct fedserver_store {
     /** The id of the process that has the lock; 0: none. Never call it in a process that has the
      * lock: closing the lock's file would release the lock. */
     long (*holder)(void *db);
-    /** Make a store in the directory `to` as `create` does, with everything that is committed now
-     * in that of the directory `from`. Handles may go on writing there meanwhile. A copy of an
-     * older release's store is of this release. FED_EFORMAT: the stored bytes of an update are
-     * damaged. Optional: a database server has its own means of making backups. */
+    /** Make a store in the directory `to` as `create` does: a copy of what is committed now in the
+     * store of the directory `from`. Handles may go on writing to that store. A copy of an older
+     * release's store is of this release. FED_EFORMAT: the stored bytes of an update are damaged.
+     * Optional: a database server has its own means of making backups. */
     fed_status (*copy)(const char *from, const char *to, fed_error *err) FED_CHECKED;
     /** Report stored bytes that are damaged, as far as the store can tell. Changes nothing. The
      * handle must have the lock. */
@@ -350,9 +351,9 @@ typedef struct fedserver_store {
                                  fed_error *err) FED_CHECKED;
     /** The largest `change` of any device; 0: there is no device. */
     fed_status (*device_newest)(void *db, int64_t *change, fed_error *err) FED_CHECKED;
-    /** Visit, in the order of their ids, the devices whose lease belongs to the task and to this
-     * round or a later one, and whose update for the lease was not counted. The cost does not
-     * depend on the number of other devices. */
+    /** Visit the devices whose lease belongs to the task and to this round or a later one, and
+     * whose update was not counted, in the order of their ids. The cost does not depend on the
+     * number of other devices. */
     fed_status (*device_leased)(void *db, uint64_t task, uint32_t round,
                                 fedserver_device_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;

@@ -415,7 +415,7 @@ static void drop(fedserver_pg *db, int sql) {
     }
 }
 
-/* It is unknown which statements the server prepared before a failure, so all must be prepared
+/* Nobody knows which statements the server prepared before a failure, so prepare all of them
  * again. */
 static void forget_prepared(fedserver_pg *db) {
     memset(db->prepared, 0, sizeof db->prepared);

@@ -3,7 +3,8 @@
 #ifndef FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
-#define FEDSERVER_PG_LAYOUT 3 /* of this program; that of a store is in its table `layout` */
+/* the layout of this program; a store has its layout in the table `layout` */
+#define FEDSERVER_PG_LAYOUT 3
 
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.

@@ -30,7 +30,7 @@ typedef enum fedserver_value_kind {
 /** A value to bind. NULL text or bytes bind as SQL's NULL. */
 typedef struct fedserver_value {
     fedserver_value_kind kind;
-    bool null; /* bind SQL's NULL in place of `integer` */
+    bool null; /* bind SQL's NULL instead of `integer` */
     int64_t integer;
     double real;
     const void *bytes;

@@ -28,7 +28,7 @@
 #define PASS_ENDED(C, S)            /* written by pass_use */                                      \
     C(INT, used_ms, used_ms)
 
-#define DEVICE_IDENTITY(C, S)       /* set by device_add, then one column at a time */             \
+#define DEVICE_IDENTITY(C, S)       /* written by device_add */             \
     C(BLOB, fingerprint, fingerprint)               S                                              \
     C(INT, enrolled_ms, enrolled_ms)                S                                              \
     C(INT, expires_ms, expires_ms)                  S                                              \

@@ -6,7 +6,7 @@
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
 #define FEDSERVER_SCHEMA_VERSION 14
 #define FEDSERVER_SCHEMA_0_1_0   7 /* the version of release 0.1.0 */
-#define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text: task_columns.h */
+#define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
 /* The updates of open rounds, since version 4. A body lies in the row's `body`, or from `start` on
  * in the round's segment file. `guard` is the body's XXH3-64, and NULL for a body that an older
