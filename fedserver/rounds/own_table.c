@@ -18,7 +18,6 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
     if (table->count == FEDSERVER_OWN_NAMES) {
         return NULL;
     }
-    /* S4 in docs/durability.md: there is room for another name. */
     assert(table->count < FEDSERVER_OWN_NAMES);
     memmove(row + 1, row, (table->count - k) * sizeof *row);
     *row = (fedserver_own_metric){.reports = 0};

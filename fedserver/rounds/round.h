@@ -72,12 +72,12 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_OPEN,   /* a round has opened: store it, and wake waiting devices */
     FEDSERVER_DO_REOPEN, /* the next attempt has opened: store it, and wake waiting devices */
     FEDSERVER_DO_FREE,
-    FEDSERVER_DO_CLOSE,          /* store the round, make the version, then step with COMMITTED */
-    FEDSERVER_DO_FINISH,         /* the last round is over: finish the task */
-    FEDSERVER_DO_LEASE,          /* give a new lease; the step may have set deadline_ms */
-    FEDSERVER_DO_LEASE_AGAIN,    /* answer with the lease that the device has */
-    FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs for the device */
-    FEDSERVER_DO_WAIT_FULL,      /* answer WAIT: no slot is free */
+    FEDSERVER_DO_CLOSE,        /* store the round, make the version, then step with COMMITTED */
+    FEDSERVER_DO_FINISH,       /* the last round is over: finish the task */
+    FEDSERVER_DO_LEASE,        /* give a new lease; the step may have set deadline_ms */
+    FEDSERVER_DO_LEASE_AGAIN,  /* answer with the lease that the device has */
+    FEDSERVER_DO_WAIT_NO_TASK, /* answer WAIT: no task runs for the device */
+    FEDSERVER_DO_WAIT_FULL,
     FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */

@@ -477,7 +477,8 @@ typedef struct fedserver_store {
     fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
                             size_t len, fed_error *err) FED_CHECKED;
     /** Find the device's last piece. Sets lease, digest, total and offset of *piece, and *end to
-     * the message's bytes up to the piece's end. FED_ENOTFOUND: the device has no pieces. */
+     * the offset in the message at which the piece ends. FED_ENOTFOUND: the device has no
+     * pieces. */
     fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
                              fed_error *err) FED_CHECKED;
     /** Copy all pieces of the device into dst[cap], in their order. FED_EFORMAT: the pieces

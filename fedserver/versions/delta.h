@@ -48,9 +48,8 @@ typedef struct fedserver_versions {
     size_t snapshot_limit; /* upper limit of a snapshot's bytes */
 } fedserver_versions;
 
-/** Make versions that consist of one version, without a chain. Takes ownership of values and
- * residual (NULL: zeros), also after a failure; both must come from malloc. Owner:
- * fedserver_versions_free. */
+/** Begin with one version and an empty chain. Takes ownership of values and residual (NULL: zeros),
+ * also after a failure; both must come from malloc. Owner: fedserver_versions_free. */
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) FED_CHECKED;
 void fedserver_versions_free(fedserver_versions *v);

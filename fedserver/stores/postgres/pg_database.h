@@ -41,7 +41,7 @@ typedef struct fedserver_pg {
     int answer_ms;             /* the longest wait for the server, in ms */
     char *where;               /* the connection string */
     bool several;              /* the connection string names several servers */
-    size_t unsent;             /* bytes given to libpq that may not have been sent yet */
+    size_t unsent;             /* number of bytes given to libpq that it may not have sent yet */
     unsigned sent;             /* statements sent since the pipeline's last synchronization */
     unsigned next_at; /* number, from 1, of the sent statement that returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
