@@ -9,8 +9,8 @@
 
 /** If all members are 0, nothing is recorded. */
 typedef struct fedserver_edge_record {
-    uint64_t upstream; /* number of the task at the coordinator upstream */
-    uint64_t task;     /* number of the edge aggregator's own task, which serves upstream's task */
+    uint64_t upstream;
+    uint64_t task; /* number of the edge aggregator's own task, which serves upstream's task */
     /* the round that was opened last, and the version of upstream's model that it trains */
     uint32_t open_round, open_version;
     /* The round that was closed last, the version that it trained, and the number of the device's

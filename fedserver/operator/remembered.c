@@ -82,7 +82,6 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
         fedserver_devices_free(&places);
         return status;
     }
-    /* The leases must point to the devices in the new table. */
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_lease_list *list = &rounds->tasks[k]->leases;
         for (size_t i = 0; i < list->count; i++) {

@@ -198,7 +198,7 @@ static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     }
     fed_error taken = {0};
     fed_status status = server->store->lock(server->db, &taken);
-    if (status != FED_OK) { /* the serving process deletes the data */
+    if (status != FED_OK) {
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }
     return fedserver_queue_tidy(&server->rounds, err);

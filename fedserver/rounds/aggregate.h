@@ -22,12 +22,12 @@ typedef struct fedserver_sum {
     fedserver_strategy strategy;
     fedserver_contribution *contributions; /* [updates], in the order of arrival */
     uint32_t updates, cap;
-    fedserver_device_counts counts; /* number of each device's updates */
+    fedserver_device_counts counts;
     uint64_t samples;
     /* The sum of the claimed weights; after fedserver_sum_settle, the divisor of acc. If the claims
      * reach FEDCODEC_FOLD_WEIGHT, acc is incomplete until fedserver_sum_refold. */
     uint64_t weight;
-    uint64_t bytes; /* bytes of all updates' bodies */
+    uint64_t bytes;
 } fedserver_sum;
 
 /** Make an empty sum. Owner: fedserver_sum_free. */

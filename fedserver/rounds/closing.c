@@ -22,14 +22,14 @@ struct fedserver_closing {
      * thread may use the members down to `made`. */
     fedserver_training t;
     fedserver_rounds rounds; /* for the thread; has only what is needed to open the store */
-    bool keeps_old;          /* the old version is to be stored as a keyframe */
-    bool wanted[2];          /* make a snapshot of kinds[k]? */
+    bool keeps_old;
+    bool wanted[2]; /* make a snapshot of kinds[k]? */
     fedserver_closed made;
     fedserver_closing *before; /* the previous closing, which may still free a version */
     fedserver_versions old;
 
     bool apart;
-    bool started; /* the thread was started, and not joined yet */
+    bool started;
     pthread_t thread;
     int bell; /* wakes the event loop at the thread's end */
     atomic_bool ended, stop;
@@ -108,7 +108,7 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
                                            &c->made.version, err)
                 : fedserver_versions_next(&t->versions, &codec_down, t->task.wire.small_tensor,
                                           change, t->versions.residual, &c->made.version, err));
-    t->versions.residual = NULL; /* the new version owns the residual now */
+    t->versions.residual = NULL;
     (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);
     c->made.state = t->state;
     c->made.state_len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
@@ -133,7 +133,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
         status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
-        fedserver_sum_free(&c->t.sum); /* the sum takes as much memory as two models */
+        fedserver_sum_free(&c->t.sum);
     }
     if (status == FED_OK) {
         status = make_version(c, change, err);
@@ -268,7 +268,6 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-/* The thread that frees the old version and deletes its files. */
 static void *tidy(void *user) {
     fedserver_closing *c = user;
     const fedserver_store *store = c->rounds.store;

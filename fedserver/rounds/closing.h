@@ -28,7 +28,7 @@ typedef struct fedserver_closed {
     fedserver_weights weights;
     fedserver_own_table own;
     uint32_t updates;
-    uint64_t samples, bytes; /* sums over the round's updates */
+    uint64_t samples, bytes;
     fedserver_versions version;
     size_t part_len; /* bytes of the delta to the next version */
     bool kept;       /* the store has the version's values, residual and state as blobs */

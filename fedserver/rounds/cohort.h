@@ -18,8 +18,8 @@ typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
     uint32_t round, drawing; /* identify the drawing; each drawing gives other priorities */
-    int64_t opened_ms;       /* when the slots became free */
-    int64_t window_ms;       /* after this time all devices are admitted */
+    int64_t opened_ms;
+    int64_t window_ms; /* after this time all devices are admitted */
     /* The fields from here on are the result of fedserver_cohort_draw. */
     double start;         /* the threshold's first value; 1: all devices are admitted */
     double samples;       /* mean of the candidates' known samples; 1: none are known */
@@ -28,7 +28,6 @@ typedef struct fedserver_cohort {
     double behind;        /* the fraction of candidates whose last round is longest_ago or before */
 } fedserver_cohort;
 
-/** A device that could take a slot. */
 typedef struct fedserver_candidate {
     int64_t device;
     uint32_t samples;    /* 0: unknown, and the mean of the others is used instead */

@@ -9,8 +9,8 @@
 #include "fed/error.h"
 
 typedef struct fedserver_device_counts_slot {
-    int64_t device; /* the id of the device's row */
-    uint32_t count; /* 0: the slot is free */
+    int64_t device;
+    uint32_t count;
 } fedserver_device_counts_slot;
 
 /** A hash table that is at most half full. A table of zeros is empty. */

@@ -17,9 +17,9 @@
  * difference is a change of the newest version. */
 typedef struct fedserver_drift {
     size_t first, count; /* where the statistics lie in a model's values; count 0: none */
-    uint32_t oldest;     /* age of the oldest update, in versions */
-    uint64_t *weight;    /* [oldest + 1]: element k is the sum of the counts of updates of age k */
-    uint64_t all;        /* the divisor of the round's sum */
+    uint32_t oldest;
+    uint64_t *weight; /* [oldest + 1]: element k is the sum of the counts of updates of age k */
+    uint64_t all;
     /* (oldest, count): row k is the newest version's statistics minus those k + 1 versions ago */
     float *moved;
 } fedserver_drift;

@@ -32,12 +32,11 @@ typedef struct fedserver_update {
     fed_own_metrics own;
     const uint8_t *body; /* must stay valid until the update is dropped */
     size_t body_len;
-    const uint8_t *envelope; /* points into the body */
+    const uint8_t *envelope;
     size_t envelope_len;
     fedcodec_message values; /* for the form `plain`: valid from open to drop */
 } fedserver_update;
 
-/** The functions of one form of updates. */
 struct fedserver_intake {
     const char *name;
 

@@ -7,7 +7,6 @@
 #include "fed/wire.h"
 #include "fedserver/rounds/rounds.h"
 
-/** The answer to a device that checked in. */
 typedef struct fedserver_checkin {
     fedserver_round_action action;
     fedserver_training *training; /* the answer's task; NULL: no task wants the device */

@@ -9,7 +9,7 @@
 #include "fed/error.h"
 
 typedef struct fedserver_mark {
-    int64_t device; /* the id of the device's row */
+    int64_t device;
     int64_t value;
 } fedserver_mark;
 

@@ -17,8 +17,8 @@
  * further names are dropped. */
 typedef struct fedserver_own_table {
     uint32_t count;
-    fedserver_own_metric rows[FEDSERVER_OWN_NAMES]; /* sorted by name */
-    uint64_t dropped;                               /* values dropped because the table was full */
+    fedserver_own_metric rows[FEDSERVER_OWN_NAMES];
+    uint64_t dropped;
 } fedserver_own_table;
 
 /** Add a summary of one metric's values, with at least one report and one sample. */

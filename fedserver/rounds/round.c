@@ -171,7 +171,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
 
 static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
                        const fedserver_round *round, int64_t now_ms) {
-    (void)rules, (void)before, (void)round, (void)now_ms; /* only assertions use these values */
+    (void)rules, (void)before, (void)round, (void)now_ms;
     const bool runs = round->phase != FEDSERVER_ROUND_NONE;
     const bool same = runs && round->number == before->number;
     (void)same;

@@ -22,19 +22,19 @@
  */
 
 typedef enum fedserver_round_phase {
-    FEDSERVER_ROUND_NONE = 0, /* the task does not run */
-    FEDSERVER_ROUND_OPEN = 1, /* slots are free */
-    FEDSERVER_ROUND_FULL = 2, /* every slot is taken */
+    FEDSERVER_ROUND_NONE = 0,
+    FEDSERVER_ROUND_OPEN = 1,
+    FEDSERVER_ROUND_FULL = 2,
     FEDSERVER_ROUND_CLOSING = 3
 } fedserver_round_phase;
 
 typedef struct fedserver_round {
     fedserver_round_phase phase;
-    uint32_t number, attempt; /* numbered from 1 */
+    uint32_t number, attempt;
     /* taken slots: leases that still hold; synchronous: also devices that have reported */
     uint32_t leased;
-    uint32_t received; /* number of updates counted, over all attempts */
-    uint32_t ahead;    /* asynchronous, while closing: updates counted for the next round */
+    uint32_t received;
+    uint32_t ahead; /* asynchronous, while closing: updates counted for the next round */
     int64_t opened_ms;
     int64_t deadline_ms; /* 0: not set yet */
     int64_t closing_ms;  /* when the round began to close; 0: it does not close */
@@ -43,23 +43,23 @@ typedef struct fedserver_round {
 /** An event of a round. The caller has looked up the device's lease. A lease is valid while an
  * update with this lease would count. */
 typedef enum fedserver_round_event {
-    FEDSERVER_ON_START = 0, /* a task starts with round 1 */
-    FEDSERVER_ON_RESUMED,   /* a task that was paused continues with its open round */
-    FEDSERVER_ON_TICK,      /* time has passed, or an update was counted */
-    FEDSERVER_ON_GIVEN,     /* another coordinator has made this round's version */
-    FEDSERVER_ON_COMMITTED, /* the version of the round that closes is stored */
+    FEDSERVER_ON_START = 0,
+    FEDSERVER_ON_RESUMED, /* a task that was paused continues with its open round */
+    FEDSERVER_ON_TICK,    /* time has passed, or an update was counted */
+    FEDSERVER_ON_GIVEN,   /* another coordinator has made this round's version */
+    FEDSERVER_ON_COMMITTED,
     /* a device with a slot was revoked or gave it back, or its asynchronous lease ended */
     FEDSERVER_ON_LEASE_ENDED,
-    FEDSERVER_ON_CHECKIN_NEW,    /* check-in of a device without a valid lease */
-    FEDSERVER_ON_CHECKIN_EARLY,  /* check-in without a lease, before the cohort admits the device */
-    FEDSERVER_ON_CHECKIN_OTHER,  /* check-in of a device that the task does not want */
-    FEDSERVER_ON_CHECKIN_LEASED, /* check-in of a device with a valid lease */
+    FEDSERVER_ON_CHECKIN_NEW,
+    FEDSERVER_ON_CHECKIN_EARLY, /* check-in without a lease, before the cohort admits the device */
+    FEDSERVER_ON_CHECKIN_OTHER, /* check-in of a device that the task does not want */
+    FEDSERVER_ON_CHECKIN_LEASED,
     /* check-in of a device that has reported its part of the round */
     FEDSERVER_ON_CHECKIN_REPORTED,
-    FEDSERVER_ON_UPDATE_LEASED,  /* an update with the device's valid lease */
-    FEDSERVER_ON_UPDATE_EXPIRED, /* an update with a lease that is no longer valid */
-    FEDSERVER_ON_UPDATE_STALE,   /* asynchronous: an update trained on too old a version */
-    FEDSERVER_ON_UPDATE_UNKNOWN, /* an update with a lease that the device does not have */
+    FEDSERVER_ON_UPDATE_LEASED,
+    FEDSERVER_ON_UPDATE_EXPIRED,
+    FEDSERVER_ON_UPDATE_STALE, /* asynchronous: an update trained on too old a version */
+    FEDSERVER_ON_UPDATE_UNKNOWN,
     /* an update of a task that is not in memory; synchronous: or of another round */
     FEDSERVER_ON_UPDATE_CLOSED,
     FEDSERVER_ON_UPDATE_COUNTED, /* the device's update that was counted last, sent again */
@@ -72,24 +72,24 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_OPEN,   /* a round has opened: store it, and wake waiting devices */
     FEDSERVER_DO_REOPEN, /* the next attempt has opened: store it, and wake waiting devices */
     FEDSERVER_DO_FREE,
-    FEDSERVER_DO_CLOSE,        /* store the round, make the version, then step with COMMITTED */
-    FEDSERVER_DO_FINISH,       /* the last round is over: finish the task */
-    FEDSERVER_DO_LEASE,        /* give a new lease; the step may have set deadline_ms */
-    FEDSERVER_DO_LEASE_AGAIN,  /* answer with the lease that the device has */
-    FEDSERVER_DO_WAIT_NO_TASK, /* answer WAIT: no task runs for the device */
+    FEDSERVER_DO_CLOSE, /* store the round, make the version, then step with COMMITTED */
+    FEDSERVER_DO_FINISH,
+    FEDSERVER_DO_LEASE, /* give a new lease; the step may have set deadline_ms */
+    FEDSERVER_DO_LEASE_AGAIN,
+    FEDSERVER_DO_WAIT_NO_TASK,
     FEDSERVER_DO_WAIT_FULL,
     FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
-    FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
+    FEDSERVER_DO_WAIT_REPORTED,
     /* store the update and add it to the sum, then step with TICK; the step may have set
      * deadline_ms */
     FEDSERVER_DO_COUNT,
     FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as the first time */
-    FEDSERVER_DO_REFUSE_CLOSED,  /* the update never counts: its round or task is closed */
-    FEDSERVER_DO_REFUSE_EXPIRED, /* the update never counts: its lease has ended */
-    FEDSERVER_DO_REFUSE_STALE,   /* the update never counts: its model is too old */
-    FEDSERVER_DO_REFUSE_UNKNOWN, /* the update never counts: the device does not have the lease */
-    FEDSERVER_DO_REFUSE_CLONED   /* the update never counts, and the device is marked as cloned */
+    FEDSERVER_DO_REFUSE_CLOSED,
+    FEDSERVER_DO_REFUSE_EXPIRED,
+    FEDSERVER_DO_REFUSE_STALE,
+    FEDSERVER_DO_REFUSE_UNKNOWN,
+    FEDSERVER_DO_REFUSE_CLONED /* the update never counts, and the device is marked as cloned */
 } fedserver_round_action;
 
 /** Change the round's state for an event, and return what the caller must do. If time has passed,

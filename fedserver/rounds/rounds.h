@@ -45,15 +45,15 @@ typedef struct fedserver_training {
     /* the sum of the updates that count now; size 0: no memory is allocated for it */
     fedserver_sum sum;
     fedserver_own_table own;
-    fedserver_cohort cohort; /* decides which devices may take the free slots */
+    fedserver_cohort cohort;
     fedserver_lease_list leases;
     int64_t lease_ends_ms;    /* when to look for ended leases, in Unix ms; 0: at once */
     fedserver_marks declined; /* when each device declined the task, in Unix ms */
     /* 1: the device can't read the task's assignment (rounds/too_long.h) */
     fedserver_marks too_long;
-    fedserver_marks unfit;    /* number of the device's updates refused in a row (rounds/unfit.h) */
-    fedserver_marks measured; /* the version that each evaluator measured last */
-    uint64_t served;          /* value of rounds->served at the task's last lease; 0: none yet */
+    fedserver_marks unfit; /* number of the device's updates refused in a row (rounds/unfit.h) */
+    fedserver_marks measured;
+    uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
     uint64_t memory_bytes;
     fedserver_versions versions;
     fedserver_downloads downloads;
@@ -73,9 +73,9 @@ typedef struct fedserver_rounds {
     const fedserver_store *store;
     void *db;
     const fed_log *log;
-    const char *directory; /* the coordinator's directory */
-    const char *where;     /* for store->open */
-    uint64_t term;         /* the leader's term, for store->serve_term; 0: none */
+    const char *directory;
+    const char *where;
+    uint64_t term; /* the leader's term, for store->serve_term; 0: none */
     /* A thread makes the versions of models with at least this many values; 0: of no model. At its
      * end the thread writes a uint64_t 1 to the descriptor `bell`. Then fedserver_training_advance
      * must be called. */
@@ -87,28 +87,28 @@ typedef struct fedserver_rounds {
     fedserver_training **tasks;
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
-    uint64_t served;       /* number of leases given, over all tasks */
+    uint64_t served;
     fedserver_counters counters;
-    fedserver_object_cache object_cache; /* files for HTTP caches */
+    fedserver_object_cache object_cache;
 
     uint64_t epoch; /* grows when the coordinator is to answer held check-ins again */
     bool wake_due;  /* the epoch is to grow, because slots became free */
     int64_t woken_ms;
-    uint64_t active; /* number of devices seen lately */
+    uint64_t active;
     int64_t active_ms;
     bool asked; /* the current batch has a request to answer */
 
-    bool queue_changed;  /* a task may be waiting to start */
+    bool queue_changed;
     uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
     bool tasks_changed;  /* another process may have changed a task */
-    bool paused;         /* at least one task is paused */
-    bool shrinks;        /* the store may have free space to return to the file system */
+    bool paused;
+    bool shrinks; /* the store may have free space to return to the file system */
     /* size of the largest update of all tasks ever started, in bytes (rounds/update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms;
-    bool saving;      /* some lists of devices are still to be written to the store */
-    size_t save_next; /* the next list to write */
+    bool saving; /* some lists of devices are still to be written to the store */
+    size_t save_next;
 } fedserver_rounds;
 
 /** Free the tasks in memory and the devices. */

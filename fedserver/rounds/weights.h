@@ -28,7 +28,7 @@ typedef struct fedserver_contribution {
     /* norm of the update's trained values: as received, and after the strategy's additions */
     double norm, counted;
     uint32_t samples;
-    uint32_t round; /* the round in which the update was trained */
+    uint32_t round;
     float loss;
     size_t bytes;
     /* The fields from here on are set by fedserver_weights_settle. */
@@ -42,8 +42,8 @@ typedef struct fedserver_weights {
     /* weighted mean; with three or more updates, each loss is limited to 100 times the median */
     double loss;
     int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
-    double heaviest_share;      /* the heaviest device's fraction of the claimed weight */
-    double furthest_norm;       /* the largest norm of the furthest device's updates */
+    double heaviest_share;
+    double furthest_norm;                    /* the largest norm of the furthest device's updates */
     bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
 } fedserver_weights;
 

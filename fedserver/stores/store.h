@@ -21,8 +21,8 @@ enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 typedef struct fedserver_token {
     int64_t made_ms; /* 0: not known, for a token that an old release made */
     int64_t expires_ms;
-    int64_t used_ms;      /* 0: not used yet */
-    int64_t withdrawn_ms; /* 0: not withdrawn */
+    int64_t used_ms;
+    int64_t withdrawn_ms;
     /* The next three members are given to the device that enrols with the token. */
     fedserver_role role;
     char tag[FEDSERVER_TAG];   /* a group of devices that a task can name; "": none */
@@ -55,13 +55,13 @@ typedef struct fedserver_device {
     uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
     uint32_t evaluated_version; /* version of the newest model that the device has measured */
-    int64_t revoked_ms;         /* 0: not revoked */
-    int64_t lease_deadline_ms;  /* when the lease ends */
-    int64_t cloned_ms;          /* when two copies of the device's state last reported; 0: never */
-    uint32_t samples; /* number of samples of the device's data, as last reported; 0: not known */
+    int64_t revoked_ms;
+    int64_t lease_deadline_ms;
+    int64_t cloned_ms; /* when two copies of the device's state last reported; 0: never */
+    uint32_t samples;  /* number of samples of the device's data, as last reported; 0: not known */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];         /* a name that people read; "": none */
+    char name[FEDSERVER_NAME];
     char software[FEDSERVER_SOFTWARE]; /* last User-Agent of the device; "": none */
     /* the GPU that the device last reported; "": the processor */
     char computes_on[FEDSERVER_COMPUTES];
@@ -77,9 +77,9 @@ typedef struct fedserver_device {
 
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
-    FEDSERVER_PICK_QUEUED = 1,  /* the first task of the queue */
-    FEDSERVER_PICK_RUNNING = 2, /* the first running task */
-    FEDSERVER_PICK_FINISHED = 3 /* the task that finished last */
+    FEDSERVER_PICK_QUEUED = 1,
+    FEDSERVER_PICK_RUNNING = 2,
+    FEDSERVER_PICK_FINISHED = 3
 } fedserver_task_pick;
 
 /** A task's newest model. Values are float32 in the machine's (little-endian) byte order. */
@@ -137,7 +137,7 @@ typedef struct fedserver_round_row {
 /** The sender of an update of an open round, and the update's lease. */
 typedef struct fedserver_update_row {
     uint64_t task;
-    uint32_t round; /* the round in which the update counts */
+    uint32_t round;
     int64_t device;
     uint64_t lease;
 } fedserver_update_row;
@@ -153,7 +153,7 @@ typedef struct fedserver_decline {
 
 /** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
-    bool mine;         /* this handle leads */
+    bool mine;
     char address[256]; /* the leader's address, from the leader; "": not known now */
     uint64_t term;     /* each new leader gets a larger term */
 } fedserver_lead;

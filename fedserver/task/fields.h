@@ -45,9 +45,9 @@ typedef struct fedserver_field {
     const char *name;
     unsigned where;
     fedserver_field_kind kind;
-    fedserver_member_type type; /* C type of the key's member */
-    size_t offset, size;        /* offset and size of the member in fedserver_config */
-    size_t phase_offset;        /* offset of the member in fedserver_phase */
+    fedserver_member_type type;
+    size_t offset, size;
+    size_t phase_offset;
     double low, high;
     /* preset: text of the default; NULL: the key is required. right: text that says which values
      * are valid; NULL: those from low to high */

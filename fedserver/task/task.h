@@ -21,7 +21,7 @@ typedef enum fedserver_selection {
 /** A task's settings from a round on, until the next phase. There is a member for each key that a
  * phase may change, such as codec_up or local_steps; task_keys.def names them. */
 typedef struct fedserver_phase {
-    uint32_t round; /* the first round of the phase */
+    uint32_t round;
 #define FEDSERVER_TASK_MEMBER(name, kind, room)
 #define FEDSERVER_PHASE_MEMBER(name, kind, room)
 #define FEDSERVER_BOTH_MEMBER(name, kind, room) FEDSERVER_##kind##_MEMBER(name, room)
@@ -58,7 +58,7 @@ typedef struct fedserver_task {
     /* what devices are sent, with the settings of the first phase; wire.id is the task's number */
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];           /* codec of the model deltas in the first phase */
+    char codec_down[FEDCODEC_SPEC];
     fedserver_phase phases[FEDSERVER_PHASES]; /* the later phases, in the order of their rounds */
     uint32_t phase_count;
     char strategy[FEDSERVER_STRATEGY_SPEC]; /* strategy spec: how updates become the next version */

@@ -20,11 +20,11 @@
  * that has grown larger than a snapshot's values loses its oldest deltas, because devices then get
  * a snapshot, which is shorter (fedserver/versions/downloads.h).
  */
-enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* the most parts of a chain */
+enum { FEDSERVER_CHAIN_PARTS = 1024 };
 
 /** One part of the chain: a delta, or a patch where the version's values were given. */
 typedef struct fedserver_link {
-    size_t start; /* offset of the part in the chain */
+    size_t start;
     uint64_t digest;
     bool patch;
     size_t plain_len; /* bytes of the part without second stages (lossless passes after a codec) */
@@ -37,7 +37,7 @@ typedef struct fedserver_versions {
     float *values; /* float32[layout->size] */
     /* float32[layout->size]: what the lossy deltas left out; NULL while a version is made */
     float *residual;
-    bool kept; /* the store has the values as a blob: store.h */
+    bool kept;
 
     /* the parts that turn version `oldest` into version oldest + parts; NULL: there is no part */
     fedserver_blob *chain;

@@ -332,7 +332,7 @@ static fed_status cut_chain(const fedserver_versions *v, const fedserver_downloa
     *count = 0;
     while (from < request->want && status == FED_OK) {
         assert(*count < FED_ADDRESSES);
-        uint32_t length = 1; /* number of deltas in the run that begins at version `from` */
+        uint32_t length = 1;
         while (from % (2 * length) == 0 && 2 * length <= request->want - from) {
             length *= 2;
         }

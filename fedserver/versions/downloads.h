@@ -40,11 +40,10 @@ enum {
     FEDSERVER_MADE_VALUES = 1024
 };
 
-/** A download that was made and is kept. */
 typedef struct fedserver_made {
     fedserver_blob *blob; /* the bytes of a fed_part; NULL: the slot is free */
     fed_part_kind kind;
-    uint32_t from, to; /* the versions that the part names */
+    uint32_t from, to;
     uint64_t tag;
     int64_t asked_ms; /* 0: no device has asked yet */
 } fedserver_made;
@@ -67,8 +66,8 @@ typedef struct fedserver_old_versions {
 typedef struct fedserver_download_request {
     bool any; /* the device has no version, or an unknown one */
     uint32_t have, want;
-    bool patches; /* the device can read patches */
-    bool stages;  /* the device can read second stages (lossless passes after a codec) */
+    bool patches;
+    bool stages; /* the device can read second stages (lossless passes after a codec) */
 } fedserver_download_request;
 
 /** Get the parts that bring a device to version `want`, as a blob of which the caller gets a

@@ -25,7 +25,7 @@
  * Where there is no room, the files that were asked for longest ago are deleted.
  */
 enum {
-    FEDSERVER_OBJECT_CACHE = 128, /* the most files, of all tasks together */
+    FEDSERVER_OBJECT_CACHE = 128,
     /* each byte counts twice, since it is hashed, then sealed */
     FEDSERVER_OBJECT_CACHE_STEP = 4 << 20,
     FEDSERVER_OBJECT_CACHE_RATE = 32 << 10,
@@ -42,14 +42,12 @@ typedef struct fedserver_object_cache_item {
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A request to seal a run (downloads.h) of a task's download. */
 typedef struct fedserver_object_request {
     uint64_t task;
     uint64_t limit; /* bytes that the task's files may have together */
     fedserver_run run;
 } fedserver_object_request;
 
-/** A run that is being sealed. */
 typedef struct fedserver_sealing {
     fedserver_object_request
         request; /* holds a reference to its blob; blob NULL: nothing to seal */

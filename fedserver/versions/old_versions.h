@@ -15,13 +15,12 @@
  * and the deltas since the older one. So all versions since the older keyframe can be computed
  * again, from deltas of about one snapshot's bytes at most. */
 
-/** Where the versions of one task are stored. */
 typedef struct fedserver_archive {
     const fedserver_store *store;
     void *db;
     uint64_t task;
-    const fed_layout *layout; /* layout of the task's model */
-    const fed_log *log;       /* gets a warning if a stored version is damaged */
+    const fed_layout *layout;
+    const fed_log *log; /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
 /** Set *due to whether fedserver_old_versions_keep would now store v whole, as a keyframe. */

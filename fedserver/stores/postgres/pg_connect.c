@@ -95,7 +95,6 @@ static void name_place(fedserver_pg *db) {
              host != NULL && host[0] != '\0' ? host : "this machine");
 }
 
-/* Does the connection string name several servers? */
 static bool names_several(PGconn *conn) {
     bool several = false;
     PQconninfoOption *options = PQconninfo(conn);

@@ -181,7 +181,6 @@ static void number_marks(const char *text, char dst[TEXT_SIZE]) {
     dst[at] = '\0';
 }
 
-/* The values of a statement, in the binary format of PostgreSQL's protocol. */
 typedef struct parameters {
     Oid types[MOST_VALUES];
     const char *values[MOST_VALUES];
@@ -293,7 +292,6 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     return status;
 }
 
-/* The results of the statements that were sent since the pipeline's last synchronization. */
 typedef struct answers {
     PGresult *last;
     PGresult *failure;

@@ -31,18 +31,18 @@ typedef struct fedserver_pg {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     PGconn *conn;
     bool prepared[FEDSERVER_PG_COUNT];
-    bool writing;              /* a transaction is open */
-    bool revised;              /* the open transaction has added 1 to the number in `revision` */
-    bool lost;                 /* the connection is broken; `why` has the reason */
-    bool locked;               /* this handle has the store's lock */
+    bool writing;
+    bool revised; /* the open transaction has added 1 to the number in `revision` */
+    bool lost;    /* the connection is broken; `why` has the reason */
+    bool locked;
     uint64_t term;             /* the leader's term that this handle writes for; 0: none */
     bool outdone;              /* a write has failed because another coordinator leads */
     fedserver_pg_pulse *pulse; /* NULL: this handle does not lead */
     int answer_ms;             /* the longest wait for the server, in ms */
-    char *where;               /* the connection string */
-    bool several;              /* the connection string names several servers */
-    size_t unsent;             /* number of bytes given to libpq that it may not have sent yet */
-    unsigned sent;             /* statements sent since the pipeline's last synchronization */
+    char *where;
+    bool several;
+    size_t unsent;    /* number of bytes given to libpq that it may not have sent yet */
+    unsigned sent;    /* statements sent since the pipeline's last synchronization */
     unsigned next_at; /* number, from 1, of the sent statement that returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
     int64_t revision; /* the newest committed revision that this handle has read */

@@ -37,7 +37,7 @@ struct fedserver_pg_pulse {
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
     atomic_bool ended;
-    bool outdone; /* another coordinator leads */
+    bool outdone;
     fed_status status;
     fed_error err;
 };

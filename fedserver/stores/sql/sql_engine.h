@@ -30,7 +30,7 @@ typedef enum fedserver_value_kind {
 /** A value to bind. NULL text or bytes bind as SQL's NULL. */
 typedef struct fedserver_value {
     fedserver_value_kind kind;
-    bool null; /* bind SQL's NULL instead of `integer` */
+    bool null;
     int64_t integer;
     double real;
     const void *bytes;
@@ -84,8 +84,8 @@ typedef struct fedserver_sql_row {
 } fedserver_sql_row;
 
 typedef struct fedserver_written {
-    int64_t rows; /* number of rows that the statement has changed */
-    int64_t id;   /* first column that the statement returns, such as the id of a new row */
+    int64_t rows;
+    int64_t id; /* first column that the statement returns, such as the id of a new row */
 } fedserver_written;
 
 struct fedserver_engine {
@@ -122,7 +122,7 @@ struct fedserver_engine {
 /** The first member of each engine's handle. */
 typedef struct fedserver_sql_db {
     const fedserver_engine *engine;
-    fed_error undone; /* the transaction's first failure: stores/undone.h */
+    fed_error undone;
 } fedserver_sql_db;
 
 fed_status fedserver_sql_write(void *db, int sql, const fedserver_value *values, int count,

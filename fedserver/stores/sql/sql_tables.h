@@ -120,7 +120,6 @@
 #define NEWS(list)                      list(COLUMN_NEW, ", ")
 #define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
 
-/* The columns of a device, in the order in which device_rows.c reads them. */
 #define DEVICE_MEMBERS "id, change, " NAMES(DEVICE_IDENTITY) ", " NAMES(DEVICE_STATE)
 
 #endif

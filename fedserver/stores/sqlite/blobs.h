@@ -8,7 +8,6 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/store.h"
 
-/** Format of a blob's file name, from the task's number and the digest of the bytes. */
 #define FEDSERVER_BLOB_NAME "blob-%" PRIu64 "-%016" PRIx64
 
 /*

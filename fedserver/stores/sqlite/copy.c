@@ -14,7 +14,6 @@
 #include "fedserver/stores/sqlite/sqlite_layout.h"
 #include "fedserver/stores/sqlite/updates.h"
 
-/* A round with updates in a segment file, and the offset at which the last of them ends. */
 typedef struct large_bodies {
     uint64_t task, end;
     uint32_t round;

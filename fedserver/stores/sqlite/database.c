@@ -176,7 +176,7 @@ static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *ro
     }
     fed_status status = code == SQLITE_DONE ? FED_OK : fedserver_database_fail(db, code, err);
     sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement); /* the values point into the caller's memory */
+    sqlite3_clear_bindings(statement);
     if (status == FED_OK) {
         *row = false;
     }

@@ -27,9 +27,9 @@ typedef struct fedserver_database {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     sqlite3 *handle;
     sqlite3_stmt *statements[FEDSERVER_SQLITE_COUNT];
-    bool writing;              /* a transaction is open */
-    int64_t data_version;      /* value of PRAGMA data_version when it was read last */
-    fedserver_segment segment; /* the segment file that is open */
+    bool writing;
+    int64_t data_version; /* value of PRAGMA data_version when it was read last */
+    fedserver_segment segment;
     bool cleared; /* this transaction deletes updates, so segment files may be no longer needed */
     uint64_t blobless[16]; /* tasks whose rows are deleted: delete their blobs after the commit */
     size_t blobless_count;

@@ -5,7 +5,7 @@
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
 #define FEDSERVER_SCHEMA_VERSION 14
-#define FEDSERVER_SCHEMA_0_1_0   7 /* the version of release 0.1.0 */
+#define FEDSERVER_SCHEMA_0_1_0   7
 #define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
 /* The updates of open rounds, since version 4. A body lies in the row's `body`, or from `start` on
@@ -29,7 +29,6 @@
     " batch INTEGER NOT NULL, optimizer TEXT NOT NULL, learning_rate REAL NOT NULL,"               \
     " PRIMARY KEY (task, round)) STRICT, WITHOUT ROWID;"
 
-/* Versions of a model that are kept whole, since version 7. */
 #define FEDSERVER_SCHEMA_KEYFRAMES                                                                 \
     "CREATE TABLE keyframes (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"    \
     " digest INTEGER NOT NULL, weights BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"
@@ -45,7 +44,6 @@
     "CREATE TABLE passes (hash BLOB PRIMARY KEY, kind INTEGER NOT NULL,"                           \
     " expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
 
-/* The audit log, since version 8. */
 #define FEDSERVER_SCHEMA_AUDIT                                                                     \
     "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
     " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"

@@ -140,8 +140,8 @@ typedef struct stored_update {
     bool guarded; /* false: the row of an old release has no digest of the body */
     bool in_row;
     uint64_t start; /* offset of the body in the segment file, where in_row is false */
-    uint64_t task;  /* read the updates of this task; 0: of all tasks */
-    uint32_t round; /* read the updates of this round; 0: of all rounds */
+    uint64_t task;
+    uint32_t round;
     uint8_t *body;
 } stored_update;
 
