@@ -27,8 +27,8 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
-/* Make the copy's directory, but not its parents. A missing parent may be a disk that is not
- * mounted, and the copy would then lie on another disk. */
+/* Make the copy's directory, but not its parents: a missing parent may be a disk that is not
+ * mounted. */
 static fed_status make_directory(const char *directory, fed_error *err) {
     char parent[PATH_SIZE];
     size_t len = strlen(directory);

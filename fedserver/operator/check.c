@@ -35,7 +35,7 @@ typedef struct checking {
     size_t running;
     size_t updates, all_updates; /* updates: of this task's open round; of all open rounds */
     size_t running_updates;
-    /* when the newest running task started; until when another task may have run */
+    /* when the running task that is newest started; until when another task may have run */
     int64_t running_started_ms, others_until_ms;
     /* the lease of each device's newest update: in all open rounds; in those of running tasks */
     fedserver_marks leases, running_leases;
@@ -205,8 +205,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-/* Check the updates of the task's open round, if it has one. The store's own check reports a
- * damaged body, so it is not reported again here. */
+/* Check the updates of the task's open round, if it has one. A damaged body is reported by the
+ * store's own check. */
 static fed_status check_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
     fed_error why = {0};

@@ -10,7 +10,7 @@
 #include "fedserver/server.h"
 
 typedef struct listing {
-    const fedserver_rounds *rounds; /* the open rounds, which tell what the devices do */
+    const fedserver_rounds *rounds;
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
@@ -50,7 +50,7 @@ static fed_status list_devices(const fedserver *server, listing *l, fed_error *e
     fedserver_rounds view = {0};
     fed_status status = FED_OK;
     l->rounds = &server->rounds;
-    if (!server->serving) { /* this process is a command, which has no rounds in memory */
+    if (!server->serving) {
         l->rounds = &view;
         status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
     }

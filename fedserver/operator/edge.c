@@ -1,5 +1,5 @@
 /* Runs an edge aggregator's rounds: opens them with upstream's versions, closes each into one
- * change, and commits it with the version that upstream made of the change. */
+ * change, and commits it with upstream's next version. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/edge.h"
 
@@ -15,12 +15,12 @@
 #include "fedserver/rounds/training.h"
 
 /*
- * An edge aggregator's round never commits by itself (fedserver_round_rules.upstream). The task's
- * state says what the round is:
+ * An edge aggregator's round never commits by itself (fedserver_round_rules.upstream). The state of
+ * the task tells the state of the round:
  *
  *     running   the round is open
- *     paused    if the record names the round, it is closed: its updates are in the store, a
- *               device's update is refused as late, and a check-in waits
+ *     paused    if the record names the round, the round is closed: updates are refused as late,
+ *               and check-ins wait
  *
  * As long as the device has not stored a closed round's change, the round is closed again, with
  * the same updates. Once the change is stored, the round can only be committed.
@@ -134,7 +134,7 @@ static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedse
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Numbers of the edge aggregator's tasks that are not over. Their names begin with NAME. */
+/* Numbers of unfinished tasks whose names begin with NAME. */
 typedef struct leftovers {
     uint64_t ids[16];
     size_t count;
@@ -152,8 +152,8 @@ static fed_status note_leftover(void *user, const fedserver_task_entry *entry, f
     return FED_OK;
 }
 
-/* Add a task for upstream's task. After a crash between the commit of the task and the write of the
- * record, no device knows the task yet, and the next call cancels it. */
+/* Add a task for upstream's task. After a crash before the record is written, the next call cancels
+ * the task. */
 static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms, fed_error *err) {
     fedserver_task task = derive(edge, offer, now_ms);
@@ -162,8 +162,8 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
         return fed_fail(err, FED_EDECLINED, "the edge aggregator has no room for the task: %s",
                         why.text);
     }
-    /* A device that gets another task drops what it owes to the task before. An edge aggregator
-     * does the same, and cancels its earlier tasks. */
+    /* A device that gets another task drops its residual of the earlier task. An edge aggregator
+     * likewise cancels its earlier tasks. */
     leftovers l = {.count = 0};
     FED_TRY(fedserver_task_each(edge->server, now_ms, note_leftover, &l, err));
     for (size_t k = 0; k < l.count; k++) {
@@ -188,7 +188,7 @@ static fed_status put_state(const fedserver_edge *edge, const fedserver_task *ta
     return edge->server->store->task_put(edge->server->db, &changed, 1U << task->state, err);
 }
 
-/* The caller commits. */
+/* Queue the edge aggregator's task again, and start it. The caller commits. */
 static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, int64_t now_ms,
                        fed_error *err) {
     fedserver_task queued = *task;
@@ -198,7 +198,7 @@ static fed_status wake(const fedserver_edge *edge, const fedserver_task *task, i
     return fedserver_training_start(&edge->server->rounds, &queued, now_ms, err);
 }
 
-/* The caller commits. */
+/* Pause the edge aggregator's task, and take it out of memory. The caller commits. */
 static fed_status let_go(const fedserver_edge *edge, fed_error *err) {
     fedserver_rounds *rounds = &edge->server->rounds;
     FED_TRY(put_state(edge, &training(edge)->task, FEDSERVER_TASK_PAUSED, err));
@@ -211,8 +211,7 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* Samples to tell upstream. A device whose contribution was lowered here counts less upstream,
- * too. */
+/* The samples that upstream is told. A device that was lowered here counts less upstream, too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -228,8 +227,8 @@ static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *we
     return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
-/* Compute the change into offer->values. Record offer->number, the number of the training that
- * takes the change. */
+/* Compute the round's change into offer->values, and record the round as closed by training
+ * offer->number. */
 static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer, fed_error *err) {
     fedserver_training *t = training(edge);
     fedserver_edge_record *r = &edge->record;
@@ -237,7 +236,7 @@ static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
     FED_TRY(t->intake->combine(&edge->server->rounds, t, &weights, offer->values, err));
     r->closed_version =
-        /* where the record does not name the open round, the round's version is not known */
+        /* if the record does not name the round, the version that it trained is not known */
         r->open_round == t->round.number ? r->open_version : offer->version;
     r->closed_round = t->round.number;
     r->closed_number = offer->number;
@@ -253,7 +252,7 @@ static void hand_over(const fedserver_edge *edge, fedserver_edge_change *change)
 }
 
 /* Close the round, and hand over its change. The record is written first: after a crash in between,
- * the round is still open, and no training has taken its change. */
+ * the round is still open. */
 static fed_status close_round(fedserver_edge *edge, const fedserver_edge_offer *offer,
                               fedserver_edge_change *change, fed_error *err) {
     fed_status status = sum_up(edge, offer, err);
@@ -324,8 +323,8 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
         return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        /* Upstream has refused the change, which is in the device's residual: send no other
-         * change. */
+        /* Upstream has refused the change, which is in the device's residual now. So the next
+         * change is zeros. */
         memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;
@@ -334,12 +333,12 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     return taken_up ? take(edge, offer, now_ms, err) : close_round(edge, offer, change, err);
 }
 
-/* The store undoes a failed step, but the memory has changed already. So mark the server as
- * broken: no later batch of requests may be committed (S18 in docs/durability.md). */
+/* The store undoes a failed step, but the memory has changed already. So no later batch may be
+ * committed (S18 in docs/durability.md). */
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {
-        /* Only FED_EDECLINED leaves everything unchanged. */
+        /* FED_EDECLINED means that nothing has changed. */
         server->store->rollback(server->db);
         server->broken = true;
     }
@@ -370,8 +369,8 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
     return give_up(edge, take_turn(edge, offer, now_ms, change, err));
 }
 
-/* Has the task's model `size` values? Upstream may have two tasks of one number, one of them from
- * before it was restored from a backup. */
+/* Has the task's model `size` values? After a restore from a backup, upstream may give an old
+ * task's number to another task. */
 static fed_status check_size(const fed_task *task, size_t size, fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(task->model, &arch, err));

@@ -1,4 +1,4 @@
-/* Reads and writes the file that says which round went upstream as which training. */
+/* Reads and writes an edge aggregator's record of its rounds, with a checksum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/edge_record.h"
 

@@ -1,4 +1,4 @@
-/* What an edge aggregator keeps beside its store: which round went upstream as which training. */
+/* An edge aggregator's record of the rounds that it opened and closed last. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_EDGE_RECORD_H
 #define FEDSERVER_EDGE_RECORD_H
@@ -9,13 +9,13 @@
 
 /** If all members are 0, nothing is recorded. */
 typedef struct fedserver_edge_record {
-    uint64_t upstream; /* number of the task at the coordinator upstream */
-    uint64_t task;     /* number of the edge aggregator's own task, made of upstream's */
+    uint64_t upstream;
+    uint64_t task; /* number of the edge aggregator's own task, which serves upstream's task */
     /* the round that was opened last, and the version of upstream's model that it trains */
     uint32_t open_round, open_version;
     /* The round that was closed last, the version that it trained, and the number of the device's
-     * training that takes the round's change. Once a training with a larger number begins, the
-     * change is stored in the device's residual. */
+     * training that takes the round's change (fedclient_round.number). Once a training with a
+     * larger number begins, the change is in the device's residual. */
     uint32_t closed_round, closed_version;
     uint64_t closed_number;
     uint32_t closed_updates, closed_samples;

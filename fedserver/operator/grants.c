@@ -1,4 +1,4 @@
-/* The operator's functions about tokens and passes: who may enrol, and who may read the page. */
+/* The operator's functions about tokens and passes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

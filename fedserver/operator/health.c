@@ -6,14 +6,15 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* An answer to this path proves that the rounds' process runs, and that it can read the store. */
+/* The answer 200 to this path says that the rounds' process runs, and that it can read the
+ * store. */
 static const char question[] = "/healthz";
 
 static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();
     fedserver_request request = {.path = question};
-    unsigned alone = 0; /* times in a row without a connection; at the second, nobody serves */
+    unsigned alone = 0; /* times in a row without a connection */
     for (;;) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         request.waited_ms = now_ms - start_ms;

@@ -1,5 +1,5 @@
-/* Makes a coordinator's directory: its CA, its server certificate, an empty store. Upgrades that of
- * an older release. */
+/* Makes a coordinator's directory (CA, server certificate, empty store), and upgrades an older
+ * one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024, NAME_SIZE = 64 }; /* NAME_SIZE: of the directory's longest file name */
+enum { PATH_SIZE = 1024, NAME_SIZE = 64 }; /* NAME_SIZE: longest file name in the directory */
 
 static const int64_t year_s = INT64_C(31557600);
 
@@ -50,7 +50,8 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
     if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
-        fedserver_store_unmark(directory); /* the earlier init may have died before this */
+        /* an earlier init may have died before it removed the mark */
+        fedserver_store_unmark(directory);
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; use it, or choose another directory",
                         directory);

@@ -14,7 +14,7 @@
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/object_cache.h"
 
-/* Sizes on disk, in vectors as large as the model: */
+/* sizes on disk; unit: a vector of the model's size */
 enum {
     /* the model and its residual; two keyframes; deltas of up to twice the model's size */
     DISK_VECTORS = 2 + 2 + 2,

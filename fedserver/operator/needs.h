@@ -5,8 +5,8 @@
 
 #include "fedserver/server.h"
 
-/** Estimate what a task takes while it runs. The disk space of the model is the space after some
- * rounds; updates count with the largest size that their codec can make. */
+/** Estimate the disk and memory that a task takes while it runs. Updates count with the largest
+ * size that their codec can make. */
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) FED_CHECKED;
 

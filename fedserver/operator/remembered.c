@@ -59,9 +59,8 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-/* Read the order of the devices in memory. Slots are drawn among many devices by their places in
- * memory, so the devices must get the places that they had. The start of the process has put
- * devices with a lease first. */
+/* Read the order of the devices in memory, and give them the places that they had: slots may be
+ * drawn by place. */
 static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
                               fed_error *err) {
     fedserver_devices places = {.change = rounds->devices.change};
@@ -83,7 +82,6 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
         fedserver_devices_free(&places);
         return status;
     }
-    /* The leases must point to the devices in the new table. */
     for (size_t k = 0; k < rounds->task_count; k++) {
         const fedserver_lease_list *list = &rounds->tasks[k]->leases;
         for (size_t i = 0; i < list->count; i++) {

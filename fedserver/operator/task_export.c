@@ -95,7 +95,7 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     fedserver_task found;
     history h = {.visit = visit, .user = user};
     FED_TRY(pick_task(server, task, &found, err));
-    /* the row of the open round may come first and is not reported, so ask for one row more */
+    /* one row more, since the open round is not reported */
     const bool open = found.state != FEDSERVER_TASK_FINISHED;
     most += open && most < UINT32_MAX;
     return server->store->round_each(server->db, found.wire.id, most, report_round, &h, err);

@@ -5,7 +5,7 @@
 
 #include "fedserver/server.h"
 
-/** As fedserver_model_export, with a mode as fed_file_replace takes it. */
+/** The same as fedserver_model_export, with a file mode for fed_file_replace. */
 fed_status fedserver_model_write(fedserver *server, uint64_t task, const char *path, unsigned mode,
                                  fed_error *err) FED_CHECKED;
 

@@ -13,8 +13,9 @@
 
 typedef struct explaining {
     fedserver *server;
-    uint64_t limit, used; /* bytes: that all tasks may take together, that the running ones take */
-    uint64_t before;      /* the first queued task that waits for memory; 0: none */
+    /* bytes: the limit for all tasks together; the memory of the running tasks */
+    uint64_t limit, used;
+    uint64_t before; /* the first queued task that waits for memory; 0: none */
     fedserver_task_visit visit;
     void *user;
 } explaining;
@@ -28,7 +29,7 @@ static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed
     return FED_OK;
 }
 
-/* The rules are those of rounds/queue.c. */
+/* Say why a queued task waits, by the rules of rounds/queue.c. */
 static fed_status say_why(explaining *e, fedserver_task_entry *entry, fed_error *err) {
     const fedserver *s = e->server;
     fedserver_task task;
@@ -197,7 +198,7 @@ static fed_status tidy_if_alone(fedserver *server, fed_error *err) {
     }
     fed_error taken = {0};
     fed_status status = server->store->lock(server->db, &taken);
-    if (status != FED_OK) { /* the serving process deletes the data */
+    if (status != FED_OK) {
         return status == FED_EBUSY ? FED_OK : fed_fail(err, status, "%s", taken.text);
     }
     return fedserver_queue_tidy(&server->rounds, err);

@@ -8,17 +8,16 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* How many devices are named, and with how many digits of their fingerprints. `fedserver revoke`
- * accepts that many digits. */
+/* The number of devices that are named, and of the shown digits of a fingerprint. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {
-    uint32_t out;  /* devices that have a lease and have not reported */
-    uint32_t free; /* slots that no device has */
-    /* first digits of the fingerprints of the first devices in `out`, by enrolment */
+    uint32_t out; /* devices that have a lease and have not reported */
+    uint32_t free;
+    /* first digits of the fingerprints of the devices in `out` that enrolled first */
     char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
     int64_t lease_ends_ms; /* when the first lease of the devices in `out` ends */
-    uint32_t declined;     /* devices that said that they can't serve the task */
+    uint32_t declined;
 } fedserver_waiting;
 
 void fedserver_waiting_find(const fedserver_training *training, int64_t now_ms,

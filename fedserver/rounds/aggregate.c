@@ -51,7 +51,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* As fedcodec_message_fold, after the strategy's additions have changed the values. */
+/* Add an update to the sum, after the strategy's additions have changed its values. */
 static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
@@ -102,7 +102,7 @@ void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contri
     assert(sum->updates < sum->cap);
     sum->contributions[sum->updates++] = *contribution;
     fedserver_device_counts_add(&sum->counts, contribution->device);
-    /* S3 in docs/durability.md: each counted device has an update. */
+    /* S3 in docs/durability.md: each counted device has at least one update. */
     assert(sum->counts.used <= sum->updates);
     sum->samples += contribution->samples;
     sum->weight += contribution->weight;

@@ -1,4 +1,4 @@
-/* The sum of a round's updates, in integers: its bits depend on neither order nor restarts. */
+/* The exact integer sum of a round's updates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_AGGREGATE_H
 #define FEDSERVER_AGGREGATE_H
@@ -22,13 +22,12 @@ typedef struct fedserver_sum {
     fedserver_strategy strategy;
     fedserver_contribution *contributions; /* [updates], in the order of arrival */
     uint32_t updates, cap;
-    fedserver_device_counts counts; /* number of each device's updates among the contributions */
+    fedserver_device_counts counts;
     uint64_t samples;
-    /* sum of the claims' weights. Once it reaches FEDCODEC_FOLD_WEIGHT, updates are no longer added
-     * to acc, and the commit adds all updates again. After fedserver_sum_settle: the divisor of
-     * acc */
+    /* The sum of the claimed weights; after fedserver_sum_settle, the divisor of acc. If the claims
+     * reach FEDCODEC_FOLD_WEIGHT, acc is incomplete until fedserver_sum_refold. */
     uint64_t weight;
-    uint64_t bytes; /* bytes of all updates' bodies */
+    uint64_t bytes;
 } fedserver_sum;
 
 /** Make an empty sum. Owner: fedserver_sum_free. */
@@ -42,25 +41,25 @@ void fedserver_sum_clear(fedserver_sum *sum);
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_contribution contribution, fed_error *err) FED_CHECKED;
 
-/** fedserver_sum_add without the values, in two steps: make room for another contribution, then
- * record the contribution, whose norms the caller has set. */
+/** Record a contribution without its values: make room for it, then record it. The caller has set
+ * the norms. */
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
 void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution);
 
-/** Settle what each update counts for, after all updates of the round have arrived (at least one).
- * most: the largest share of one device (rounds/weights.h). If the counts differ from the claims
- * and the strategy works from a sum, *refold is set and acc is 0. Then call fedserver_sum_refold
- * with each update's values, in the order of arrival. */
+/** Compute each update's final weight (rounds/weights.h), of at least one update. most: the largest
+ * share of one device. If *refold is true, acc was cleared: call fedserver_sum_refold with each
+ * update's values, in the order of arrival. */
 fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weights *weights,
                                 bool *refold, fed_error *err) FED_CHECKED;
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Needs a settled sum's `acc`. */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Only after fedserver_sum_settle,
+ * for a sum with `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** Decode an update's values into sum->decoded, and apply the strategy's additions to them. The
- * same message gives the same bits. Only for a sum with `decoded`. */
+/** Decode an update's values into sum->decoded, and apply the strategy's additions to them. Only
+ * for a sum with `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

@@ -5,16 +5,16 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Forget the device's decline of the task: it becomes so old that it holds no longer. */
+/** End the device's decline of the task. */
 fed_status fedserver_decline_end(fedserver_rounds *rounds, fedserver_training *training,
                                  const fedserver_device *device, fed_error *err) FED_CHECKED;
 
-/** The device's program has started again: forget all that the device has declined. */
+/** End all declines of the device, because its program has started again. */
 fed_status fedserver_declines_end(fedserver_rounds *rounds, const fedserver_device *device,
                                   int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** When the device is asked again for a task that it declined, in Unix milliseconds; 0: it has
- * declined none. */
+/** When the device is asked again for a task that it declined, in Unix ms; 0: it has declined no
+ * task. */
 int64_t fedserver_declined_until(const fedserver_rounds *rounds, const fedserver_device *device,
                                  int64_t now_ms);
 

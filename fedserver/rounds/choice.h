@@ -8,20 +8,20 @@
 
 /** What a task can offer to a device that checks in. A larger number is the better offer. */
 typedef enum fedserver_place {
-    FEDSERVER_PLACE_UNWANTED = 0, /* the task does not want the device */
-    FEDSERVER_PLACE_REPORTED = 1, /* the device has reported in this round */
-    FEDSERVER_PLACE_FULL = 2,     /* every slot is taken, or the round closes */
-    FEDSERVER_PLACE_EARLY = 3,    /* a slot is free, and the cohort admits the device later */
-    FEDSERVER_PLACE_FREE = 4,     /* the device may have a slot now */
-    FEDSERVER_PLACE_LEASED = 5    /* the device has a valid lease */
+    FEDSERVER_PLACE_UNWANTED = 0,
+    FEDSERVER_PLACE_REPORTED = 1,
+    FEDSERVER_PLACE_FULL = 2,  /* every slot is taken, or the round closes */
+    FEDSERVER_PLACE_EARLY = 3, /* a slot is free, and the cohort admits the device later */
+    FEDSERVER_PLACE_FREE = 4,
+    FEDSERVER_PLACE_LEASED = 5
 } fedserver_place;
 
 typedef struct fedserver_offer {
     fedserver_place place;
     uint64_t task;
-    uint32_t priority; /* the larger number comes first */
+    uint32_t priority;
     uint64_t served;   /* number of the task's last lease, counted over all tasks; 0: none yet */
-    int64_t admits_ms; /* of PLACE_EARLY: when the cohort admits the device, in Unix ms */
+    int64_t admits_ms; /* for PLACE_EARLY: when the cohort admits the device, in Unix ms */
 } fedserver_offer;
 
 /**

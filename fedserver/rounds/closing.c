@@ -13,25 +13,25 @@
 #include "fedserver/rounds/stored.h"
 #include "fedserver/task/phases.h"
 
-/* A delta of at most this many bytes lies in its row, because a blob would cost more. */
+/* Unit: bytes. A thread stores larger deltas as blobs. */
 enum { DELTA_IN_ROW = 65536 };
 
 struct fedserver_closing {
-    /* A copy of the training. It owns the sum, state and residual; task, layout and old values are
-     * shared, and both sides only read them. While the thread runs, only the thread may touch the
-     * members down to `made`. */
+    /* A copy of the training, which owns the sum, state and residual. It shares task, layout and
+     * old values with the training, and both sides only read these. While the thread runs, only the
+     * thread may use the members down to `made`. */
     fedserver_training t;
-    fedserver_rounds rounds; /* what the thread needs to open the store; the other members are 0 */
-    bool keeps_old;          /* the old version is to be stored as a keyframe */
-    bool wanted[2];          /* whether to make a snapshot of each of `kinds` */
+    fedserver_rounds rounds; /* for the thread; has only what is needed to open the store */
+    bool keeps_old;
+    bool wanted[2]; /* make a snapshot of kinds[k]? */
     fedserver_closed made;
     fedserver_closing *before; /* the previous closing, which may still free a version */
     fedserver_versions old;
 
     bool apart;
-    bool started; /* the thread was started, and not joined yet */
+    bool started;
     pthread_t thread;
-    int bell; /* the thread writes to this descriptor at its end, which wakes the event loop */
+    int bell; /* wakes the event loop at the thread's end */
     atomic_bool ended, stop;
     fed_status status;
     fed_error err;
@@ -86,7 +86,7 @@ bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_tra
     return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values;
 }
 
-/* Fail where the closing was stopped, so that the thread ends early. */
+/* Fail if the closing is to stop, so that the thread ends early. */
 static fed_status go_on(const fedserver_closing *c, fed_error *err) {
     return atomic_load(&c->stop)
                ? fed_fail(err, FED_ESTATE, "the task ended while its round closed")
@@ -108,7 +108,7 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
                                            &c->made.version, err)
                 : fedserver_versions_next(&t->versions, &codec_down, t->task.wire.small_tensor,
                                           change, t->versions.residual, &c->made.version, err));
-    t->versions.residual = NULL; /* the new version owns it now */
+    t->versions.residual = NULL;
     (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);
     c->made.state = t->state;
     c->made.state_len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
@@ -133,7 +133,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
         status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
-        fedserver_sum_free(&c->t.sum); /* the sum takes as much memory as two models */
+        fedserver_sum_free(&c->t.sum);
     }
     if (status == FED_OK) {
         status = make_version(c, change, err);
@@ -177,8 +177,7 @@ static fed_status keep(fedserver_closing *c, fed_error *err) {
     return FED_OK;
 }
 
-/* Make the snapshots that devices will ask for. A snapshot takes as long to make as a version. In
- * the event loop, that would keep all devices waiting. */
+/* Make snapshots in the thread, since in the event loop all devices would have to wait. */
 static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
     for (size_t k = 0; k < 2; k++) {
         FED_TRY(go_on(c, err));
@@ -190,7 +189,7 @@ static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
     return FED_OK;
 }
 
-/* Fails in a process that no longer leads. */
+/* Open the store. Fails in a process that no longer leads. */
 static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_error *err) {
     FED_TRY(rounds->store->open(rounds->directory, rounds->where, db, err));
     const fed_status status =
@@ -203,7 +202,8 @@ static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_erro
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
-    fedserver_closing_drop(c->before); /* its files are deleted before any new file is written */
+    /* waits until old files are deleted, before new files are written */
+    fedserver_closing_drop(c->before);
     c->before = NULL;
     FED_TRY(open_store(&c->rounds, &c->rounds.db, err));
     fed_status status = fedserver_closing_make(&c->rounds, c, err);
@@ -232,7 +232,7 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
         return;
     }
-    /* S5 in docs/durability.md: it is stored that the round closes. */
+    /* S5 in docs/durability.md: the transaction that settled the round is committed. */
     assert(!rounds->store->writing(rounds->db));
     c->rounds = (fedserver_rounds){.store = rounds->store,
                                    .directory = rounds->directory,
@@ -268,8 +268,6 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-/* The thread that frees the old version and deletes its files, which takes too long for the event
- * loop. If deleting fails, the next closing deletes the files. */
 static void *tidy(void *user) {
     fedserver_closing *c = user;
     const fedserver_store *store = c->rounds.store;

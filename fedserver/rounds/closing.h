@@ -13,38 +13,36 @@
  *     fedserver_closing_take      gives all of it back to the training
  *     fedserver_closing_tidy      frees the old version and deletes its files
  *
- * A small version is made at once, in the thread and the transaction that settled the round. Its
- * bytes go into rows. A large version is made by a thread of its own, with its own handle of the
- * store, after the commit of the transaction that settled the round (fedserver_closing_start). That
- * thread also stores the version's bytes as blobs, and owns what `begin` took until it ends. The
- * old version stays with the training: the training and the thread only read it. If the process
- * ends before the rows name the new version, the next process finds the round closing, and makes
+ * A small version is made at once, in the transaction that settled the round, and is stored in
+ * rows. A large version is made by a thread (fedserver_closing_start), after that transaction was
+ * committed. The thread has its own handle of the store, and stores the version's bytes as blobs.
+ * Until it ends, it owns what `begin` took. The old version stays with the training, and both
+ * only read it. If the process ends before the rows name the new version, the next process makes
  * the same version again, to the bit (D3 in docs/durability.md).
  *
- * Memory: the model's values once more, and what any commit needs. In asynchronous tasks also a
- * second sum, as soon as an update arrives for the next round.
+ * Memory: a second copy of the model's values, and in asynchronous tasks a second sum.
  */
 
 /** The results of a closing. Valid until fedserver_closing_take. */
 typedef struct fedserver_closed {
     fedserver_weights weights;
-    fedserver_own_table own;    /* custom metrics of the round's updates, summed up */
-    uint32_t updates;           /* number of the round's updates */
-    uint64_t samples, bytes;    /* sums over the round's updates */
-    fedserver_versions version; /* the next version */
-    size_t part_len;            /* bytes of the delta to the next version */
-    bool kept; /* the store has the version's values, residual and state as blobs */
+    fedserver_own_table own;
+    uint32_t updates;
+    uint64_t samples, bytes;
+    fedserver_versions version;
+    size_t part_len; /* bytes of the delta to the next version */
+    bool kept;       /* the store has the version's values, residual and state as blobs */
     uint64_t residual_digest, state_digest;
     const float *state; /* the strategy's state after this version; NULL: it has none */
-    size_t state_len;   /* bytes of state */
-    bool part_kept;     /* the store has the delta as a blob */
-    bool old_kept;      /* the store has the values of the version before as a blob */
-    /* snapshots of this version, of the kinds that devices asked for of the version before */
+    size_t state_len;
+    bool part_kept; /* the store has the delta as a blob */
+    bool old_kept;  /* the store has the previous version as a blob */
+    /* snapshots of this version, of the kinds that devices asked for of the previous version */
     fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
 } fedserver_closed;
 
-/** Begin to close the round: its phase is CLOSING, and its sum is complete. Owner of the closing:
- * training->closing, until fedserver_closing_take or fedserver_closing_drop. */
+/** Begin to close the round, whose phase is CLOSING. Owner of the closing: training->closing, until
+ * fedserver_closing_take or fedserver_closing_drop. */
 fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 
@@ -55,9 +53,9 @@ bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_tra
 fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *closing,
                                   fed_error *err) FED_CHECKED;
 
-/** Start the thread, unless it was started before. Call it after the commit of the transaction
- * that settled the round. Where the system can't start a thread, this is logged, and the caller
- * has to call again. */
+/** Start the thread, unless it was started before. Call it after the commit of the transaction that
+ * settled the round. If no thread can be started, this is logged, and the caller calls again
+ * later. */
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
 /** Has the thread ended? If so, *status and *err are its result. False where the thread never
@@ -73,8 +71,7 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *closing);
 void fedserver_closing_take(fedserver_training *training);
 
 /** Start a thread that frees the old version, and deletes the blobs that no row names any more.
- * Call it after the commit of the round. Should the thread not start, the next closing frees the
- * old version. */
+ * Call it after the commit of the round. */
 void fedserver_closing_tidy(fedserver_closing *closing);
 
 /** Access to the task's stored versions. */

@@ -10,8 +10,8 @@
 
 enum { STEPS = 64 };
 
-/* The samples by which a device is drawn. They are limited, as an update's weight is, because the
- * device alone says how many it has. */
+/* The samples that count in a weighted draw. They are limited, since nobody can check the device's
+ * claim. */
 static double samples_of(const fedserver_cohort *cohort, const fedserver_candidate *candidate) {
     const uint32_t most = 1 << 20;
     return candidate->samples == 0     ? cohort->samples
@@ -67,9 +67,8 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     if (slots == 0 || all <= slots) {
         return;
     }
-    /* The expected number of devices under the first threshold is two standard deviations below
-     * the slots. So the first threshold seldom admits more devices than there are slots, and a
-     * device that asks first has no advantage. */
+    /* The first threshold is lowered by 2 / sqrt(slots), so that it seldom admits more devices than
+     * there are slots. */
     cohort->start = (double)slots / all / (1.0 + 2.0 / sqrt(slots));
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
@@ -82,7 +81,7 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     assert(cohort->start > 0 && cohort->start <= 1);
 }
 
-/* A random number in (0, 1), with 53 random bits. */
+/* A hash of the drawing and the device, as a number in (0, 1). */
 static double chance(const fedserver_cohort *cohort, int64_t device) {
     const uint64_t name[] = {cohort->seed, (uint64_t)cohort->round << 32 | cohort->drawing,
                              (uint64_t)device};
@@ -98,7 +97,7 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
     if (cohort->selection == FEDSERVER_SELECT_UNIFORM) {
         return u;
     }
-    /* the candidate may have taken part in a later round than the one that was drawn for */
+    /* the candidate may have taken part in a later round since */
     const uint32_t last_round =
         candidate->last_round < cohort->round ? candidate->last_round : cohort->round;
     if (last_round < cohort->longest_ago) {

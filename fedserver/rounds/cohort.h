@@ -8,20 +8,18 @@
 
 #include "fedserver/stores/store.h"
 
-/*
- * The coordinator can't call a device: each device checks in at a time of its own. So slots are
- * not handed out from a list. When slots become free, each device has a priority in [0, 1): a hash
- * of the task's seed, the drawing and the device. The cohort admits a device once a threshold has
- * reached the device's priority. The threshold starts a little below slots / candidates and grows
- * to 1 over a window. So a device that was drawn and stays away blocks its slot for a short time
- * only. If there are slots for all candidates, all are admitted at once.
- */
+/* The coordinator can't call a device: each device checks in at a time of its own. So slots are not
+ * handed out from a list. When slots become free, each device gets a priority in [0, 1), a hash of
+ * the task's seed, the drawing and the device. The cohort admits a device once a threshold has
+ * reached the device's priority. The threshold grows to 1 over a window. So a device that was drawn
+ * and stays away blocks its slot for a short time only. If there are slots for all candidates, all
+ * are admitted at once. */
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
-    uint32_t round, drawing; /* name the drawing; each drawing gives other priorities */
-    int64_t opened_ms;       /* when the slots became free */
-    int64_t window_ms;       /* after this time all devices are admitted */
+    uint32_t round, drawing; /* identify the drawing; each drawing gives other priorities */
+    int64_t opened_ms;
+    int64_t window_ms; /* after this time all devices are admitted */
     /* The fields from here on are the result of fedserver_cohort_draw. */
     double start;         /* the threshold's first value; 1: all devices are admitted */
     double samples;       /* mean of the candidates' known samples; 1: none are known */
@@ -30,7 +28,6 @@ typedef struct fedserver_cohort {
     double behind;        /* the fraction of candidates whose last round is longest_ago or before */
 } fedserver_cohort;
 
-/** A device that could take a slot. */
 typedef struct fedserver_candidate {
     int64_t device;
     uint32_t samples;    /* 0: unknown, and the mean of the others is used instead */
@@ -46,8 +43,7 @@ typedef struct fedserver_candidate {
  * The selection decides the order:
  *
  * uniform      every candidate has the same chance
- * weighted     in proportion to its samples, without replacement. With u the hash, the priority is
- *              1 - (u^(1/samples))^mean: it is in [0, 1) and orders as u^(1/samples) does
+ * weighted     by its samples: the largest u^(1/samples) comes first, with u in (0, 1) a hash
  *              (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006)
  * round robin  the candidate that took part longest ago comes first; equals are drawn as in uniform
  */

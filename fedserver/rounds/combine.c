@@ -1,5 +1,4 @@
-/* Makes one change of the model from a round's updates. Adds the updates up again where some of
- * them count for less than they claim. */
+/* Combines a round's updates into one change of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/combine.h"
 
@@ -17,7 +16,7 @@ static fed_status refold_stored(void *user, const fedserver_update_row *row,
                                 const fedserver_update *update, fed_error *err) {
     refolding *r = user;
     const uint32_t number = r->number++;
-    (void)row; /* only the assertion uses `row` */
+    (void)row;
     /* S4 in docs/durability.md: the store returns updates in the order of the contributions. */
     assert(number < r->sum->updates && r->sum->contributions[number].device == row->device);
     return fedserver_sum_refold(r->sum, number, &update->values, err);

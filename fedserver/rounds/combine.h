@@ -1,4 +1,4 @@
-/* Makes one change of the model from a round's updates, where each update can be read. */
+/* Combines a round's updates into one change of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMBINE_H
 #define FEDSERVER_COMBINE_H

@@ -18,7 +18,7 @@ void fedserver_device_counts_clear(fedserver_device_counts *counts) {
     }
 }
 
-/* slot_count is a power of two. */
+/* Find the device's slot, or the free slot for it. slot_count is a power of two. */
 static fedserver_device_counts_slot *find(const fedserver_device_counts *counts, int64_t device) {
     const size_t mask = counts->slot_count - 1;
     /* D6 in docs/durability.md: a free slot ends the search. */

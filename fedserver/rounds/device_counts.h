@@ -9,8 +9,8 @@
 #include "fed/error.h"
 
 typedef struct fedserver_device_counts_slot {
-    int64_t device; /* the id of the device's row */
-    uint32_t count; /* 0: the slot is free */
+    int64_t device;
+    uint32_t count;
 } fedserver_device_counts_slot;
 
 /** A hash table that is at most half full. A table of zeros is empty. */
@@ -25,9 +25,9 @@ void fedserver_device_counts_clear(fedserver_device_counts *counts);
 
 /** Make room for one more device. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_device_counts_reserve(fedserver_device_counts *counts) FED_CHECKED;
-/** Add one update of the device. fedserver_device_counts_reserve was called before. */
+/** Add one update of the device. Call fedserver_device_counts_reserve first. */
 void fedserver_device_counts_add(fedserver_device_counts *counts, int64_t device);
-/** The number of the device's updates. Takes constant time. */
+/** The number of the device's updates. */
 uint32_t fedserver_device_counts_of(const fedserver_device_counts *counts, int64_t device);
 
 #endif

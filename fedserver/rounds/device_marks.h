@@ -9,9 +9,8 @@
 fed_status fedserver_declines_load(const fedserver_rounds *rounds, fedserver_training *training,
                                    fed_error *err) FED_CHECKED;
 
-/** The version of the task that the evaluator measured last; -1: none. The row of a device stores
- * one measured version, of any task. So after a restart an evaluator may measure a version of
- * another task again, with the same result. */
+/** The version of the task that the evaluator measured last; -1: none. A device's row stores one
+ * measured version, of any task. So after a restart an evaluator may measure a version again. */
 int64_t fedserver_measured(const fedserver_training *training, const fedserver_device *device);
 
 #endif

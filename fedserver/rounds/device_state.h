@@ -5,10 +5,9 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** The device's state, the first that applies of: revoked, expired, cloned (two copies of its
- * state reported lately), training, declined (it declined all running tasks that it could serve),
- * late (its lease ended without an update), new (it was never seen), waiting (it was seen lately),
- * away. */
+/** The first that applies of: revoked, expired, cloned (two copies of the device's state reported
+ * lately), training, declined (all running tasks that the device could serve), late (its lease
+ * ended without an update), new (never seen), waiting (seen lately), away. */
 const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserver_device *device,
                                    int64_t now_ms);
 /** How long a device has the state "cloned". */

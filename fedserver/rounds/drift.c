@@ -1,4 +1,5 @@
-/* Corrects the running statistics in late updates by the model's movement since their versions. */
+/* Corrects the running statistics of late updates by the model's changes since the updates'
+ * versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/drift.h"
 
@@ -57,8 +58,7 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     return FED_OK;
 }
 
-/* Set drift->moved from the stored deltas. A delta that an earlier release of the program has
- * deleted counts as no movement. */
+/* Set drift->moved from the stored deltas. A missing delta counts as no movement. */
 static fed_status find_moved(fedserver_rounds *rounds, const fedserver_training *t,
                              fedserver_drift *drift, fed_error *err) {
     const uint32_t newest = t->versions.version;

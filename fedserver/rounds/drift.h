@@ -1,4 +1,5 @@
-/* Corrects the running statistics of late updates by the model's changes since their versions. */
+/* Corrects the running statistics of late updates by the model's changes since the updates'
+ * versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DRIFT_H
 #define FEDSERVER_DRIFT_H
@@ -9,19 +10,16 @@
 #include "fed/error.h"
 #include "fedserver/rounds/rounds.h"
 
-/*
- * A device measures the running statistics of batch normalization, and sends how they differ from
+/* A device measures the running statistics of batch normalization, and sends how they differ from
  * the version that it was trained on. A change of parameters can be added to a newer version. A
  * change of statistics can not: two updates that both say "10 has become 3" would make -4. So the
  * movement of the statistics since that version is subtracted from a late update's change. The
- * difference is a change of the newest version. So a round's result lies between the newest
- * version's statistics and the measured ones, however late the updates are.
- */
+ * difference is a change of the newest version. */
 typedef struct fedserver_drift {
     size_t first, count; /* where the statistics lie in a model's values; count 0: none */
-    uint32_t oldest;     /* age of the oldest update, in versions */
-    uint64_t *weight;    /* [oldest + 1]: element k is the sum of the counts of updates of age k */
-    uint64_t all;        /* the divisor of the round's sum */
+    uint32_t oldest;
+    uint64_t *weight; /* [oldest + 1]: element k is the sum of the counts of updates of age k */
+    uint64_t all;
     /* (oldest, count): row k is the newest version's statistics minus those k + 1 versions ago */
     float *moved;
 } fedserver_drift;
@@ -40,7 +38,7 @@ void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, floa
 /** Turn the round's weighted mean, float32[layout->size], into a change of the newest version. */
 void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean);
 
-/** The version up to which deltas are no longer needed to correct late updates. */
+/** Deltas up to this version are no longer needed to correct late updates. */
 uint32_t fedserver_drift_reach(const fedserver_training *training);
 
 #endif

@@ -40,7 +40,7 @@ fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_lay
     for (uint32_t k = 0; k <= task->phase_count; k++) {
         const fedserver_phase phase = fedserver_phase_at(task, k);
         uint64_t bytes;
-        fedcodec codec_down; /* parsed only to find out whether this build has the codec */
+        fedcodec codec_down; /* parsed only to check that this build has the codec */
         FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
         FED_TRY(intake->most_bytes(task, layout, &phase, &bytes, err));
         *most = bytes > *most ? bytes : *most;

@@ -30,19 +30,18 @@
 typedef struct fedserver_update {
     fed_update head;
     fed_own_metrics own;
-    const uint8_t *body; /* the body must stay until the update is dropped */
+    const uint8_t *body; /* must stay valid until the update is dropped */
     size_t body_len;
-    const uint8_t *envelope; /* points into the body */
+    const uint8_t *envelope;
     size_t envelope_len;
-    fedcodec_message values; /* for the form `plain`: valid after open */
+    fedcodec_message values; /* for the form `plain`: valid from open to drop */
 } fedserver_update;
 
-/** The functions of one form of updates. */
 struct fedserver_intake {
     const char *name;
 
-    /** Do the task's updates have this form? NULL only in the last form of intakes.def, which all
-     * other tasks have. */
+    /** Do the task's updates have this form? May be NULL in the last form of intakes.def, which any
+     * task can have. */
     bool (*takes)(const fedserver_task *task);
 
     /** Set *most to the largest size in bytes of what follows an update's head and custom metrics,
@@ -51,25 +50,21 @@ struct fedserver_intake {
                              const fedserver_phase *phase, uint64_t *most,
                              fed_error *err) FED_CHECKED;
 
-    /**
-     * Check every byte against the task and its model, and open the values. Call drop afterwards,
-     * but not after an error. *why is a text for the device.
-     *
-     * FED_ERANGE: a value or the loss is too large to be counted. Any other error: the bytes do
-     * not fit the codec of the update's round.
-     */
+    /** Check every byte against the task and its model, and open the values. Call drop afterwards,
+     * but not after an error. *why is a text for the device. FED_ERANGE: a value or the loss is too
+     * large to be counted. */
     fed_status (*open)(const fedserver_task *task, const fed_layout *layout,
                        fedserver_update *update, fed_error *why) FED_CHECKED;
     void (*drop)(fedserver_update *update);
 
-    /** Add an open update to the round's sum. contribution: the weight that the update claims. An
-     * error changes nothing. */
+    /** Add an open update to the round's sum. contribution: its norms need not be set. An error
+     * changes nothing. */
     fed_status (*add)(fedserver_sum *sum, const fedserver_update *update,
                       const fedserver_contribution *contribution, fed_error *err) FED_CHECKED;
 
     /**
-     * Settle what each update counts for, and combine the updates as the task's strategy says. All
-     * updates of the open round must have arrived, at least one.
+     * Compute the updates' final weights, and combine the updates as the task's strategy says. The
+     * sum has all updates of the round, at least one.
      *
      * change float32[layout->size]: the mean of the updates, or what a strategy that needs all
      * updates at once makes of them
@@ -81,14 +76,14 @@ struct fedserver_intake {
 /** The form of the task's updates. */
 const fedserver_intake *fedserver_intake_of(const fedserver_task *task);
 
-/** An update with a loss of a larger magnitude is refused as the device's error. */
+/** An update whose loss has a larger magnitude is refused. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** The bytes of an update's head without custom metrics. No body has fewer bytes. */
+/** The size in bytes of an update's head without custom metrics. No body is smaller. */
 size_t fedserver_intake_head_bytes(void);
 
-/** The largest size in bytes of an update's body, over all phases of the task. Earlier phases
- * count too, because a late update of an earlier phase must be read before it can be answered. */
+/** The largest size in bytes of an update's body, over all phases of the task: a late update may be
+ * of an earlier phase. */
 fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_layout *layout,
                                        uint64_t *most, fed_error *err) FED_CHECKED;
 
@@ -97,8 +92,8 @@ fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_lay
 fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
                                  fed_error *why) FED_CHECKED;
 
-/** Add an open update to the training's sum, and its custom metrics to the training's, in memory
- * only. round: the round in which the update counts. device: the id of the device's row. */
+/** Add an open update to training->sum, and its custom metrics to training->own. round: the round
+ * in which the update counts. device: the id of the device's row. */
 fed_status fedserver_intake_count(fedserver_training *training, uint32_t round,
                                   const fedserver_update *update, int64_t device,
                                   fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* Finds the devices that have checked in lately, which means within the last 20 minutes. */
+/* Finds the devices that have checked in lately (FEDSERVER_PACE_LATELY_MS). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_LATELY_H
 #define FEDSERVER_LATELY_H

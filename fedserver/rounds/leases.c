@@ -19,8 +19,8 @@ enum { WAKE_SPACING_MS = 100 };
 /* The window during which drawn devices are preferred lasts the deadline / WINDOW_PART, at most
  * WINDOW_MOST_MS. After it the cohort admits all devices to the slots that are left. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
-/* A draw looks at no more devices than this. It estimates a share p of all devices to within sqrt(p
- * / LOOKED_AT): 50 % +- 1 %, or 1 % +- 0.2 %. */
+/* A draw of a cohort looks at no more devices than this. If a share p of the devices in memory can
+ * take a slot, the draw's estimate of p has a standard error of at most sqrt(p / LOOKED_AT). */
 enum { LOOKED_AT = 4096 };
 
 static int64_t least(int64_t a, int64_t b) {

@@ -7,21 +7,20 @@
 #include "fed/wire.h"
 #include "fedserver/rounds/rounds.h"
 
-/** The answer to a device that checked in. */
 typedef struct fedserver_checkin {
     fedserver_round_action action;
     fedserver_training *training; /* the answer's task; NULL: no task wants the device */
-    int64_t admit_ms; /* of WAIT_ADMISSION: when the cohort admits the device, in Unix ms; else 0 */
+    /* for WAIT_ADMISSION: when the cohort admits the device, in Unix ms; else 0 */
+    int64_t admit_ms;
 } fedserver_checkin;
 
 /**
  * Handle a check-in: the device gets a slot in one of the running tasks, or waits. After
- * FEDSERVER_DO_LEASE the device has its new lease. choice.h says which task comes first.
+ * FEDSERVER_DO_LEASE the device has its new lease.
  *
- * holds: the tasks whose models the device keeps, as its check-in lists them. The device keeps a
- * residual of each task, and would have to drop a residual for another task (D4 in
- * docs/durability.md). So a device whose slots are all kept (fedserver_task_kept) gets no other
- * task.
+ * holds: the tasks whose models the device stores, from its check-in. A device whose slots are all
+ * kept (fedserver_task_kept) gets no other task, since it would lose a residual (D4 in
+ * docs/durability.md).
  */
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
                                     const fed_checkin *holds, int64_t now_ms,
@@ -55,7 +54,7 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *tr
                                                     const fed_update *head, uint64_t digest,
                                                     int64_t now_ms);
 
-/** Does the device's lease still hold (stand), so that an update with it would count? */
+/** Does the device's lease still hold, so that an update with it would count? */
 bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,
                             int64_t now_ms);
 
@@ -68,20 +67,19 @@ int64_t fedserver_lease_deadline(const fedserver_training *training,
 void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *training,
                               int64_t now_ms);
 
-/** Read the leases that still hold, and their devices, from the store. training->round has number
- * and attempt. */
+/** Read the leases that still hold, and their devices, from the store. Call it when training->round
+ * has its number and attempt. */
 fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *training,
                                  fed_error *err) FED_CHECKED;
 
-/** The number of slots that are taken, counted from the list of leases after a restart. */
+/** The number of slots that are taken, for a task that was just loaded. */
 uint32_t fedserver_leases_count(const fedserver_training *training);
 
-/** A round or an attempt has opened: draw the devices that may have its slots, and raise
- * rounds->epoch, so that waiting devices ask again. */
+/** A round or an attempt has opened: offer its free slots to the devices that wait. */
 void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
 
-/** A slot is free again: draw the devices that may have the free slots. fedserver_slots_wake later
- * raises rounds->epoch, once for all slots that became free meanwhile. */
+/** Slots are free again: draw the devices that may have them. fedserver_slots_wake raises
+ * rounds->epoch later, once for all slots that became free meanwhile. */
 void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
 
 /** Raise rounds->epoch if slots became free. Returns when to call this again, in Unix

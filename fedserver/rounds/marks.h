@@ -9,7 +9,7 @@
 #include "fed/error.h"
 
 typedef struct fedserver_mark {
-    int64_t device; /* the id of the device's row */
+    int64_t device;
     int64_t value;
 } fedserver_mark;
 
@@ -21,8 +21,7 @@ typedef struct fedserver_marks {
 
 void fedserver_marks_free(fedserver_marks *marks);
 
-/** Set the device's value in place of an earlier one. For a device with the largest id so far this
- * takes constant time. FED_ENOMEM: nothing has changed. */
+/** Set the device's value in place of an earlier one. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value,
                                fed_error *err) FED_CHECKED;
 

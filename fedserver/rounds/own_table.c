@@ -1,4 +1,4 @@
-/* Sums up custom metrics by name. Their means can't overflow. */
+/* Sums up custom metrics by name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/own_table.h"
 
@@ -18,7 +18,6 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
     if (table->count == FEDSERVER_OWN_NAMES) {
         return NULL;
     }
-    /* S4 in docs/durability.md: there is room, so a restart gets the same names. */
     assert(table->count < FEDSERVER_OWN_NAMES);
     memmove(row + 1, row, (table->count - k) * sizeof *row);
     *row = (fedserver_own_metric){.reports = 0};

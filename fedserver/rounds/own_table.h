@@ -6,7 +6,7 @@
 #include "fed/own_metrics.h"
 #include "fedserver/operator.h"
 
-/** The rule for a device's list of custom metrics: the end of a sentence that refuses a list. */
+/** The end of a sentence that refuses a device's list of custom metrics. */
 #define FEDSERVER_OWN_RULE                                                                         \
     "custom metrics are 1 to 16, each a name of 1 to 31 letters, digits, _, -, . and / that "      \
     "comes "                                                                                       \
@@ -17,11 +17,11 @@
  * further names are dropped. */
 typedef struct fedserver_own_table {
     uint32_t count;
-    fedserver_own_metric rows[FEDSERVER_OWN_NAMES]; /* sorted by name */
-    uint64_t dropped;                               /* values dropped because the table was full */
+    fedserver_own_metric rows[FEDSERVER_OWN_NAMES];
+    uint64_t dropped;
 } fedserver_own_table;
 
-/** Add values of one name that were summed up elsewhere, from at least one report and sample. */
+/** Add a summary of one metric's values, with at least one report and one sample. */
 void fedserver_own_add(fedserver_own_table *table, const fedserver_own_metric *more);
 
 /** Add the custom metrics that one device reports. samples: the number of samples of the device's

@@ -1,11 +1,9 @@
-/* Spreads devices' waits over a window that grows with their number ("pace steering"). */
+/* Spreads devices' waits over a window that grows with the number of devices ("pace steering"). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 
-/* A check-in costs the coordinator some 20 us of CPU time, or 1 ms on a new connection. So 100
- * check-ins a second need a tenth of a core at worst. The longest window is as long as Google's
- * client waits after a transient refusal. Devices that stayed away for longer would miss whole
- * rounds. */
+/* A check-in takes up to about 1 ms of CPU time. So 100 check-ins a second need a tenth of a
+ * core. */
 enum { MS_A_DEVICE = 20, WINDOW_MOST_MS = 15 * 60 * 1000 };
 
 uint32_t fedserver_pace_ms(uint32_t least_ms, uint64_t devices, uint32_t random) {

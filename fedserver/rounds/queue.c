@@ -109,8 +109,8 @@ static fedserver_training *oldest_finished(const fedserver_rounds *rounds, size_
     return oldest;
 }
 
-/* Remove finished tasks from memory. FEDSERVER_FINISHED_KEPT of them stay, so that their devices
- * get the last model, and fewer if a queued task of `need` bytes needs the memory. */
+/* Remove the oldest finished tasks from memory, so that at most FEDSERVER_FINISHED_KEPT stay and,
+ * if possible, `need` bytes are free. */
 static void drop_finished(fedserver_rounds *rounds, uint64_t need) {
     size_t count = 0;
     fedserver_training *oldest = oldest_finished(rounds, &count);

@@ -5,12 +5,12 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** If another process has changed a task: remove from memory the tasks that a person has cancelled
- * or paused, and set rounds->paused. */
+/** Take over what another process has changed: remove paused and cancelled tasks from memory,
+ * delete what cancelled tasks have left, and set rounds->paused. */
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Start the queued tasks that fit, in their order, and return free space of the store to the file
- * system. *next_ms is lowered if this function must be called again earlier. */
+ * system. *next_ms is changed if this function must be called again soon. */
 fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                    fed_error *err) FED_CHECKED;
 

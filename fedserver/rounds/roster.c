@@ -1,4 +1,4 @@
-/* Keeps the devices in memory: reads them, writes them back, and names them in logs. */
+/* Keeps devices in memory: reads their rows, writes them back, and names devices in logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
@@ -53,7 +53,7 @@ static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t
     for (size_t k = 0; k < rounds->task_count; k++) {
         rounds->tasks[k]->lease_ends_ms = 0;
     }
-    rounds->epoch++; /* wakes the device if its check-in is held back, so that it is refused */
+    rounds->epoch++; /* so that a held check-in of the device is answered and refused */
 }
 
 static fed_status take_change(void *user, const fedserver_device *row, fed_error *err) {
@@ -123,7 +123,7 @@ static fed_status save_list(fedserver_rounds *rounds, size_t list, int most, int
 }
 
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    /* saved_ms may be later than now_ms if the clock was set back */
+    /* the wall clock may have been set back */
     if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) {
         rounds->saved_ms = now_ms;
     }

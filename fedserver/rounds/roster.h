@@ -5,17 +5,17 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Size of a device's name in logs and lists: the first digits of the fingerprint, then the
- * device's own name, if any, in brackets. It is "?" where the device is not known. */
+/** A device's name in logs and lists: the first digits of its fingerprint, and the device's own
+ * name, if any, in brackets. "?": the device is not known. */
 enum { FEDSERVER_DEVICE_SAID = FEDSERVER_NAME + 32 };
 fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
                                    char said[FEDSERVER_DEVICE_SAID], fed_error *err) FED_CHECKED;
 
-/** Begin to follow the changes of identities. Reads no device: a device is read at its first
- * request, or for a lease that still holds. */
+/** Begin to follow the changes of devices' identities. No device is read yet. */
 fed_status fedserver_devices_start(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Find the device with that fingerprint in memory or in the store. *device NULL: none has it. */
+/** Find the device with that fingerprint in memory or in the store. *device NULL: there is no such
+ * device. */
 fed_status fedserver_device_fetch(fedserver_rounds *rounds,
                                   const uint8_t fingerprint[FED_SHA256_SIZE],
                                   fedserver_device **device, fed_error *err) FED_CHECKED;
@@ -25,34 +25,32 @@ fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_devic
                                  fedserver_device **device, fed_error *err) FED_CHECKED;
 
 /** Read the devices whose identity has changed since the last call of this function or of
- * fedserver_devices_start. For a device in memory take only the members that other processes
- * change, because the other members may be newer in memory than in the row. fedserver_queue_follow,
- * which is called next, forgets the declines of revoked devices. */
+ * fedserver_devices_start. A device in memory gets only the members that other processes change,
+ * because its other members may be newer than the row. */
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Note a request's time and program in the device. device: NULL for a request that comes from no
  * device. agent: the request's User-Agent, or NULL. True: the device was away, or comes for the
- * first time. Then the caller stores its row, so that other processes see at once that the device
- * is there. */
+ * first time. Then the caller stores the device's row, so that other processes see at once that the
+ * device is there. */
 bool fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms);
 
-/** Note what the device computes on, which each of its check-ins reports. on: NULL or "" for the
- * processor. fedserver_devices_save writes the text to the store. */
+/** Note what the device computes on. on: NULL or "" for the processor. fedserver_devices_save
+ * writes the text to the store. */
 void fedserver_device_computes(fedserver_device *device, const char *on);
 
 /** Write the device's row now. */
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 
-/** Note, in the log and in the device's row, that a second machine with the device's state has
- * reported. */
+/** Note, in the log and in the device's row, that two copies of the device's state report. At most
+ * once a minute. */
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Once a minute, write the rows of devices of which only "last seen" and counts have changed, at
- * most 256 rows in a batch. After a crash these members may be a minute old. Neighbouring rows are
- * written together, since they lie in the same pages of the database. */
+/** Once a minute, write the rows of devices that have changed in memory, at most 256 rows a call.
+ * Neighbouring rows are written together, since they lie in the same pages of the database. */
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 

@@ -1,4 +1,4 @@
-/* The table of a round's state machine: what each event causes in each phase of a round. */
+/* A round's state machine: what each event causes in each phase of a round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/round.h"
 
@@ -10,9 +10,7 @@
     [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full,       \
                               FEDSERVER_DO_##closing}
 
-/* Every event has an action in every phase. Where the event can't happen, the action is harmless.
- * For three actions decide() also looks at numbers: CLOSE at TICK, OPEN at COMMITTED, and COUNT at
- * UPDATE_LEASED while the round closes. */
+/* The action for each event in each phase. decide() may replace it by another action. */
 // clang-format off
 static const uint8_t table[FEDSERVER_ROUND_EVENTS][4] = {
     /*                    NONE            OPEN            FULL            CLOSING */
@@ -43,7 +41,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    /* an edge aggregator commits the round itself */
+    /* an edge aggregator's round closes only at the event GIVEN */
     const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
@@ -90,8 +88,8 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
     }
 }
 
-/* Open the next attempt. An asynchronous round is reopened only when its task is resumed: its
- * leases and updates stay, and the deadline starts anew. */
+/* Open the next attempt. An asynchronous round keeps its leases and updates, and gets a new
+ * deadline. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
     /* S5 in docs/durability.md: a round that closes never reopens. */
@@ -173,7 +171,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
 
 static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
                        const fedserver_round *round, int64_t now_ms) {
-    (void)rules, (void)before, (void)round, (void)now_ms; /* only assertions use them */
+    (void)rules, (void)before, (void)round, (void)now_ms;
     const bool runs = round->phase != FEDSERVER_ROUND_NONE;
     const bool same = runs && round->number == before->number;
     (void)same;
@@ -194,7 +192,7 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms) {
     assert(event < FEDSERVER_ROUND_EVENTS);
-    /* If the wall clock was set back, the deadline is lowered, so that it stays in reach. */
+    /* The wall clock may have been set back. */
     if (round->deadline_ms > now_ms + rules->deadline_ms) {
         round->deadline_ms = now_ms + rules->deadline_ms;
     }

@@ -29,93 +29,92 @@ typedef struct fedserver_intake fedserver_intake;
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
 
-/** End the closing without a result, and free it. Waits for its thread, which stops at its next
- * step. Afterwards the training can only be passed to fedserver_rounds_remove. NULL is allowed. */
+/** Tell the closing's thread, if any, to stop, and wait for its end. Then free the closing with all
+ * that it owns. NULL is allowed. */
 void fedserver_closing_drop(fedserver_closing *closing);
 
-/** A task in memory: a running task, or one of those that finished last. */
+/** A running task, or a finished task that is still in memory. */
 typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
-    uint64_t update_limit; /* bytes of the largest update in any of its phases */
+    uint64_t update_limit; /* size of the task's largest update, in bytes */
     const fedserver_intake *intake;
     fedserver_strategy strategy;
-    float *state; /* the strategy's state after the newest version; NULL: it has none */
+    float *state; /* the strategy's state; NULL: it has none, or a round closes */
     fedserver_round round;
-    /* the sum of the updates that count now; size 0: no update yet, and no memory for it */
+    /* the sum of the updates that count now; size 0: no memory is allocated for it */
     fedserver_sum sum;
-    fedserver_own_table own;     /* custom metrics of the round's updates, summed up */
-    fedserver_cohort cohort;     /* decides which devices may take the free slots */
-    fedserver_lease_list leases; /* has each lease that still holds */
-    int64_t lease_ends_ms;    /* when a lease may end next, in Unix milliseconds; 0: look at once */
-    fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
-    fedserver_marks too_long; /* 1: the coordinator declined for the device: rounds/too_long.h */
-    fedserver_marks unfit;    /* how many updates in a row were refused: rounds/unfit.h */
-    fedserver_marks measured; /* the version that each evaluating device measured last */
-    uint64_t served;          /* value of rounds->served at the task's last lease; 0: none yet */
-    uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
+    fedserver_own_table own;
+    fedserver_cohort cohort;
+    fedserver_lease_list leases;
+    int64_t lease_ends_ms;    /* when to look for ended leases, in Unix ms; 0: at once */
+    fedserver_marks declined; /* when each device declined the task, in Unix ms */
+    /* 1: the device can't read the task's assignment (rounds/too_long.h) */
+    fedserver_marks too_long;
+    fedserver_marks unfit; /* number of the device's updates refused in a row (rounds/unfit.h) */
+    fedserver_marks measured;
+    uint64_t served; /* value of rounds->served at the task's last lease; 0: none yet */
+    uint64_t memory_bytes;
     fedserver_versions versions;
-    fedserver_downloads downloads; /* answers to downloads, made from the versions */
+    fedserver_downloads downloads;
     /* [arch.layout.size]: the next version's values while fedserver_training_take runs, else
      * NULL */
     const float *given;
-    /* makes the next version, and owns state and residual meanwhile; NULL: no round closes */
+    /* makes the next version; NULL: no version is being made */
     fedserver_closing *closing;
     fedserver_closing *tidying; /* frees the previous version; NULL: there is nothing to free */
 } fedserver_training;
 
-/*
- * All members but the counters cache what the store has. One function makes a change both in the
- * store and in the cache. If the store fails, the cache may be newer than the store. Then the
- * owner of this struct frees it and loads a new one.
- */
+/* Most members cache what the store has, so a change is made in the store and in memory. After a
+ * failure of the store, memory may be newer than the store. Then the owner frees this struct and
+ * loads a new one. */
 typedef struct fedserver_rounds {
-    /* The owner sets the next eight members, which fedserver_rounds_free does not free. */
+    /* The owner sets the members down to `bell`, and fedserver_rounds_free does not free them. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
-    const char *directory; /* the coordinator's, with the store and temporary files */
-    const char *where;     /* the store's WHERE, for store->open */
-    uint64_t term;         /* the lead that threads write for (store->serve_term); 0: none */
-    /* From this many values on a model gets its new versions from a thread; 0: no model does.
-     * At its end the thread writes 1 (8 bytes) to the descriptor `bell`, and then
-     * fedserver_training_advance must be called. */
+    const char *directory;
+    const char *where;
+    uint64_t term; /* the leader's term, for store->serve_term; 0: none */
+    /* A thread makes the versions of models with at least this many values; 0: of no model. At its
+     * end the thread writes a uint64_t 1 to the descriptor `bell`. Then fedserver_training_advance
+     * must be called. */
     size_t apart_values;
     int bell;
 
     fedserver_devices devices;
-    /* [task_count], in the order of starting. A task keeps its address: structs point into it. */
+    /* [task_count]. A task keeps its address while it is in memory. */
     fedserver_training **tasks;
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
-    uint64_t served;       /* leases given since the start, over all tasks */
+    uint64_t served;
     fedserver_counters counters;
-    fedserver_object_cache object_cache; /* files of downloads that HTTP caches serve */
+    fedserver_object_cache object_cache;
 
-    uint64_t epoch;    /* grows whenever the held check-ins should be handled again */
-    bool wake_due;     /* slots became free, and the epoch must be raised */
-    int64_t woken_ms;  /* when the epoch was raised last */
-    uint64_t active;   /* number of devices seen lately */
-    int64_t active_ms; /* when active was counted */
-    bool asked;        /* the open batch has a request to answer */
+    uint64_t epoch; /* grows when the coordinator is to answer held check-ins again */
+    bool wake_due;  /* the epoch is to grow, because slots became free */
+    int64_t woken_ms;
+    uint64_t active;
+    int64_t active_ms;
+    bool asked; /* the current batch has a request to answer */
 
-    bool queue_changed;  /* a task may be waiting to start */
-    uint64_t said_waits; /* the log already says why tasks up to this number wait */
-    bool tasks_changed;  /* another process changed a task: look before the next batch */
-    bool paused;         /* a person or an edge aggregator has paused a task */
-    bool shrinks;        /* the store may have free space to return */
-    /* largest update of all tasks ever started: such updates may still arrive (update_limit.h) */
+    bool queue_changed;
+    uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
+    bool tasks_changed;  /* another process may have changed a task */
+    bool paused;
+    bool shrinks; /* the store may have free space to return to the file system */
+    /* size of the largest update of all tasks ever started, in bytes (rounds/update_limit.h) */
     uint64_t update_limit;
 
-    int64_t saved_ms; /* when the devices were written last */
-    bool saving;      /* the devices are being stored list by list, and some lists are left */
-    size_t save_next; /* the list with which writing continues */
+    int64_t saved_ms;
+    bool saving; /* some lists of devices are still to be written to the store */
+    size_t save_next;
 } fedserver_rounds;
 
 /** Free the tasks in memory and the devices. */
 void fedserver_rounds_free(fedserver_rounds *rounds);
 
-/** Add a task to those in memory, as the last one. All its members are 0. */
+/** Append an empty task to those in memory. */
 fed_status fedserver_rounds_append(fedserver_rounds *rounds,
                                    fedserver_training **training) FED_CHECKED;
 
@@ -124,16 +123,15 @@ void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *train
 /** Find a task in memory by its number. NULL: it is not in memory. */
 fedserver_training *fedserver_rounds_task(const fedserver_rounds *rounds, uint64_t id);
 
-/** The task that a status shows where no task is named: of the running tasks the one with the
- * largest priority, and among equals the one that started first. If no task runs, the task that
- * finished last. NULL: no task is in memory. */
+/** The task that a status shows where no task is named: the running task with the largest priority,
+ * or else the task that finished last. NULL: no task is in memory. */
 fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds);
 
 bool fedserver_training_runs(const fedserver_training *training);
 
 bool fedserver_rounds_busy(const fedserver_rounds *rounds);
 
-/** Make the stored form of the open round. */
+/** The open round as a row of the store. */
 fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 
 /** Store the task's open round as it is now. */

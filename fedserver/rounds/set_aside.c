@@ -1,5 +1,4 @@
-/* Pauses a task whose stored bytes can't be read, so that the coordinator and its other tasks go
- * on. */
+/* Pauses a task whose stored bytes can't be read, so that other tasks go on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/set_aside.h"
 

@@ -1,4 +1,4 @@
-/* Reads, opens and visits stored updates one after the other. */
+/* Reads the updates of an open round from the store. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/stored.h"
 

@@ -1,4 +1,4 @@
-/* Counts a task's vectors, arrays of one float for each value of the model, against the limit. */
+/* Computes a task's memory in vectors: arrays of one float for each value of the model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/task_memory.h"
 
@@ -8,11 +8,11 @@
 #include "fedserver/rounds/intake.h"
 
 enum {
-    /* In this order: model and residual (2), the chain of deltas (1), downloads (2), and a round's
-     * sum of 8 bytes a value (2). While the round closes: the change and the decoded values (2),
-     * and the next version's values and delta, or the commit's journal (2). */
+    /* Model and residual (2), the chain of deltas (1), downloads (2), a round's sum of 8 bytes a
+     * value (2). While the round closes: the change and the decoded values (2), and the next
+     * version's values and delta, or the commit's journal (2). */
     MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2,
-    /* The sum of the next round while a round of an asynchronous task closes. */
+    /* an asynchronous task has a second sum while a round closes */
     SECOND_SUM_VECTORS = 2
 };
 

@@ -10,8 +10,8 @@
 #include "fed/error.h"
 #include "fedserver/task/task.h"
 
-/** The memory that a task takes while it runs, in bytes: the most that its arrays of the model's
- * size take at one time, and the largest update. Devices' rows and connections are not counted. */
+/** The memory that a task takes while it runs, in bytes: its arrays of the model's size, and the
+ * largest update. Devices' rows and connections are not counted. */
 fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
                                fed_error *err) FED_CHECKED;
 

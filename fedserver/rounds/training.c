@@ -1,4 +1,4 @@
-/* Runs a task from its start to its last round. Each step changes both store and memory. */
+/* Runs a task from its start to its last round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
 
@@ -155,7 +155,8 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
-/* Appends first, so that the layout is parsed at its final address, to which structs point. */
+/* The task is appended first, so that its layout is parsed at its final address, to which other
+ * structs point. */
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) {
     /* S14 in docs/durability.md: a task is in memory once. */
@@ -209,7 +210,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* *reach: the oldest version that is kept whole. */
+/* *reach: the version of the oldest keyframe that is left. */
 static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                               const fedserver_closed *made, uint32_t *reach, fed_error *err) {
     const uint64_t id = t->task.wire.id;
@@ -218,11 +219,11 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
     uint64_t digest;
     size_t len;
     const uint8_t *part = fedserver_versions_part(next, &len, &digest);
-    /* D5 in docs/durability.md: devices have the version before. */
+    /* D5 in docs/durability.md: the new version follows the newest one. */
     assert(next->version == t->versions.version + 1);
     /* S5 in docs/durability.md: the strategy's state is stored with the model. */
     assert(made->state_len == 0 || made->state != NULL);
-    /* S9 in docs/durability.md: a thread has stored all blobs of the version, or none. */
+    /* S9 in docs/durability.md: a delta is a blob only if the version is stored as blobs. */
     assert(!made->part_kept || made->kept);
     t->versions.kept = t->versions.kept || made->old_kept;
     FED_TRY(fedserver_old_versions_keep(&archive, &t->versions, reach, err));
@@ -258,7 +259,7 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
     fed_error absent = {0};
-    /* S14 in docs/durability.md: only this function stores the state finished. */
+    /* S14 in docs/durability.md: the task is finished. */
     assert(t->task.state == FEDSERVER_TASK_FINISHED);
     fed_status status = rounds->store->task_put(rounds->db, &t->task, from, &absent);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
@@ -274,7 +275,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     if (action != FEDSERVER_DO_FINISH) {
         /* S4 in docs/durability.md: the sum has exactly the updates that count in this round. */
         assert(t->sum.updates == t->round.received);
-        t->lease_ends_ms = 0; /* look at the leases at once: some may be too old now */
+        t->lease_ends_ms = 0; /* some leases may be too old for the new round */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
         if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
@@ -402,8 +403,8 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
     return status == FED_OK ? commit_round(rounds, t, now_ms, err) : status;
 }
 
-/* Make the version of the round that closes, and commit the round: at once, or once a thread has
- * made the version. After a restart the thread begins anew. */
+/* Make the version of the closing round, and commit the round: at once, or in a later call after a
+ * thread has made the version. */
 static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                               fed_error *err) {
     fed_status status = FED_OK;
@@ -417,7 +418,7 @@ static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, i
     }
     FED_TRY(status);
     FED_TRY(commit_round(rounds, t, now_ms, err));
-    /* updates that arrived meanwhile may be all that the next round needs */
+    /* the next round may have enough updates already */
     return t->round.received > 0 ? fedserver_training_advance(rounds, t, now_ms, err) : FED_OK;
 }
 

@@ -13,13 +13,13 @@ fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_tas
 fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *training,
                                 fed_error *err) FED_CHECKED;
 
-/** Start a queued task, or resume it after a pause. Does nothing if another process has taken the
- * task out of the queue. */
+/** Start a queued task, or resume it after a pause. Does nothing if the task is no longer
+ * queued. */
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** Check the task's deadline and goal: close its round, or open its next attempt, if it is time. A
- * small version is made and committed at once, and a large one once its thread has ended
+ * large model gets its version from a thread, and the round is committed in a later call
  * (rounds/closing.h). */
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
@@ -35,9 +35,8 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
  * function after each commit. */
 void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
-/** Store an update that `open` of rounds/intake.h has checked, and add the update to the round's
- * sum. The caller has called fedserver_round_step, which returned COUNT. digest: of the update's
- * body */
+/** Store an open update (rounds/intake.h), and add it to the round's sum. The caller has called
+ * fedserver_round_step, which returned COUNT. digest: of the update's body */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;

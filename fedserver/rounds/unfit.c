@@ -1,4 +1,4 @@
-/* Reports a device whose updates are out of range, and ends its work for nothing. */
+/* Declines a task for a device whose updates are out of range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/unfit.h"
 

@@ -1,17 +1,15 @@
-/* Reports a device whose updates are out of range, and ends its work for nothing. */
+/* Declines a task for a device whose updates are out of range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_UNFIT_H
 #define FEDSERVER_UNFIT_H
 
 #include "fedserver/rounds/training.h"
 
-/** After so many refused updates in a row the device gets no lease of the task, as if the device
- * had declined the task. */
+/** After this many refused updates in a row, the task is declined for the device. */
 enum { FEDSERVER_UNFIT_MOST = 3 };
 
-/** Count a refused update of the device's lease, which is out of the task's range. *why: the
- * reason. The log gets the reason at the first refusal in a row, and the list of declines after the
- * last one. */
+/** Count an update that was refused because its values or its loss are out of range. why: the
+ * reason, for the log and the list of declines. */
 fed_status fedserver_unfit_add(fedserver_rounds *rounds, fedserver_training *training,
                                fedserver_device *device, const fed_error *why, int64_t now_ms,
                                fed_error *err) FED_CHECKED;

@@ -25,8 +25,7 @@ static fed_status note_started(void *user, const fedserver_task_entry *entry, fe
     return FED_OK;
 }
 
-/* Raise the limit to the task's largest update. A task that this release can't read is skipped.
- * If such a task runs, loading the task fails. */
+/* Raise the limit to the task's largest update. A task that this release can't read is skipped. */
 static fed_status widen(fedserver_rounds *rounds, uint64_t id, fed_error *err) {
     fedserver_task task;
     fed_arch arch;

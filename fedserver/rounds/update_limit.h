@@ -5,10 +5,9 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Set rounds->update_limit. Reads each task once, so call it at the start of a process. A device
- * may send an update of a task that is paused or over, because the first answer was lost. If the
- * coordinator refused this repeated update as too large, the device would believe that the update
- * was not counted, though it was (D2 in docs/durability.md). */
+/** Set rounds->update_limit. Reads each started task, so call it once, at the start of a process. A
+ * device may repeat an update of a task that is paused or over, because the answer was lost. Such
+ * an update must not be refused as too large (D2 in docs/durability.md). */
 fed_status fedserver_update_limit_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 #endif

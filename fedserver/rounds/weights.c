@@ -16,7 +16,7 @@ typedef struct party {
 } party;
 
 typedef struct parties {
-    party *all; /* in the order of device ids */
+    party *all;
     size_t count;
     double *sorted, *rest; /* scratch of find_cap: [count], [count + 1] */
 } parties;

@@ -10,28 +10,27 @@
 #include "fed/status.h"
 
 /*
- * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
+ * An update claims a weight: its samples, times the factor of its age. Three rules change claims:
  * 1. All claims of one device together are lowered to `most` of the round's weight.
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
- * the round's reach, the values of the device's updates are added fewer times, as if the updates
- * were shorter.
- *
+ *    the round's reach, the values of the device's updates are added fewer times, as if the
+ *    updates were shorter.
  * 3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
  *
  * Rules 1 and 2 apply if `most` times the number of devices is above 1. With fewer devices, one of
  * them must have more than `most`. All updates of a device are lowered by the same factor. The
- * result depends on the set of claims only, to the bit: neither on their order nor on restarts.
+ * result depends on the set of claims only, not on their order.
  */
 
 typedef struct fedserver_contribution {
     int64_t device;
-    uint64_t weight; /* the claim: the update's samples, times the weight of its age */
+    uint64_t weight; /* the claim: the update's samples, times the factor of its age (round.h) */
     /* norm of the update's trained values: as received, and after the strategy's additions */
     double norm, counted;
     uint32_t samples;
-    uint32_t round; /* the round in which the update was trained */
+    uint32_t round;
     float loss;
-    size_t bytes; /* size of the update's body */
+    size_t bytes;
     /* The fields from here on are set by fedserver_weights_settle. */
     uint32_t share; /* the update's final weight; all shares add up to fedserver_weights.weight */
     uint32_t count; /* how many times the update's values are added: share, or fewer */
@@ -40,10 +39,11 @@ typedef struct fedserver_contribution {
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
-    double loss;     /* mean; of three or more losses, each is limited to 100 times the median */
+    /* weighted mean; with three or more updates, each loss is limited to 100 times the median */
+    double loss;
     int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
-    double heaviest_share;      /* the heaviest device's fraction of the claimed weight */
-    double furthest_norm;       /* the largest norm of the furthest device's updates */
+    double heaviest_share;
+    double furthest_norm;                    /* the largest norm of the furthest device's updates */
     bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
 } fedserver_weights;
 

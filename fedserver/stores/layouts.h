@@ -9,11 +9,11 @@
 
 /** A store with the tables of an older release. */
 typedef struct fedserver_older {
-    const char *place;   /* the store's file or database */
-    const char *release; /* release of the tables, such as "release 0.1.0" */
-    int64_t layout;      /* layout of the tables */
-    int64_t needed;      /* the layout of this program */
-    long holder;         /* the process that serves the store; 0: none */
+    const char *place;
+    const char *release;
+    int64_t layout;
+    int64_t needed;
+    long holder; /* the process that serves the store; 0: none */
 } fedserver_older;
 
 /** Fail with FED_EVERSION. The sentence says how to upgrade the store. */

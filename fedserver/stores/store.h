@@ -21,8 +21,8 @@ enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 typedef struct fedserver_token {
     int64_t made_ms; /* 0: not known, for a token that an old release made */
     int64_t expires_ms;
-    int64_t used_ms;      /* 0: not used yet */
-    int64_t withdrawn_ms; /* 0: not withdrawn */
+    int64_t used_ms;
+    int64_t withdrawn_ms;
     /* The next three members are given to the device that enrols with the token. */
     fedserver_role role;
     char tag[FEDSERVER_TAG];   /* a group of devices that a task can name; "": none */
@@ -38,14 +38,13 @@ typedef struct fedserver_pass {
 } fedserver_pass;
 
 /** A device. It has at most one lease. The row keeps the last lease whose update was counted, so
- * that a device that sends the same update again gets the same answer, however late (S3 in
- * docs/durability.md). */
+ * that an update that is sent again gets the same answer (S3 in docs/durability.md). */
 typedef struct fedserver_device {
     int64_t id;
     /* The number of the write that changed the device's identity last. Later writes, of any
      * device, have larger numbers. Only the store sets it. */
     int64_t change;
-    /* SHA-256 of the device's public key; in rows of layout 2 and before, of its certificate */
+    /* SHA-256 of the device's public key; old releases stored that of its certificate */
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
     /* the newest lease (0: none yet), and its task, round and attempt */
@@ -55,30 +54,32 @@ typedef struct fedserver_device {
     uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
     uint64_t counted_digest;    /* digest of the update counted last; 0: not known */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
-    uint32_t evaluated_version; /* that model's version */
-    int64_t revoked_ms;         /* 0: not revoked */
-    int64_t lease_deadline_ms;  /* when the lease ends */
-    int64_t cloned_ms;          /* when a second machine with its state last reported; 0: never */
-    uint32_t samples;           /* in its data set, as last reported; 0: not reported yet */
+    uint32_t evaluated_version; /* version of the newest model that the device has measured */
+    int64_t revoked_ms;
+    int64_t lease_deadline_ms;
+    int64_t cloned_ms; /* when two copies of the device's state last reported; 0: never */
+    uint32_t samples;  /* number of samples of the device's data, as last reported; 0: not known */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];            /* a name that people read; "": none */
-    char software[FEDSERVER_SOFTWARE];    /* its last User-Agent; "": none */
-    char computes_on[FEDSERVER_COMPUTES]; /* the GPU of its last check-in; "": the processor */
-    int64_t seen_ms;                      /* its last request; 0: none yet */
-    uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
-    uint64_t counted, late, refused; /* its updates: counted, refused as late, refused otherwise */
+    char name[FEDSERVER_NAME];
+    char software[FEDSERVER_SOFTWARE]; /* last User-Agent of the device; "": none */
+    /* the GPU that the device last reported; "": the processor */
+    char computes_on[FEDSERVER_COMPUTES];
+    int64_t seen_ms;    /* when the device last sent a request; 0: never */
+    uint64_t authority; /* fedserver_ca_id of the device's last certificate; 0: not known */
+    /* numbers of updates: counted, refused as late, refused otherwise */
+    uint64_t counted, late, refused;
     /* The store does not keep the next members. */
     bool unsaved;           /* a stored member has changed since the device was stored */
-    int64_t checkin_ms;     /* its last check-in to train; 0: none */
+    int64_t checkin_ms;     /* when the device last checked in to train; 0: never */
     uint64_t declined_task; /* the task given to device_page, if the device declined it; else 0 */
 } fedserver_device;
 
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
-    FEDSERVER_PICK_QUEUED = 1,  /* the first task of the queue */
-    FEDSERVER_PICK_RUNNING = 2, /* the first running task */
-    FEDSERVER_PICK_FINISHED = 3 /* the task that finished last */
+    FEDSERVER_PICK_QUEUED = 1,
+    FEDSERVER_PICK_RUNNING = 2,
+    FEDSERVER_PICK_FINISHED = 3
 } fedserver_task_pick;
 
 /** A task's newest model. Values are float32 in the machine's (little-endian) byte order. */
@@ -102,13 +103,13 @@ typedef struct fedserver_keyframe {
     uint64_t digest;
     const float *values; /* [size] */
     size_t size;
-    bool kept; /* the store has the values as a blob; keyframe_add does not read them */
+    bool kept; /* the store has the values as a blob, so keyframe_add does not read `values` */
 } fedserver_keyframe;
 
-/** A device that stands out among those of a round, by its weight or by the size of its update. */
+/** A device that stands out in a round. */
 typedef struct fedserver_standout {
     int64_t device; /* 0: not known, for a row that an old release wrote */
-    char name[17];  /* the first digits of its fingerprint; set when the row is read */
+    char name[17];  /* the first digits of the device's fingerprint; set when the row is read */
     double amount;
 } fedserver_standout;
 
@@ -116,29 +117,32 @@ typedef struct fedserver_standout {
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
     int64_t opened_ms, deadline_ms, committed_ms;
-    int64_t closing_ms; /* when it began to close: no later update counts in it; 0: not closing */
+    int64_t closing_ms; /* when the round began to close; 0: it does not close */
     uint32_t updates;
     uint64_t samples;
-    double loss; /* mean over the samples */
+    double loss; /* weighted mean of the updates' losses */
     uint64_t update_bytes, delta_bytes;
-    uint64_t own_dropped;        /* custom metrics of updates, left out for lack of room */
-    fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
-    fedserver_standout furthest; /* by the norm of its update */
+    /* number of values of custom metrics that were dropped for lack of room */
+    uint64_t own_dropped;
+    /* the device with the largest share of the round's weight; amount: the share, 0 to 1 */
+    fedserver_standout heaviest;
+    /* the device with the largest reach (rounds/weights.h); amount: the norm of its update */
+    fedserver_standout furthest;
     /* Evaluators have measured the round's model, so accuracy and test_loss are set. round_put
      * ignores all three members. */
     bool measured;
     double accuracy, test_loss;
 } fedserver_round_row;
 
-/** An update of an open round: which device sent it, and for which lease. */
+/** The sender of an update of an open round, and the update's lease. */
 typedef struct fedserver_update_row {
     uint64_t task;
-    uint32_t round; /* the round in which the update counts */
+    uint32_t round;
     int64_t device;
     uint64_t lease;
 } fedserver_update_row;
 
-/** A device said that it can't serve a task. */
+/** A device's answer that it can't serve a task. */
 typedef struct fedserver_decline {
     int64_t device;
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
@@ -147,11 +151,11 @@ typedef struct fedserver_decline {
     bool revoked;
 } fedserver_decline;
 
-/** Which of the coordinators that share a store leads. Only the leader runs rounds. */
+/** The leader among the coordinators that share a store. Only the leader runs rounds. */
 typedef struct fedserver_lead {
-    bool mine;         /* this handle leads */
-    char address[256]; /* the leader's address, as the leader gave it; "": not known now */
-    uint64_t term;     /* the number of the lead; each change of leader makes it larger */
+    bool mine;
+    char address[256]; /* the leader's address, from the leader; "": not known now */
+    uint64_t term;     /* each new leader gets a larger term */
 } fedserver_lead;
 
 /** A function that the store calls for each row in turn. Where it fails, the store stops and
@@ -172,7 +176,7 @@ typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_
 typedef fed_status (*fedserver_decline_visit)(void *user, const fedserver_decline *decline,
                                               fed_error *err);
 
-/** A check of the store: where to report, and the number of findings. */
+/** A check of the store: the function that gets the findings, and their number. */
 typedef struct fedserver_checker {
     fedserver_check_report report;
     void *user;
@@ -190,10 +194,9 @@ void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind,
  * A store keeps a coordinator's rows. store->open gives a handle, `db`. A process may have several
  * handles on one store, and other processes may have theirs.
  *
- * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
- * nothing costs nothing. Commit makes everything since then durable: all of it, or none. A
- * handle's reads see the writes of its own transaction; other handles see them after the commit.
- * One handle writes at a time.
+ * Transactions. A handle's first write after a commit starts a transaction. Commit makes everything
+ * since then durable: all of it, or none. A handle's reads see the writes of its own transaction;
+ * other handles see them after the commit. One handle writes at a time (except blob_put).
  *
  * A write that returns no result may run later. A later call on the handle then reports its
  * failure: a write, a read, or at the latest the commit.
@@ -202,14 +205,13 @@ void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind,
  * be kept (S18 in docs/durability.md). The handle keeps the first failure's status and sentence.
  * Each later write and the commit fail with them, and `writing` stays true. A read may fail with
  * them, too; rows that it still returns must not be used. This state ends with `rollback`, or with
- * the commit that returns the failure. So a commit never succeeds without all of its transaction,
- * even where a caller ignored an error before. FED_ENOTFOUND is an answer, and undoes nothing.
- * FED_EFORMAT undoes nothing either, where a read has found damaged bytes and the database's
- * engine can go on after it.
+ * the commit that returns the failure. FED_ENOTFOUND is an answer, and undoes nothing. FED_EFORMAT
+ * of a read undoes nothing where the database's engine can go on.
  *
- * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY:
- * another handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there.
- * FED_EIO: anything else, also a row that is added a second time.
+ * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_ENOMEM: out of
+ * memory. FED_EBUSY: another handle has been writing for too long. FED_ENOTFOUND: what is asked for
+ * is not there. FED_EFORMAT: stored bytes are damaged. FED_EIO: another failure, such as a row that
+ * is added a second time.
  *
  * A member that is optional says so: NULL means that the store has no such function.
  */
@@ -217,15 +219,15 @@ typedef struct fedserver_store {
     const char *name;
     /** A second name of the store, with which its URLs may begin; NULL: none. */
     const char *alias;
-    /** Help text: what the user writes for WHERE in `fedserver init --store NAME:WHERE`, such as
-     * "a connection string". NULL: the store takes no WHERE, and its functions get "". */
+    /** Help text for WHERE in `fedserver init --store NAME:WHERE`, such as "a connection string".
+     * NULL: the store takes no WHERE, and its functions get "". */
     const char *where;
-    /** The bytes that one row can have at most; 0: no limit. A model's row has its values, its
+    /** The most bytes that one row can have; 0: no limit. A model's row has its values, its
      * residual and its strategy's state, unless they are blobs. */
     uint64_t row_limit;
 
     /** Is there a store? A store that `create` or `copy` did not finish counts as missing.
-     * FED_ENOTFOUND: there is none. Any other failure: it can't be found out now. */
+     * FED_ENOTFOUND: there is none. Any other failure: the answer is unknown. */
     fed_status (*exists)(const char *directory, const char *where, fed_error *err) FED_CHECKED;
     /** Make a new, empty store. After a crash it is either complete or not there. `create` removes
      * the remains of an unfinished store. Call it only where `exists` returned FED_ENOTFOUND. */
@@ -260,24 +262,24 @@ typedef struct fedserver_store {
      */
     fed_status (*lead)(void *db, const char *address, fedserver_lead *lead,
                        fed_error *err) FED_CHECKED;
-    /** End the lead, so that another handle can take it at once. Writes that are not committed
-     * are lost. Afterwards the handle can only be closed. Does nothing where the handle does not
+    /** Stop leading, so that another handle can lead at once. Writes that are not committed are
+     * lost. Afterwards the handle can only be closed. Does nothing where the handle does not
      * lead. */
     void (*let_go)(void *db);
-    /** Let this handle write on behalf of the lead with that term, which another handle of this
-     * process has. Once another process leads, this handle's writes fail. FED_ESTATE: another
-     * process leads already. */
+    /** Let this handle write for the leader with that term, which is another handle of this
+     * process. Once another process leads, this handle's writes fail. FED_ESTATE: another process
+     * leads already. */
     fed_status (*serve_term)(void *db, uint64_t term, fed_error *err) FED_CHECKED;
     /** The id of the process that has the lock; 0: none. Never call it in a process that has the
      * lock: closing the lock's file would release the lock. */
     long (*holder)(void *db);
-    /** Make a store in the directory `to` as `create` does, with everything that is committed now
-     * in that of the directory `from`. Handles may go on writing there meanwhile. A copy of an
-     * older release's store is of this release. FED_EFORMAT: the stored bytes of an update are
-     * damaged. Optional: a database server has its own means of making backups. */
+    /** Make a store in the directory `to` as `create` does: a copy of what is committed now in the
+     * store of the directory `from`. Handles may go on writing to that store. A copy of an older
+     * release's store is of this release. FED_EFORMAT: the stored bytes of an update are damaged.
+     * Optional: a database server has its own means of making backups. */
     fed_status (*copy)(const char *from, const char *to, fed_error *err) FED_CHECKED;
-    /** Report what of the stored bytes is damaged, as far as the store can tell. Changes nothing.
-     * The handle must have the lock. */
+    /** Report stored bytes that are damaged, as far as the store can tell. Changes nothing. The
+     * handle must have the lock. */
     fed_status (*check)(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
     /** Delete what a crash has left behind, such as updates that were never acknowledged (S9 in
      * docs/durability.md). The process that serves calls it once, with the lock, before its first
@@ -349,9 +351,9 @@ typedef struct fedserver_store {
                                  fed_error *err) FED_CHECKED;
     /** The largest `change` of any device; 0: there is no device. */
     fed_status (*device_newest)(void *db, int64_t *change, fed_error *err) FED_CHECKED;
-    /** Visit, in the order of their ids, the devices whose lease belongs to the task and to this
-     * round or a later one, and whose update for the lease was not counted. The cost does not
-     * depend on the number of other devices. */
+    /** Visit the devices whose lease belongs to the task and to this round or a later one, and
+     * whose update was not counted, in the order of their ids. The cost does not depend on the
+     * number of other devices. */
     fed_status (*device_leased)(void *db, uint64_t task, uint32_t round,
                                 fedserver_device_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -475,7 +477,8 @@ typedef struct fedserver_store {
     fed_status (*piece_add)(void *db, int64_t device, const fed_piece *piece, const uint8_t *data,
                             size_t len, fed_error *err) FED_CHECKED;
     /** Find the device's last piece. Sets lease, digest, total and offset of *piece, and *end to
-     * the message's bytes up to the piece's end. FED_ENOTFOUND: the device has no pieces. */
+     * the offset in the message at which the piece ends. FED_ENOTFOUND: the device has no
+     * pieces. */
     fed_status (*piece_find)(void *db, int64_t device, fed_piece *piece, uint64_t *end,
                              fed_error *err) FED_CHECKED;
     /** Copy all pieces of the device into dst[cap], in their order. FED_EFORMAT: the pieces

@@ -23,9 +23,8 @@ typedef struct fedserver_store_choice {
     char where[512]; /* "": the store lies in the coordinator's directory */
 } fedserver_store_choice;
 
-/** Fail with FED_ENOTFOUND if the directory has a CA's keys, although its store is gone. New keys
- * in their place would shut out all devices for good. Keys that fedserver_store_mark has marked are
- * no failure. */
+/** Fail with FED_ENOTFOUND if the directory has a CA's keys, although its store is gone: new keys
+ * would shut out all devices for good. Keys that fedserver_store_mark has marked are no failure. */
 fed_status fedserver_store_lost(const char *directory, fed_error *err) FED_CHECKED;
 
 /** Mark the directory's keys as those of an init that has not ended: no device trusts them yet, so
@@ -33,8 +32,8 @@ fed_status fedserver_store_lost(const char *directory, fed_error *err) FED_CHECK
 fed_status fedserver_store_mark(const char *directory, fed_error *err) FED_CHECKED;
 void fedserver_store_unmark(const char *directory);
 
-/** Check that the place of a new store is free. FED_OK: it is. FED_EEXIST: a coordinator's store
- * is there already. Any other failure: it can't be found out now. */
+/** Check that the place of a new store is free. FED_OK: it is. FED_EEXIST: a coordinator's store is
+ * there already. Any other failure: the answer is unknown. */
 fed_status fedserver_store_absent(const char *directory, const fedserver_store_choice *choice,
                                   fed_error *err) FED_CHECKED;
 

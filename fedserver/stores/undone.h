@@ -1,5 +1,5 @@
-/* Remembers the first failure of a store's transaction, as S18 in docs/durability.md demands: in a
- * fed_error, whose status is FED_OK while nothing has failed. */
+/* Remembers the first failure of a store's transaction in a fed_error, whose status is FED_OK while
+ * nothing has failed (S18 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_UNDONE_H
 #define FEDSERVER_STORES_UNDONE_H
@@ -8,7 +8,7 @@
 
 #include "fed/error.h"
 
-/** Has something failed since the transaction began? Then nothing of it will be kept. */
+/** Has a step of the transaction failed? Then nothing of the transaction will be kept. */
 bool fedserver_undone(const fed_error *undone);
 
 /** Fail with the remembered failure. FED_OK: nothing has failed. */

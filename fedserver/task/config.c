@@ -1,5 +1,5 @@
-/* Checks a task file's values together, after task_source.c has checked each of them. Replaces
- * models and codecs by their canonical texts, and makes the first model. */
+/* Checks that a task file's values fit together. Replaces models and codecs by their canonical
+ * texts, and makes the first model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
@@ -34,8 +34,8 @@ static fed_status take_codec(const source *s, fedserver_field_id id, char spec[F
     return FED_OK;
 }
 
-/* Make the path of a file that a task names. It is relative to the task file, so that a person can
- * move both files together. A path that is too long becomes "", which names no file. */
+/* Make the path of a file that a task names, relative to the task file. A path that is too long
+ * becomes "". */
 static void path_beside(const source *s, const char *file, char *dst, size_t cap) {
     const char *slash = strrchr(s->path, '/');
     bool relative = file[0] != '\0' && file[0] != '/' && slash != NULL;
@@ -88,9 +88,8 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
                                         : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
-/* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, so that
- * older devices understand a plain name. The learning rate becomes the one that the optimizer
- * uses. */
+/* Check a phase's codecs and optimizer. The optimizer's text stays as it is in the file, and the
+ * learning rate becomes the one that the optimizer uses. */
 static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
     fed_error why = {0};
@@ -110,9 +109,9 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
 }
 
 static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
-    /* The default of the goal is the cohort, and that of the cohort 130 % of the goal. This allows
-     * for more than the 6 to 10 % of devices that drop out at Google (Bonawitz et al., "Towards
-     * federated learning at scale", 2019). */
+    /* The default of the goal is the cohort, and that of the cohort 130 % of the goal. At Google 6
+     * to 10 % of devices drop out (Bonawitz et al., "Towards federated learning at scale",
+     * 2019). */
     if (rules->goal == 0 && rules->cohort == 0) {
         return fed_fail(err, FED_EINVAL,
                         "%s: key \"goal\" is missing, the number of updates that complete a "
@@ -228,7 +227,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
         return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
     }
     FED_TRY(check_downloads(s, task->wire.downloads, err));
-    /* the later phases are checked last, since they build on all other values */
+    /* the later phases build on all other values */
     for (uint32_t k = 0; k < task->phase_count; k++) {
         source later = *s;
         fedserver_source_enter(&later, k);

@@ -217,7 +217,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
     return NULL;
 }
 
-/* JSON needs UTF-8. Other bytes, which only a name taken from a file's name has, become '?'. */
+/* JSON needs UTF-8, so other bytes are replaced. */
 static void write_text(const char *text, size_t len, fed_writer *w) {
     json_t *value = json_stringn(text, len);
     if (value == NULL) {

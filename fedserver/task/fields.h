@@ -27,7 +27,7 @@ typedef enum fedserver_field_kind {
     FEDSERVER_OBJECT
 } fedserver_field_kind;
 
-/* Which objects may have a key: the task, each of its phases, or both. */
+/* Objects that may have a key: the task, each of its phases, or both. */
 enum { FEDSERVER_IN_TASK = 1, FEDSERVER_IN_PHASE = 2, FEDSERVER_IN_BOTH = 3 };
 
 typedef enum fedserver_member_type {
@@ -45,12 +45,12 @@ typedef struct fedserver_field {
     const char *name;
     unsigned where;
     fedserver_field_kind kind;
-    fedserver_member_type type; /* C type of the key's member */
-    size_t offset, size;        /* offset and size of the member in fedserver_config */
-    size_t phase_offset;        /* offset of the member in fedserver_phase */
+    fedserver_member_type type;
+    size_t offset, size;
+    size_t phase_offset;
     double low, high;
-    /* text of the default (NULL: the key is required); text that says which values are valid (NULL:
-     * those from low to high) */
+    /* preset: text of the default; NULL: the key is required. right: text that says which values
+     * are valid; NULL: those from low to high */
     const char *preset, *right;
 } fedserver_field;
 
@@ -61,15 +61,16 @@ bool fedserver_field_kept(const fedserver_field *field);
 /** Is the value part of what the coordinator sends to devices? */
 bool fedserver_field_told(const fedserver_field *field);
 
-/** A text that says what the value must be, to follow "it must be". The text may lie in `dst`. */
+/** A text that says what the value must be, such as "an integer from 1 to 10". The text may lie in
+ * `dst`. */
 const char *fedserver_field_right(const fedserver_field *field, char dst[96]);
 
-/** Put the default into *member. */
+/** Set *member to the default. */
 void fedserver_field_preset(const fedserver_field *field, void *member);
 
-/** Convert a JSON value into *member. Returns NULL on success. Else the result, a static text or
- * `found`, says what the wrong value is. bounded: the value must be between low and high.
- * Otherwise it must only fit into the member. */
+/** Convert a JSON value into *member. Returns NULL on success, else a text that says what the wrong
+ * value is. The text may lie in `found`. bounded: the value must be between low and high, not just
+ * fit into the member. */
 const char *fedserver_field_take(const fedserver_field *field, void *member, const json_t *value,
                                  bool bounded, char found[96]);
 

@@ -1,4 +1,4 @@
-/* Looks up the values that hold in a phase or a round of a task. */
+/* Looks up the settings that hold in a phase or a round of a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/phases.h"
 

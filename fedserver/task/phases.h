@@ -1,4 +1,4 @@
-/* The phases of a task: looks up which values hold in which of its rounds. */
+/* The phases of a task: looks up which settings hold in which rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PHASES_H
 #define FEDSERVER_PHASES_H
@@ -14,17 +14,16 @@
 /** The number of a round's phase, from 0 to task->phase_count. The task begins with phase 0. */
 uint32_t fedserver_phase_number(const fedserver_task *task, uint32_t round);
 
-/** The values that hold in phase `number`. For phase 0, which begins with round 1, these are the
- * task's own values. */
+/** The settings of phase `number`. Phase 0 begins with round 1 and has the task's own settings. */
 fedserver_phase fedserver_phase_at(const fedserver_task *task, uint32_t number);
 
-/** The values that hold in round `round`. */
+/** The settings that hold in round `round`. */
 fedserver_phase fedserver_phase_of(const fedserver_task *task, uint32_t round);
 
-/** Copy the phase's values into the task's own members, as the values of phase 0. */
+/** Copy the phase's settings into the task's own members, as those of phase 0. */
 void fedserver_phase_begin(const fedserver_phase *phase, fedserver_task *task);
 
-/** Copy the phase's values into the part of the task that is sent to devices. */
+/** Copy the phase's settings into the part of the task that is sent to devices. */
 void fedserver_phase_apply(const fedserver_phase *phase, fed_task *wire);
 
 #endif

@@ -1,5 +1,4 @@
-/* The coordinator's description of a task. Of the coordinator's other folders, this folder
- * includes only strategies/, which includes none. */
+/* The coordinator's description of a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_H
 #define FEDSERVER_TASK_H
@@ -12,17 +11,17 @@
 #include "fedserver/operator.h"
 #include "fedserver/strategies/strategy.h"
 
-/** Which devices get the slots of a round. */
+/** The rule that decides which devices get the slots of a round. */
 typedef enum fedserver_selection {
     FEDSERVER_SELECT_UNIFORM = 0,    /* every device with the same chance */
-    FEDSERVER_SELECT_WEIGHTED = 1,   /* the chance of a device is proportional to its samples */
-    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* the slots go to the devices that have waited longest */
+    FEDSERVER_SELECT_WEIGHTED = 1,   /* devices with more samples have a larger chance */
+    FEDSERVER_SELECT_ROUND_ROBIN = 2 /* devices that took part longest ago come first */
 } fedserver_selection;
 
-/** The values that hold from a round on, until the next phase. There is a member for each key
- * that a phase may change, such as codec_up or local_steps; task_keys.def names them. */
+/** A task's settings from a round on, until the next phase. There is a member for each key that a
+ * phase may change, such as codec_up or local_steps; task_keys.def names them. */
 typedef struct fedserver_phase {
-    uint32_t round; /* the first round of the phase */
+    uint32_t round;
 #define FEDSERVER_TASK_MEMBER(name, kind, room)
 #define FEDSERVER_PHASE_MEMBER(name, kind, room)
 #define FEDSERVER_BOTH_MEMBER(name, kind, room) FEDSERVER_##kind##_MEMBER(name, room)
@@ -38,7 +37,7 @@ enum { FEDSERVER_PHASES = 32 }; /* the most phases that can follow phase 0 */
 
 /** The rules of a task's rounds. 1 <= minimum <= goal; synchronous: also goal <= cohort. */
 typedef struct fedserver_round_rules {
-    uint32_t rounds;  /* number of rounds of the whole task */
+    uint32_t rounds;
     uint32_t cohort;  /* number of slots, for one round or, if asynchronous, at any time */
     uint32_t goal;    /* with this many updates a round commits at once */
     uint32_t minimum; /* with this many updates a round commits at the deadline */
@@ -49,25 +48,24 @@ typedef struct fedserver_round_rules {
      * model is at most this many versions old. */
     uint32_t staleness;
     /* For an edge aggregator's task: the number of the upstream task that it serves; "" for other
-     * tasks. Its rounds do not commit by themselves: the edge aggregator commits them with
-     * upstream's version (fedserver/edge.h). */
+     * tasks. The edge aggregator commits the rounds of such a task with upstream's version
+     * (fedserver/edge.h). */
     char upstream[24];
 } fedserver_round_rules;
 
 /** A task. task_keys.def has a line for each member that a task file can set. */
 typedef struct fedserver_task {
-    /* what devices are sent, with the values of the first phase; wire.id is the task's number */
+    /* what devices are sent, with the settings of the first phase; wire.id is the task's number */
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC];           /* codec of the model deltas in the first phase */
+    char codec_down[FEDCODEC_SPEC];
     fedserver_phase phases[FEDSERVER_PHASES]; /* the later phases, in the order of their rounds */
     uint32_t phase_count;
-    char strategy[FEDSERVER_STRATEGY_SPEC]; /* a spec: how updates become the next version */
+    char strategy[FEDSERVER_STRATEGY_SPEC]; /* strategy spec: how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
     uint32_t priority;       /* a device gets the task with the larger number first */
-    /* the largest fraction that one device may have of a round's weight, and of what moves the
-     * model */
+    /* the largest fraction of a round's weight that one device may have (rounds/weights.h) */
     double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;

@@ -1,5 +1,5 @@
 /* Reads a task's JSON into a fedserver_config, by the table of keys. Messages name the line of a
- * key. config.c checks afterwards what the values mean together. */
+ * key. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_SOURCE_H
 #define FEDSERVER_TASK_SOURCE_H
@@ -8,13 +8,13 @@
 #include "fedserver/task/json_line.h"
 
 typedef struct fedserver_source {
-    const char *path; /* names the text in messages */
+    const char *path;
     fedserver_json_text json;
     json_t *root;
     bool stored; /* the text comes from a store, so its values were checked before */
     /* The members from here on describe the object that is being read: the task or a phase. */
     char prefix[32]; /* prefix of the object's keys in messages: "", "phases[0]." */
-    size_t start;    /* offset of the object in the text */
+    size_t start;
 } fedserver_source;
 
 /** Parse text[len]. `path` and `text` must outlive s. FED_EFORMAT: the text is no JSON object. */

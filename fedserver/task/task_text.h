@@ -1,4 +1,4 @@
-/* A task as one text, as stores keep it: all that the task file said, in a fixed order. */
+/* A task as one text, which stores keep: the keys of the task file, in a fixed order. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_TEXT_H
 #define FEDSERVER_TASK_TEXT_H
@@ -6,11 +6,9 @@
 #include "fed/bytes.h"
 #include "fedserver/task/task.h"
 
-/*
- * The text is a JSON object with the keys of a task file, in the order of task_keys.def. A value
- * that is empty, and empty by default, is left out. Equal tasks have equal texts. A task that is
- * read has every bit that was written. The text does not have the task's number, state and times.
- */
+/* The text is a JSON object with the keys of a task file, in the order of task_keys.def. A value
+ * that is empty, and empty by default, is left out. Equal tasks have equal texts. The text does not
+ * have the task's number, state and times. */
 
 void fedserver_task_text_write(const fedserver_task *task, fed_writer *w);
 

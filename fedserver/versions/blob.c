@@ -28,7 +28,7 @@ fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
     atomic_init(&blob->holders, 1);
     blob->data = blob->owned = bytes->data;
     blob->len = bytes->len;
-    fed_writer_growing(bytes); /* the writer has given its memory away */
+    fed_writer_growing(bytes);
     return blob;
 }
 

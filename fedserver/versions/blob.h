@@ -1,4 +1,4 @@
-/* Two more ways to make a fedserver_blob, for the coordinator: a slice, and a mapped file. */
+/* Makes a fedserver_blob from a slice of another blob, or from a mapped file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BLOB_H
 #define FEDSERVER_BLOB_H
@@ -9,8 +9,8 @@
  * reference to `whole`. NULL: out of memory. */
 fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_t len);
 
-/** Make a blob of a file's bytes by mapping the file, so that processes share the memory. The file
- * may be deleted meanwhile, but must not shrink. Errors: those of fed_file_map. */
+/** Make a blob of a file's bytes by mapping the file. The file may be deleted meanwhile, but must
+ * not shrink. Errors: those of fed_file_map. */
 fed_status fedserver_blob_map(const char *path, fedserver_blob **blob, fed_error *err) FED_CHECKED;
 
 #endif

@@ -128,7 +128,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     FED_REQUIRE(v->parts == 0 || to == v->oldest + v->parts + 1, FED_EFORMAT);
     size_t chain_len = 0;
     const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
-    /* how many of the oldest parts to drop, so that `len` more bytes stay within the limits */
+    /* number of the oldest parts to drop, so that `len` more bytes stay within the limits */
     uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
     while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
         drop++;

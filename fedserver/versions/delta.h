@@ -20,14 +20,14 @@
  * that has grown larger than a snapshot's values loses its oldest deltas, because devices then get
  * a snapshot, which is shorter (fedserver/versions/downloads.h).
  */
-enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* the most parts of a chain */
+enum { FEDSERVER_CHAIN_PARTS = 1024 };
 
 /** One part of the chain: a delta, or a patch where the version's values were given. */
 typedef struct fedserver_link {
-    size_t start;    /* offset of the part in the chain */
-    uint64_t digest; /* digest of the part's bytes */
+    size_t start;
+    uint64_t digest;
     bool patch;
-    size_t plain_len; /* its bytes without second stages (lossless passes after a codec) */
+    size_t plain_len; /* bytes of the part without second stages (lossless passes after a codec) */
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -37,7 +37,7 @@ typedef struct fedserver_versions {
     float *values; /* float32[layout->size] */
     /* float32[layout->size]: what the lossy deltas left out; NULL while a version is made */
     float *residual;
-    bool kept; /* the store has the values as a blob: store.h */
+    bool kept;
 
     /* the parts that turn version `oldest` into version oldest + parts; NULL: there is no part */
     fedserver_blob *chain;
@@ -48,9 +48,8 @@ typedef struct fedserver_versions {
     size_t snapshot_limit; /* upper limit of a snapshot's bytes */
 } fedserver_versions;
 
-/** Make versions that consist of one version, without a chain. Takes ownership of values and
- * residual (NULL: zeros), also after a failure; both must come from malloc. Owner:
- * fedserver_versions_free. */
+/** Begin with one version and an empty chain. Takes ownership of values and residual (NULL: zeros),
+ * also after a failure; both must come from malloc. Owner: fedserver_versions_free. */
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) FED_CHECKED;
 void fedserver_versions_free(fedserver_versions *v);
@@ -70,16 +69,15 @@ fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *
 /** The bytes of the chain's newest part (a fed_part), and their digest. The chain owns them. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
-/** As fedserver_versions_next, but the next version's values are given, and become next->values
- * to the bit. The part is a patch. What earlier deltas left out is dropped. Errors:
- * FED_ENONFINITE. */
+/** Make the next version from given values, which become next->values to the bit. The part is a
+ * patch, and the residual becomes 0. Else the same as fedserver_versions_next. FED_ENONFINITE: a
+ * value is not finite. */
 fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
                                     float *residual, fedserver_versions *next,
                                     fed_error *err) FED_CHECKED;
 
-/** Append to the chain the part that led to version `to`, after a restart. The caller appends the
- * oldest part first, leaves no gap (else FED_EFORMAT), and ends with the part that leads to
- * v->version. */
+/** Append to the chain the part that leads to version `to`. Append the oldest part first, leave no
+ * gap (FED_EFORMAT: there is one), and end with the part that leads to v->version. */
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
@@ -91,13 +89,13 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Get the parts from version `have` to `want` as one blob, of which the caller gets a reference.
- * *tag is a name of exactly these bytes, which stays the same after a restart. */
+ * *tag: a digest that names these bytes. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 
-/** The number of bytes that the parts from version `have` to `want` have without second stages. The
- * result may be too small, by up to 4 bytes for each part. The result is larger than
- * fedserver_versions_chain_len where a second stage packs one of the parts. */
+/** The number of bytes that the parts from version `have` to `want` have without second stages, or
+ * up to 4 bytes less for each part. The result is larger than fedserver_versions_chain_len where a
+ * second stage packs one of the parts. */
 size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Append to `parts` the chain's parts from version `have` to `want`, without second stages. The
@@ -106,7 +104,7 @@ fed_status fedserver_versions_unpack(const fedserver_versions *v, uint32_t have,
                                      fed_writer *parts, fed_error *err) FED_CHECKED;
 
 /** Append to `part` a fed_part with the patch from one version's values to another's, float32[n]
- * each. from NULL stands for zeros. *versions gives the versions' numbers. Errors: as
+ * each. from NULL: zeros. *versions gives the versions' numbers. Errors: those of
  * fedcodec_patch_write. */
 fed_status fedserver_part_patch(const fed_part *versions, const float *from, const float *to,
                                 size_t n, fed_writer *part, fed_error *err) FED_CHECKED;
@@ -116,7 +114,7 @@ fed_status fedserver_part_patch(const fed_part *versions, const float *from, con
 fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, float *values,
                                 fed_error *err) FED_CHECKED;
 
-/** Append to `part` a fed_part with an envelope of `codec`. Other parameters and errors: as in
+/** Append to `part` a fed_part with an envelope of `codec`. For the other parameters and errors see
  * fedcodec_envelope_encode. */
 fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                  const fedcodec *codec, const fed_layout *layout, uint32_t small,

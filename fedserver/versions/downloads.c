@@ -11,7 +11,8 @@
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
               "a chain has at most 2 * 10 + 1 runs: their lengths grow, then shrink");
 
-/* A shorter download is only looked for if the chain exceeds snapshot_limit / SHORT_CHAIN. */
+/* A chain of at most snapshot_limit / SHORT_CHAIN bytes is sent without looking for a shorter
+ * download. */
 enum { SHORT_CHAIN = 4 };
 
 static void forget(fedserver_made *made) {
@@ -77,8 +78,8 @@ static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* Find a free slot, after freeing patches until all patches together have at most a snapshot's
- * bytes. NULL: too many patches are in use. */
+/* Find a free slot, and free patches until all together have at most a snapshot's bytes. NULL: too
+ * many patches are in use. */
 static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
                                       int64_t now_ms) {
     for (;;) {
@@ -249,7 +250,8 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
-/* Get the chain without second stages. *found NULL: not possible now, or a snapshot is shorter. */
+/* Get the chain without second stages. *found NULL: it can't be made now, or a snapshot is
+ * shorter. */
 static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
                                const fedserver_download_request *request, int64_t now_ms,
                                fedserver_made **found, fed_error *err) {
@@ -330,7 +332,7 @@ static fed_status cut_chain(const fedserver_versions *v, const fedserver_downloa
     *count = 0;
     while (from < request->want && status == FED_OK) {
         assert(*count < FED_ADDRESSES);
-        uint32_t length = 1; /* number of deltas in the run that begins at version `from` */
+        uint32_t length = 1;
         while (from % (2 * length) == 0 && 2 * length <= request->want - from) {
             length *= 2;
         }

@@ -6,47 +6,44 @@
 #include "fedserver/versions/delta.h"
 
 /*
- * A short chain of deltas costs nothing to make, and nothing is shorter. If the chain is longer
- * than a quarter of a snapshot's values, two patches are considered as well. The first leads from
- * the device's version to the wanted one. The second leads from zeros to the wanted version: a
- * snapshot. Devices that can't read patches get the chain or the plain values.
+ * A short chain of deltas costs nothing to make. If the chain is longer than a quarter of a
+ * snapshot's values, up to two patches are considered as well. The first leads from the device's
+ * version to the wanted one. The second leads from zeros to the wanted version: a snapshot. Devices
+ * that can't read patches get the chain or the plain values.
  *
- * Devices that can't read second stages (lossless passes after a codec), as those of release
- * 0.1.0, get the chain unpacked. The unpacked chain is made and kept as a patch is. While it can't
- * be made, or if it is longer than a snapshot's values, these devices get a patch or a snapshot.
+ * Devices that can't read second stages (lossless passes after a codec) get the chain unpacked. If
+ * the unpacked chain can't be made now, or is longer than a snapshot's values, these devices get a
+ * patch or a snapshot.
  *
- * Patches and snapshots are made when a device first asks for them. They are made from the values
- * of the newest version, or from older values that fedserver_old_versions computes. Then they are
- * kept for devices that fetch them slowly. A patch or snapshot that is made again has the same
- * bytes, also after a restart: keeping it only saves time.
+ * Patches and snapshots are made when a device first asks for them, and are kept for a while. A
+ * patch or snapshot that is made again has the same bytes.
  *
  * The time for making is bounded: after each patch or snapshot, nothing is made for a while. Only
- * the newest version's snapshot causes no such pause. A device that asks during a pause gets an
- * answer that exists already. Memory is bounded too:
+ * the newest version's snapshot causes no such pause. During a pause a device gets a download that
+ * exists already. Memory is bounded too:
  *
- * - There are at most FEDSERVER_SNAPSHOTS snapshots, including the newest version's. If all are in
- * use and a device asks for another version, the youngest of these snapshots is freed: that of the
- * newest version among them. So the devices that began first can finish.
+ * - There are at most FEDSERVER_SNAPSHOTS snapshots. To make room for another one, the snapshot of
+ * the newest version among them is freed, so that devices that began first can finish.
  *
- * - The patches have up to two snapshots' bytes. A patch to the newest version that a device asked
+ * - The patches have about two snapshots' bytes. A patch to the newest version that a device asked
  * for within FEDSERVER_PATCH_MS is not freed to make room for another patch.
  *
- * A patch or snapshot that no device has asked for within FEDSERVER_SNAPSHOT_MS is freed.
+ * A patch or an old version's snapshot that no device has asked for within FEDSERVER_SNAPSHOT_MS is
+ * freed.
  */
 enum {
     FEDSERVER_SNAPSHOTS = 3,
     FEDSERVER_PATCHES = 16,
     FEDSERVER_SNAPSHOT_MS = 30 * 60 * 1000,
     FEDSERVER_PATCH_MS = 60 * 1000,
-    /* after making an answer of N values nothing is made for N / 1024 ms */
+    /* after making a download of a model with N values, nothing is made for N / 1024 ms */
     FEDSERVER_MADE_VALUES = 1024
 };
 
-/** A download that was made and is kept. */
 typedef struct fedserver_made {
     fedserver_blob *blob; /* the bytes of a fed_part; NULL: the slot is free */
     fed_part_kind kind;
-    uint32_t from, to; /* the versions that the part names */
+    uint32_t from, to;
     uint64_t tag;
     int64_t asked_ms; /* 0: no device has asked yet */
 } fedserver_made;
@@ -67,15 +64,15 @@ typedef struct fedserver_old_versions {
 } fedserver_old_versions;
 
 typedef struct fedserver_download_request {
-    bool any; /* start from any version: the device has none, or an unknown one */
+    bool any; /* the device has no version, or an unknown one */
     uint32_t have, want;
-    bool patches; /* the device can read patches */
-    bool stages;  /* the device can read frames of a second stage, a lossless pass after a codec */
+    bool patches;
+    bool stages; /* the device can read second stages (lossless passes after a codec) */
 } fedserver_download_request;
 
 /** Get the parts that bring a device to version `want`, as a blob of which the caller gets a
- * reference. *tag is a name of exactly these bytes, which stays the same after a restart.
- * FED_ENOTFOUND: the version does not exist yet, or can't be made any more, or not now. */
+ * reference. *tag: a digest that names these bytes. FED_ENOTFOUND: the version does not exist yet,
+ * or can't be made any more, or not now. */
 fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
                                    const fedserver_old_versions *old,
                                    const fedserver_download_request *request, int64_t now_ms,
@@ -84,15 +81,14 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
 
 /** A run: parts of a download in one file that HTTP caches can serve to many devices. */
 typedef struct fedserver_run {
-    fedserver_blob *blob; /* the holder of the run holds a reference */
-    uint64_t tag;         /* a name of these bytes */
+    fedserver_blob *blob; /* the run holds a reference */
+    uint64_t tag;
 } fedserver_run;
 
 /** Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
  * versions share most runs. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
- * begins at a version that is a multiple of its length. So each delta is in few runs, and a device
- * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there
- * are no runs. */
+ * begins at a version that is a multiple of its length. The caller frees the runs' blobs. Errors:
+ * those of fedserver_downloads_get; then there are no runs. */
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
                                     const fedserver_old_versions *old,
                                     const fedserver_download_request *request, int64_t now_ms,

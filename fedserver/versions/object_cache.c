@@ -1,4 +1,5 @@
-/* Seals (encrypts) downloads into files, step by step, and deletes files not asked for lately. */
+/* Seals (encrypts) downloads into files, step by step, and deletes files that no device wants any
+ * more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/object_cache.h"
 
@@ -181,8 +182,8 @@ static fed_status sweep(const char *directory, fed_error *err) {
     return FED_OK;
 }
 
-/* Go on with a sealing, and add the file to the items once it is done. Stops where the object
- * cache's work reaches `most` bytes. */
+/* Go on with a sealing, and add the file to the items once it is done. Stops when
+ * object_cache->work reaches `most` bytes. */
 static fed_status go_on(fedserver_object_cache *object_cache, const char *directory,
                         fedserver_sealing *s, size_t most, int64_t now_ms, fed_error *err) {
     const size_t before = most > object_cache->work ? most - object_cache->work : 0;
@@ -244,8 +245,8 @@ static fed_status seal_now(fedserver_object_cache *object_cache, const char *dir
         FED_TRY(sweep(directory, err));
         object_cache->swept = true;
     }
-    /* A short run is sealed at once. A long run is sealed in steps, by the requests of many
-     * devices, and leaves half of the budget to short runs. */
+    /* A short run is sealed at once. A long run is sealed in steps that leave half of the budget to
+     * short runs. */
     const size_t work = 2 * len_of(&request->run);
     const int64_t passed_ms = now_ms > object_cache->work_ms ? now_ms - object_cache->work_ms : 0;
     const int64_t whole_ms = FEDSERVER_OBJECT_CACHE_STEP / FEDSERVER_OBJECT_CACHE_RATE;

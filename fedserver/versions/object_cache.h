@@ -14,24 +14,23 @@
  * The process with the role rounds seals a download (fed/sealed.h) when the first device asks for
  * it. The sealed bytes lie in DIRECTORY/downloads, in a file named after their key. The front
  * serves that file to anyone who asks for that name. Sealing the same bytes again makes the same
- * file, so the files need not survive: after a restart the folder is emptied, and filled again as
- * devices ask.
+ * file, so the folder is emptied after a restart.
  *
- * Time is bounded: FEDSERVER_OBJECT_CACHE_STEP bytes at once, and FEDSERVER_OBJECT_CACHE_RATE
- * bytes a millisecond in the long run, are hashed and sealed. A large download is sealed in steps,
- * by the requests of many devices. Until it is sealed, devices get the bytes from the coordinator.
+ * Time is bounded: FEDSERVER_OBJECT_CACHE_STEP bytes at once, and FEDSERVER_OBJECT_CACHE_RATE bytes
+ * a millisecond in the long run, are hashed and sealed. A large download is sealed in steps, by the
+ * requests of many devices. Until then, devices get the bytes from the coordinator.
  *
- * Disk is bounded: each task has FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a snapshot's bytes. Files
- * that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted. Where there is no room,
- * the files that were asked for longest ago are deleted.
+ * Disk is bounded: each task's files have at most FEDSERVER_OBJECT_CACHE_SNAPSHOTS times a
+ * snapshot's bytes. Files that no device has asked for within FEDSERVER_SNAPSHOT_MS are deleted.
+ * Where there is no room, the files that were asked for longest ago are deleted.
  */
 enum {
-    FEDSERVER_OBJECT_CACHE = 128, /* the most files, of all tasks together */
+    FEDSERVER_OBJECT_CACHE = 128,
     /* each byte counts twice, since it is hashed, then sealed */
     FEDSERVER_OBJECT_CACHE_STEP = 4 << 20,
     FEDSERVER_OBJECT_CACHE_RATE = 32 << 10,
     FEDSERVER_OBJECT_CACHE_SNAPSHOTS = 4,
-    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* nothing is sealed for this time after a failure */
+    FEDSERVER_OBJECT_CACHE_REST_MS = 60000 /* after a failure nothing is sealed for this time */
 };
 
 #define FEDSERVER_OBJECT_CACHE_FOLDER "downloads"
@@ -43,21 +42,19 @@ typedef struct fedserver_object_cache_item {
     int64_t asked_ms;
 } fedserver_object_cache_item;
 
-/** A request to seal a run (downloads.h) of a task's download. */
 typedef struct fedserver_object_request {
     uint64_t task;
     uint64_t limit; /* bytes that the task's files may have together */
     fedserver_run run;
 } fedserver_object_request;
 
-/** A run that is being sealed. */
 typedef struct fedserver_sealing {
     fedserver_object_request
         request; /* holds a reference to its blob; blob NULL: nothing to seal */
     fed_sha256_sum sum;
     uint8_t key[FED_SEALED_KEY];
     size_t hashed, written;
-    FILE *file; /* the file of the sealed bytes; NULL: not open yet */
+    FILE *file; /* NULL: not open yet */
     const char *file_name;
 } fedserver_sealing;
 
@@ -65,8 +62,8 @@ typedef struct fedserver_sealing {
 typedef struct fedserver_object_cache {
     fedserver_object_cache_item items[FEDSERVER_OBJECT_CACHE];
     fedserver_sealing sealing;
-    bool swept; /* the folder exists, and has been emptied of an earlier process's files */
-    /* bytes hashed and sealed lately; it falls by FEDSERVER_OBJECT_CACHE_RATE each millisecond */
+    bool swept; /* the folder exists, and was emptied of old files */
+    /* bytes hashed and sealed lately; falls by FEDSERVER_OBJECT_CACHE_RATE each millisecond */
     size_t work;
     int64_t work_ms;
     int64_t rests_until_ms;
@@ -79,9 +76,9 @@ void fedserver_object_cache_free(fedserver_object_cache *object_cache, const cha
 void fedserver_object_cache_drop(fedserver_object_cache *object_cache, const char *directory,
                                  uint64_t task);
 
-/** Get the address of a run's file. The run is sealed first where necessary. FED_EBUSY: the run is
- * not sealed yet; send the bytes themselves. FED_ERANGE: the run is empty, or larger than the
- * limit. FED_ENOSPC, FED_EIO, FED_ENOMEM: the run can't be sealed, and *err says why. */
+/** Get the address of a run's file, and seal the run first if necessary. FED_EBUSY: the run is not
+ * sealed yet; send the bytes themselves. FED_ERANGE: the run is empty, or larger than the limit.
+ * FED_ENOSPC, FED_EIO, FED_ENOMEM: the run can't be sealed, and *err says why. */
 fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, const char *directory,
                                       const fedserver_object_request *request, int64_t now_ms,
                                       fed_address *address, fed_error *err) FED_CHECKED;

@@ -10,22 +10,17 @@
 #include "fedserver/stores/store.h"
 #include "fedserver/versions/delta.h"
 
-/*
- * A version is stored whole, as a keyframe, when the deltas since the last keyframe have as many
+/* A version is stored whole, as a keyframe, when the deltas since the last keyframe have as many
  * bytes as a snapshot, or when there are FEDSERVER_CHAIN_PARTS deltas. The last two keyframes stay,
- * and the deltas since the older one. So in the long run a commit writes at most as many bytes for
- * keyframes as for deltas, or a snapshot's bytes / FEDSERVER_CHAIN_PARTS. All versions since the
- * older keyframe can be computed again. To compute a version, the coordinator reads and applies
- * deltas of at most about one snapshot's bytes.
- */
+ * and the deltas since the older one. So all versions since the older keyframe can be computed
+ * again, from deltas of about one snapshot's bytes at most. */
 
-/** Where the versions of one task are stored. */
 typedef struct fedserver_archive {
     const fedserver_store *store;
     void *db;
     uint64_t task;
-    const fed_layout *layout; /* layout of the task's model */
-    const fed_log *log;       /* gets a warning if a stored version is damaged */
+    const fed_layout *layout;
+    const fed_log *log; /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
 /** Set *due to whether fedserver_old_versions_keep would now store v whole, as a keyframe. */

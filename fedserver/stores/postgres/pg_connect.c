@@ -11,10 +11,9 @@
 
 enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100, ANSWER_MS = 60000 };
 
-/* The session's settings. Keepalives let both ends notice a broken connection. A statement waits
- * at most 5 s for a lock. The server ends a transaction that its process leaves idle for 60 s.
- * Commits wait until an acknowledged update is on the disk, and on the synchronous standby if
- * there is one, even where the server's default is less. */
+/* The session's settings. Keepalives let the server notice a broken connection. A statement waits
+ * at most 5 s for a lock. The server ends a transaction that is idle for 60 s. Commits wait until
+ * the data is on the disk, and on the synchronous standby if there is one. */
 static const char session[] =
     "SET search_path = fedserver; SET client_min_messages = warning; SET jit = off;"
     "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
@@ -96,8 +95,6 @@ static void name_place(fedserver_pg *db) {
              host != NULL && host[0] != '\0' ? host : "this machine");
 }
 
-/* Does the connection string name several servers? PQhost would only tell which of them is
- * connected. */
 static bool names_several(PGconn *conn) {
     bool several = false;
     PQconninfoOption *options = PQconninfo(conn);
@@ -109,8 +106,8 @@ static bool names_several(PGconn *conn) {
     return several;
 }
 
-/* Can a server be expected to accept connections soon? It rejects them while it starts. Where
- * several servers are named, a standby may be about to become the primary. */
+/* May a server accept connections soon? It rejects them while it starts. Of several servers, a
+ * standby may become the primary. */
 static bool may_come(PGconn *conn, const parameters *p) {
     return names_several(conn) || PQpingParams(p->keys, p->values, 1) == PQPING_REJECT;
 }
@@ -178,8 +175,8 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
     return FED_OK;
 }
 
-/* The server notices a closed connection only after a while. So the transaction and the lock are
- * ended first, and the next process does not find them still held. */
+/* The transaction and the lock are ended first, because the server notices a closed connection only
+ * after a while. */
 void fedserver_pg_close(fedserver_pg *db) {
     if (db == NULL) {
         return;

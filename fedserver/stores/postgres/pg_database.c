@@ -1,9 +1,11 @@
-/* A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
+/*
+ * A handle of the PostgreSQL store: one connection, whose statements go out in libpq's pipeline
  * mode. A batch of writes costs one round trip, because only the commit waits for answers.
  *
- * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection
- * is given up. No deadlock is possible either: this end reads answers while it sends, so the
- * server is never stopped from reading by answers that nobody fetched. */
+ * Every wait ends: where the server neither takes nor sends a byte for answer_ms, the connection is
+ * given up. Answers are read while statements are sent, since a server whose answers nobody reads
+ * stops reading statements.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/postgres/pg_database.h"
 
@@ -22,8 +24,8 @@
 #include "fedserver/stores/sql/sql_calls.h"
 #include "fedserver/stores/undone.h"
 
-/* SQL for the next value of the column devices.change. A writing transaction holds the lock of the
- * row of `revision`, so no other transaction can take the same number. */
+/* SQL for the next value of the column devices.change. A transaction that writes devices holds the
+ * lock of the row of `revision`, so no other transaction can take the same number. */
 #define NEXT_CHANGE "(SELECT coalesce(max(change), 0) + 1 FROM devices)"
 
 static const char *const texts[FEDSERVER_PG_COUNT] = {
@@ -34,8 +36,8 @@ static const char *const texts[FEDSERVER_PG_COUNT] = {
 };
 
 enum {
-    UNSENT_FEW = 64 << 10, /* send once libpq holds more bytes than this */
-    UNSENT_MOST = 4 << 20, /* wait for the server once libpq holds more bytes than this */
+    UNSENT_FEW = 64 << 10, /* bytes: send once libpq holds more */
+    UNSENT_MOST = 4 << 20, /* bytes: wait for the server once libpq holds more */
     MOST_VALUES = 48,
     TEXT_SIZE = 2048
 };
@@ -96,7 +98,7 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
         return fedserver_layout_changed(db->place, err);
     }
     if (is_class(state, "57P01") && db->term != 0) {
-        /* libpq may not have noticed yet that the server closed the connection */
+        /* libpq may not know yet that the server closed the connection */
         (void)lose(db, text, NULL);
         return fed_fail(err, FED_EIO,
                         "%s: the server has ended the connection: another coordinator leads now, "
@@ -128,7 +130,7 @@ static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *er
                : lose(db, PQerrorMessage(db->conn), err);
 }
 
-/* *result NULL: the statement has no further result. */
+/* Wait for the next result. *result NULL: the statement has no further result. */
 static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     *result = NULL;
     while (!db->lost) {
@@ -147,7 +149,6 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Send only once libpq holds more than UNSENT_FEW bytes, since each send wakes the server. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -180,7 +181,6 @@ static void number_marks(const char *text, char dst[TEXT_SIZE]) {
     dst[at] = '\0';
 }
 
-/* The values of a statement, in the binary format of PostgreSQL's protocol. */
 typedef struct parameters {
     Oid types[MOST_VALUES];
     const char *values[MOST_VALUES];
@@ -292,7 +292,6 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     return status;
 }
 
-/* The results of the statements that were sent since the pipeline's last synchronization. */
 typedef struct answers {
     PGresult *last;
     PGresult *failure;
@@ -399,7 +398,8 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
         db->next_at = db->sent;
         FED_TRY(send(db, FEDSERVER_SQL_LAYOUT_FENCED, VALUES(INT(FEDSERVER_PG_LAYOUT)), err));
     }
-    /* S6 in docs/durability.md: the transaction checks the lead's term before its first write. */
+    /* S6 in docs/durability.md: the leader's term is checked first, unless only blobs are
+     * written. */
     assert(db->writing && (db->revised || !revise));
     return FED_OK;
 }
@@ -413,7 +413,7 @@ static void drop(fedserver_pg *db, int sql) {
     }
 }
 
-/* It is unknown which statements the server prepared before a failure, so all must be prepared
+/* Nobody knows which statements the server prepared before a failure, so prepare all of them
  * again. */
 static void forget_prepared(fedserver_pg *db) {
     memset(db->prepared, 0, sizeof db->prepared);

@@ -8,8 +8,8 @@
 
 #include "fedserver/stores/sql/sql_engine.h"
 
-/* A condition of the statements about the lead: row k of pg_locks is a lead's tag, the shared
- * advisory lock that pg_lead.c explains. ?1 is the first half of the lock's number. */
+/* SQL condition: row k of pg_locks is the shared advisory lock of a leader (pg_lead.c). ?1 is the
+ * first half of the lock's number. */
 #define LEAD_TAGGED                                                                                \
     "k.locktype = 'advisory' AND k.objsubid = 2 AND k.classid::bigint = ?1 AND k.granted AND"      \
     " k.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -24,29 +24,29 @@ enum {
     FEDSERVER_PG_COUNT
 };
 
-/** The thread that renews the lead, with its own connection: pg_lead.c. */
+/** The thread that keeps this process the leader, with its own connection: pg_lead.c. */
 typedef struct fedserver_pg_pulse fedserver_pg_pulse;
 
 typedef struct fedserver_pg {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     PGconn *conn;
     bool prepared[FEDSERVER_PG_COUNT];
-    bool writing;              /* a transaction is open */
-    bool revised;              /* the open transaction has added 1 to the number in `revision` */
-    bool lost;                 /* the connection is broken; `why` has the reason */
-    bool locked;               /* this handle has the store's lock */
-    uint64_t term;             /* the number of the lead that this handle writes for; 0: none */
+    bool writing;
+    bool revised; /* the open transaction has added 1 to the number in `revision` */
+    bool lost;    /* the connection is broken; `why` has the reason */
+    bool locked;
+    uint64_t term;             /* the leader's term that this handle writes for; 0: none */
     bool outdone;              /* a write has failed because another coordinator leads */
     fedserver_pg_pulse *pulse; /* NULL: this handle does not lead */
-    int answer_ms;             /* the longest wait for the server */
-    char *where;               /* the connection string */
-    bool several;              /* the connection string names several servers */
-    size_t unsent;             /* bytes given to libpq that may not have been sent yet */
-    unsigned sent;             /* statements sent since the pipeline's last synchronization */
-    unsigned next_at; /* which of the statements sent, from 1, returns the revision; 0: none */
+    int answer_ms;             /* the longest wait for the server, in ms */
+    char *where;
+    bool several;
+    size_t unsent;    /* number of bytes given to libpq that it may not have sent yet */
+    unsigned sent;    /* statements sent since the pipeline's last synchronization */
+    unsigned next_at; /* number, from 1, of the sent statement that returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
     int64_t revision; /* the newest committed revision that this handle has read */
-    bool looked;      /* `revision` has been read; looked_ms is when */
+    bool looked;
     int64_t looked_ms;
     char place[200]; /* the database and its host, for errors */
     char why[300];
@@ -65,8 +65,7 @@ fed_status fedserver_pg_fail_outdone(fedserver_pg *db, fed_error *err) FED_CHECK
 fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **result,
                                fed_error *err) FED_CHECKED;
 
-/** Begin libpq's pipeline mode: from now on statements are sent by number, and many of them before
- * the first answer arrives. */
+/** Begin libpq's pipeline mode: many statements can be sent before the first answer arrives. */
 fed_status fedserver_pg_pipeline(fedserver_pg *db, fed_error *err) FED_CHECKED;
 
 /** Run a write that other handles need not notice, such as that of a blob. Its transaction does

@@ -1,5 +1,5 @@
-/* The name of a PostgreSQL connection, which tells other connections the process that holds the
- * store's lock. */
+/* The name of a PostgreSQL connection. It tells other processes which process holds the store's
+ * lock. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_POSTGRES_PG_HOST_H
 #define FEDSERVER_STORES_POSTGRES_PG_HOST_H

@@ -1,15 +1,14 @@
-/* Decides which of the coordinators that share this database leads.
+/*
+ * Decides which of the coordinators that share this database leads.
  *
- * The leader has the store's lock (pg_lock.c), and its term stands in two tables of one row each.
- * `leader` has the leader's address and the time when its lead ends, unless it is renewed. A
- * thread with a connection of its own, the pulse, renews it. The row of `revision` is the fence:
- * each transaction of the leader begins by updating that row, and fails if the row has another
- * term.
+ * The leader has the store's lock (pg_lock.c), and a larger term than all earlier leaders. The
+ * table `leader` has the leader's address, and the time when the lead ends. A thread with a
+ * connection of its own, the pulse, renews the lead. The row of `revision` has the term, too: a
+ * write of rows fails if the row of `revision` has another term.
  *
  * Each connection of a leader holds a shared advisory lock, the tag, whose number contains the
- * term. A new leader writes its term first, then ends the connections with tags of older terms. So
- * an older leader's thread is either disconnected, or gets its tag later, reads the new term and
- * stops. */
+ * term. A new leader first writes its term, then ends the connections with tags of older terms.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <poll.h>
@@ -26,8 +25,8 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* A renewal makes the lead last 2 s more (pg_statements.def). A renewal without an answer for
- * PULSE_MS has failed, and so has a follower's question after ASK_MS. */
+/* Unit: ms. The leader renews its lead every RENEW_MS. The other times limit waits for the
+ * server. */
 enum { RENEW_MS = 500, PULSE_MS = 5000, ASK_MS = 2000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
 /* The first half of the advisory lock's number, "FedT". The second half is the term. */
@@ -38,7 +37,7 @@ struct fedserver_pg_pulse {
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
     atomic_bool ended;
-    bool outdone; /* another coordinator leads; false: `status` and `err` say what failed */
+    bool outdone;
     fed_status status;
     fed_error err;
 };
@@ -69,8 +68,7 @@ static void *beat(void *user) {
     return NULL;
 }
 
-/* Connect without synchronous commits. A renewal may be lost in a crash of the server, since the
- * crash ends the lead anyway. */
+/* Connect without synchronous commits: a renewal may be lost in a crash of the server. */
 static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error *err) {
     FED_TRY(fedserver_pg_connect(where, db, err));
     fed_status status = fedserver_pg_script(*db, "SET synchronous_commit = off", NULL, err);
@@ -127,7 +125,7 @@ static void stop_pulse(fedserver_pg *db) {
     db->pulse = NULL;
 }
 
-/* End the connections of older leads, and wait until they are gone: they may hold locks on rows. */
+/* End the connections of earlier leaders, and wait until they are gone: they may lock rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
     int64_t left;
@@ -170,8 +168,8 @@ static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
     return end_older(db, err);
 }
 
-/* Read who leads; lead->address is "" where the lead is over. If the process of a lead that is over
- * still has the lock, because it is stopped, end its connections to free the lock. */
+/* Read who leads; lead->address is "" if nobody does. If the process of a lead that is over still
+ * has the lock, end its connections to free the lock. */
 static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *err) {
     fedserver_sql_row row;
     bool found;
@@ -198,8 +196,7 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
                                                    VALUES(INT(tag)), &ended, err);
 }
 
-/* A follower waits for the server only ASK_MS, because its devices, and its link to the leader,
- * wait meanwhile. */
+/* A follower waits for the server at most ASK_MS, because its devices wait meanwhile. */
 static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_error *err) {
     const int usual_ms = db->answer_ms;
     db->answer_ms = ASK_MS;
@@ -216,8 +213,8 @@ static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead
     strcpy(lead->address, address);
 }
 
-/* Does this handle still lead? A write may have failed before the pulse noticed, since the pulse
- * asks only every RENEW_MS. */
+/* Does this handle still lead? A write may have failed before the pulse noticed the end of the
+ * lead. */
 static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
                         fed_error *err) {
     const fedserver_pg_pulse *p = db->pulse;
@@ -236,7 +233,7 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
                              fed_error *err) {
     fedserver_pg *db = user;
     bool taken;
-    /* S6 in docs/durability.md: the lead is looked at between two transactions. */
+    /* S6 in docs/durability.md: no transaction is open. */
     assert(!db->writing || db->lost);
     if (strlen(address) >= sizeof lead->address) {
         return fed_fail(err, FED_EINVAL,

@@ -1,6 +1,5 @@
-/* The store's lock is an advisory lock of a PostgreSQL connection, so it ends with the process (S6
- * in docs/durability.md). This file also checks that the server's settings keep acknowledged
- * updates (D1 on the same page). */
+/* The store's lock, an advisory lock of a PostgreSQL connection, which ends with the process (S6 in
+ * docs/durability.md). Also checks that the server's settings keep acknowledged updates (D1). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
@@ -13,8 +12,7 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The two halves of the lock's number, "FedS" and "lock": no other program should use this
- * number. */
+/* the two halves of the lock's number, "FedS" and "lock" */
 static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
@@ -58,10 +56,9 @@ static fed_status read_settings(fedserver_pg *db, settings *s, fed_error *err) {
     return FED_OK;
 }
 
-/* D1 in docs/durability.md: an acknowledged update is not lost. One server keeps one copy, as a
- * SQLite file does, and that is enough. An operator who names several servers wants to go on with
- * another one when the first is lost. Only a synchronous standby then has every acknowledged
- * update. */
+/* D1 in docs/durability.md: an acknowledged update is not lost. An operator who names several
+ * servers wants to go on when one of them is lost. Only a synchronous standby then has every
+ * acknowledged update. */
 static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_error *err) {
     if (!s->fsync) {
         return fed_fail(err, FED_EINVAL,

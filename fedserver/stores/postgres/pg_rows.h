@@ -6,7 +6,6 @@
 
 #include "fedserver/stores/store.h"
 
-/* Defined in pg_blobs.c: */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
@@ -21,7 +20,6 @@ fed_status fedserver_pg_recover(void *user, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blobs_check(void *user, fedserver_checker *checker, size_t *blobs,
                                     fed_error *err) FED_CHECKED;
 
-/* Defined in pg_updates.c: */
 fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
                                    size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
@@ -33,7 +31,6 @@ fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
 fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size_t *bodies,
                                       fed_error *err) FED_CHECKED;
 
-/* Defined in pg_lock.c: */
 fed_status fedserver_pg_lock(void *user, fed_error *err) FED_CHECKED;
 /** Try to get the lock, without waiting. *taken false: another handle has it. */
 fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) FED_CHECKED;
@@ -43,7 +40,6 @@ long fedserver_pg_holder(void *db);
 /** The store's check: of all updates and blobs, and of server settings that endanger them. */
 fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
-/* Defined in pg_lead.c: */
 fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *lead,
                              fed_error *err) FED_CHECKED;
 void fedserver_pg_let_go(void *user);

@@ -3,22 +3,20 @@
 #ifndef FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 #define FEDSERVER_STORES_POSTGRES_PG_SCHEMA_H
 
-#define FEDSERVER_PG_LAYOUT 3 /* of this program; that of a store is in its table `layout` */
+/* the layout of this program; a store has its layout in the table `layout` */
+#define FEDSERVER_PG_LAYOUT 3
 
 /*
  * The tables lie in a schema of their own, `fedserver`, so the database may have other tables too.
  * 64-bit leases, digests and seeds are kept in signed integers, bit for bit. Times are Unix
  * milliseconds.
  *
- * Where a row's `kept` is 1, or a delta has a digest, the bytes lie in `blobs`. The columns
- * digest, residual_guard and state_guard then name the blobs, and the columns for bytes are empty.
+ * Where a row's `kept` is 1, or a delta has a digest, the bytes lie in `blobs`. The columns digest,
+ * residual_guard and state_guard then name the blobs, and the columns for bytes are empty.
  *
- * Bodies and models are `bytea` in EXTERNAL storage: PostgreSQL keeps a long value in pieces in a
- * table of its own, and does not try to compress what a codec has compressed. No column of
- * `devices` that a round changes has an index, and the table's pages keep some room. So a changed
- * row stays in its page, and no index is written. `updates` has no foreign keys, because each
- * would cost a query and a row's lock for every update. `fedserver check` checks its references
- * instead.
+ * Bodies and models are `bytea` in EXTERNAL storage, which PostgreSQL does not compress. No column
+ * of `devices` that a round changes has an index, so that a change writes no index. `updates` has
+ * no foreign keys, because each would cost a query for every update.
  */
 #define FEDSERVER_PG_LAYOUT_1                                                                      \
     "CREATE SCHEMA fedserver;"                                                                     \
@@ -102,8 +100,8 @@
     "INSERT INTO leases SELECT lease_task, lease_round, d.id FROM devices d JOIN tasks t"          \
     " ON t.id = lease_task WHERE t.state NOT IN (2, 4) AND lease <> counted_lease;"
 
-/* The table `leader` has one row: who leads, and until when. The row of `revision` gets the term
- * whose leader may write (pg_lead.c). */
+/* The table `leader` has one row: the leader's term and address, and when its lead ends. The row of
+ * `revision` gets the term whose leader may write (pg_lead.c). */
 #define FEDSERVER_PG_LAYOUT_3                                                                      \
     "CREATE TABLE leader (term BIGINT NOT NULL, address TEXT NOT NULL,"                            \
     " until TIMESTAMPTZ NOT NULL) WITH (fillfactor = 10);"                                         \

@@ -1,5 +1,4 @@
-/* The updates of open rounds in PostgreSQL. Those of a batch go out in one pipeline, and only the
- * commit waits for the server's answer. */
+/* The updates of open rounds in PostgreSQL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 

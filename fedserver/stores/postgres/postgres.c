@@ -44,9 +44,9 @@ static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     return fedserver_pg_script(db, sql, NULL, err);
 }
 
-/* Take the store's lock with a handle of its own, before an older layout is changed: a process of
- * the older release may serve. Let all handles notice that somebody writes. The row of `revision`
- * is locked until the commit, so no other transaction writes beside the upgrade. */
+/* Take the store's lock with a handle of its own, since a process of the older release may serve.
+ * Then lock the row of `revision` until the commit, so that nobody writes beside the upgrade, and
+ * notify all handles. */
 static fed_status begin_upgrade(fedserver_pg *db, fedserver_pg **keeper, fed_error *err) {
     FED_TRY(fedserver_pg_connect(db->where, keeper, err));
     FED_TRY(fedserver_pg_pipeline(*keeper, err));
@@ -57,7 +57,7 @@ static fed_status begin_upgrade(fedserver_pg *db, fedserver_pg **keeper, fed_err
 
 /* Create or upgrade all tables in one transaction. So a new store appears whole (S7 in
  * docs/durability.md), and an upgrade is done whole or not at all (S8). Another process may have
- * done the same meanwhile; then nothing is left to do. */
+ * done it already. */
 static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
     long layout = -1;
     fedserver_pg *keeper = NULL;
@@ -205,7 +205,7 @@ static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     return FED_OK;
 }
 
-/* Nothing to do: PostgreSQL uses free space again, and its autovacuum returns some of it. */
+/* Nothing to do: PostgreSQL reuses free space by itself. */
 static fed_status store_shrink(void *db, bool *left, fed_error *err) {
     (void)db, (void)err;
     *left = false;

@@ -31,7 +31,7 @@ fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fe
 }
 
 /* Devices with a lease are also rows of the table `leases`, where a starting coordinator finds
- * them. An index over `devices` would do too, but every counted update would have to change it. */
+ * them. An index over `devices` would have to change with every counted update. */
 fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device, fed_error *err) {
     /* S3 in docs/durability.md: a lease belongs to one task. */
     assert(device->lease != 0 && device->lease_task != 0);

@@ -30,7 +30,7 @@ typedef enum fedserver_value_kind {
 /** A value to bind. NULL text or bytes bind as SQL's NULL. */
 typedef struct fedserver_value {
     fedserver_value_kind kind;
-    bool null; /* bind SQL's NULL in place of `integer` */
+    bool null;
     int64_t integer;
     double real;
     const void *bytes;
@@ -84,14 +84,14 @@ typedef struct fedserver_sql_row {
 } fedserver_sql_row;
 
 typedef struct fedserver_written {
-    int64_t rows; /* number of rows that the statement has changed */
-    int64_t id;   /* first column of the row that the statement returns (INSERT ... RETURNING id) */
+    int64_t rows;
+    int64_t id; /* first column that the statement returns, such as the id of a new row */
 } fedserver_written;
 
 struct fedserver_engine {
     /** Run a statement that changes something. It starts a transaction where none is open. With
-     * `written` NULL the engine may run it later. Its failure is then that of a later read or
-     * write of this handle, or of the commit at the latest. */
+     * `written` NULL the engine may run it later. Then a later read or write of this handle, or the
+     * commit, reports its failure. */
     fed_status (*write)(void *db, int sql, const fedserver_value *values, int count,
                         fedserver_written *written, fed_error *err);
     /** Begin a statement that reads. *row is then before the first row. The statement sees the
@@ -111,7 +111,7 @@ struct fedserver_engine {
     /** Delete a cancelled task's updates and blobs, which each engine stores in its own way. The
      * caller then deletes the task's rows of models, deltas and keyframes. */
     fed_status (*clear_bytes)(void *db, uint64_t task, fed_error *err);
-    /** blob_find of store.h, and the same for the blob's length only. */
+    /** blob_find of store.h, and a variant that reads only the blob's length. */
     fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
                             fed_error *err);
     fed_status (*blob_length)(void *db, uint64_t task, uint64_t digest, size_t *len,
@@ -122,7 +122,7 @@ struct fedserver_engine {
 /** The first member of each engine's handle. */
 typedef struct fedserver_sql_db {
     const fedserver_engine *engine;
-    fed_error undone; /* the transaction's first failure: stores/undone.h */
+    fed_error undone;
 } fedserver_sql_db;
 
 fed_status fedserver_sql_write(void *db, int sql, const fedserver_value *values, int count,

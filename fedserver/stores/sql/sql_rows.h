@@ -6,7 +6,6 @@
 
 #include "fedserver/stores/store.h"
 
-/* Defined in token_rows.c: */
 fed_status fedserver_sql_token_add(void *db, const uint8_t *hash, const fedserver_token *token,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_token_find(void *db, const uint8_t *hash, fedserver_token *token,
@@ -25,7 +24,6 @@ fed_status fedserver_sql_pass_use(void *db, const uint8_t *hash, int64_t now_ms,
                                   fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_pass_end(void *db, int64_t until_ms, fed_error *err) FED_CHECKED;
 
-/* Defined in device_rows.c: */
 fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_put(void *db, const fedserver_device *device,
                                     fed_error *err) FED_CHECKED;
@@ -54,7 +52,6 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
 
-/* Defined in task_rows.c: */
 fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
                                    fedserver_task *task, fed_error *err) FED_CHECKED;
@@ -66,7 +63,6 @@ fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
 
-/* Defined in round_rows.c: */
 fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_round_row *row,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
@@ -84,7 +80,6 @@ fed_status fedserver_sql_own_each(void *db, uint64_t task, uint32_t first,
                                   fedserver_own_row_visit visit, void *user,
                                   fed_error *err) FED_CHECKED;
 
-/* Defined in model_rows.c: */
 fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_model_row *model,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row *model,
@@ -109,7 +104,6 @@ fed_status fedserver_sql_keyframe_prune(void *db, uint64_t task, uint32_t versio
 fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
                                     size_t *len, fed_error *err) FED_CHECKED;
 
-/* Defined in pieces.c: */
 fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
                                    const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
@@ -120,13 +114,11 @@ fed_status fedserver_sql_piece_clear(void *db, int64_t device, fed_error *err) F
 fed_status fedserver_sql_lease_prune(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
 
-/* Defined in audit_rows.c: */
 fed_status fedserver_sql_audit_add(void *db, const fedserver_audit_entry *entry,
                                    fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit,
                                     void *user, fed_error *err) FED_CHECKED;
 
-/* Defined in declines.c: */
 fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,

@@ -28,7 +28,7 @@
 #define PASS_ENDED(C, S)            /* written by pass_use */                                      \
     C(INT, used_ms, used_ms)
 
-#define DEVICE_IDENTITY(C, S)       /* set by device_add, then one column at a time */             \
+#define DEVICE_IDENTITY(C, S)       /* written by device_add */             \
     C(BLOB, fingerprint, fingerprint)               S                                              \
     C(INT, enrolled_ms, enrolled_ms)                S                                              \
     C(INT, expires_ms, expires_ms)                  S                                              \
@@ -120,7 +120,6 @@
 #define NEWS(list)                      list(COLUMN_NEW, ", ")
 #define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
 
-/* The columns of a device, in the order in which device_rows.c reads them. */
 #define DEVICE_MEMBERS "id, change, " NAMES(DEVICE_IDENTITY) ", " NAMES(DEVICE_STATE)
 
 #endif

@@ -33,8 +33,8 @@ static bool is_there(const char *path, uint64_t digest, size_t len) {
     return fits;
 }
 
-/* Write a blob's file, and sync it after every SYNC_BYTES. One sync at the end would keep the disk
- * busy for seconds, and so delay the commits of other handles. */
+/* Write a blob's file, and sync it after every SYNC_BYTES: one long sync would delay the commits of
+ * other handles. */
 static fed_status write_blob(const char *path, const uint8_t *bytes, size_t len, fed_error *err) {
     fed_file file;
     fed_status status = fed_file_create(path, FED_FILE_SHARED, &file, err);
@@ -192,9 +192,8 @@ fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err
     return FED_OK;
 }
 
-/* A command of another process puts blobs within the transaction that adds its task. Beginning a
- * transaction here waits until that transaction has ended, so that rows name the command's
- * blobs. */
+/* Beginning a transaction waits until transactions of other processes have ended. So blobs that
+ * such a transaction has written are named by rows. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
     /* S9 in docs/durability.md: the transaction that begins here writes nothing. */
     assert(!db->writing);

@@ -8,7 +8,6 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/store.h"
 
-/** Format of a blob's file name, from the task's number and the digest of the bytes. */
 #define FEDSERVER_BLOB_NAME "blob-%" PRIu64 "-%016" PRIx64
 
 /*
@@ -35,7 +34,7 @@ fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err
 void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task);
 fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) FED_CHECKED;
 
-/** Delete the blobs of all tasks that no row names. It waits for the end of another process's
+/** Delete the blobs of all tasks that no row names. Waits for the end of another process's
  * transaction, which may be about to name a blob. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) FED_CHECKED;
 

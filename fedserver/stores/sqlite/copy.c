@@ -14,14 +14,12 @@
 #include "fedserver/stores/sqlite/sqlite_layout.h"
 #include "fedserver/stores/sqlite/updates.h"
 
-/* A round with updates in a segment file, and the offset at which the last of them ends. */
 typedef struct large_bodies {
     uint64_t task, end;
     uint32_t round;
 } large_bodies;
 
-/* Find the k-th round with updates in a segment file. Each running or paused task may have one,
- * and two while a round closes. */
+/* Find the k-th round with updates in a segment file. found->end is 0 if there is none. */
 static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
@@ -37,7 +35,7 @@ static fed_status find_large(fedserver_database *db, int k, large_bodies *found,
     return FED_OK;
 }
 
-/* Segment files, held open: each is deleted when its round ends, perhaps during the copy. */
+/* Segment files that are held open, since a file is deleted when its round ends. */
 typedef struct held_files {
     fedserver_segment *at;
     size_t count;
@@ -64,8 +62,7 @@ static fed_status hold(const fedserver_database *db, const large_bodies *large, 
     return FED_OK;
 }
 
-/* Older layouts lack columns that find_large needs. Of these stores only backups are copied, where
- * no round ends meanwhile. */
+/* Older layouts lack columns that find_large needs. */
 static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *err) {
     large_bodies large;
     int64_t layout;
@@ -176,7 +173,7 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     if (status == FED_OK) {
         status = fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err);
     }
-    /* Upgrade before `complete` lets the copy write to a journal, whose loss would go unnoticed. */
+    /* Upgrade before `complete` turns on a journal, so that the upgrade is in the file itself. */
     if (status == FED_OK) {
         status = fedserver_sqlite_upgrade(copy, err);
     }

@@ -99,9 +99,7 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     if (status == FED_OK) {
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
         /* Every commit waits for the disk, because answers promise what was committed. The journal
-         * is cut to 64 MiB after a round with large updates. The cache of 8192 KiB holds all pages
-         * that a round's commit changes, since a large model's bytes are blobs. In a smaller cache
-         * SQLite would write pages before the commit, and read them back for their checksums. */
+         * file is cut to 64 MiB, and the page cache has 8192 KiB. */
         status = fedserver_database_script(made,
                                            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
                                            "PRAGMA journal_size_limit = 67108864;"
@@ -178,7 +176,7 @@ static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *ro
     }
     fed_status status = code == SQLITE_DONE ? FED_OK : fedserver_database_fail(db, code, err);
     sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement); /* the values point into the caller's memory */
+    sqlite3_clear_bindings(statement);
     if (status == FED_OK) {
         *row = false;
     }
@@ -229,9 +227,8 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
     return note_read(db, step(db, statement, row, &why), &why, err);
 }
 
-/* Begin a transaction before its first write, as BEGIN IMMEDIATE. A transaction that reads before
- * it writes could fail for good, when another process writes in between. From here to the commit no
- * other process can change the layout. */
+/* BEGIN IMMEDIATE, before the first write: a transaction that reads before it writes could fail
+ * when another process writes in between. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
     FED_TRY(fedserver_undone_report(&db->base.undone, err));

@@ -27,10 +27,10 @@ typedef struct fedserver_database {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     sqlite3 *handle;
     sqlite3_stmt *statements[FEDSERVER_SQLITE_COUNT];
-    bool writing;              /* a transaction is open */
-    int64_t data_version;      /* value of PRAGMA data_version when it was read last */
-    fedserver_segment segment; /* the file to which updates are appended, or that was read last */
-    bool cleared; /* this transaction deletes updates, so segment files may become useless */
+    bool writing;
+    int64_t data_version; /* value of PRAGMA data_version when it was read last */
+    fedserver_segment segment;
+    bool cleared; /* this transaction deletes updates, so segment files may be no longer needed */
     uint64_t blobless[16]; /* tasks whose rows are deleted: delete their blobs after the commit */
     size_t blobless_count;
     int lock; /* descriptor of server.lock; -1: this handle has no lock */
@@ -87,7 +87,7 @@ void fedserver_database_rollback(fedserver_database *db);
 /** Copy a column's text to dst[cap], cut where it is too long. SQL's NULL becomes "". */
 void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap);
 
-/** The store's function shrink, of sqlite_engine.c. */
+/** The store's function `shrink`. */
 fed_status fedserver_sqlite_shrink(void *db, bool *left, fed_error *err) FED_CHECKED;
 
 /** SQLite as the engine of the functions in stores/sql. A row's `cursor` is a sqlite3_stmt. */

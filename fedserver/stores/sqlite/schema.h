@@ -5,8 +5,8 @@
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
 #define FEDSERVER_SCHEMA_VERSION 14
-#define FEDSERVER_SCHEMA_0_1_0   7 /* the version of release 0.1.0 */
-#define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text: task_columns.h */
+#define FEDSERVER_SCHEMA_0_1_0   7
+#define FEDSERVER_SCHEMA_TEXT    9 /* from this version on a task is one text (task/task_text.h) */
 
 /* The updates of open rounds, since version 4. A body lies in the row's `body`, or from `start` on
  * in the round's segment file. `guard` is the body's XXH3-64, and NULL for a body that an older
@@ -22,19 +22,18 @@
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
     " bytes BLOB NOT NULL, PRIMARY KEY (device, start)) STRICT;"
 
-/* Phases: the values that a task has from a round on, in versions 6 to 8. */
+/* Phases: a task's settings from a round on, in versions 6 to 8. */
 #define FEDSERVER_SCHEMA_PHASES                                                                    \
     "CREATE TABLE phases (task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,"         \
     " codec_up TEXT NOT NULL, codec_down TEXT NOT NULL, local_steps INTEGER NOT NULL,"             \
     " batch INTEGER NOT NULL, optimizer TEXT NOT NULL, learning_rate REAL NOT NULL,"               \
     " PRIMARY KEY (task, round)) STRICT, WITHOUT ROWID;"
 
-/* Versions of a model that are kept whole, since version 7. */
 #define FEDSERVER_SCHEMA_KEYFRAMES                                                                 \
     "CREATE TABLE keyframes (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"    \
     " digest INTEGER NOT NULL, weights BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"
 
-/* Which devices can't serve a task, and why, since version 8. */
+/* The devices that can't serve a task, with their reasons, since version 8. */
 #define FEDSERVER_SCHEMA_DECLINES                                                                  \
     "CREATE TABLE declines (task INTEGER NOT NULL REFERENCES tasks,"                               \
     " device INTEGER NOT NULL REFERENCES devices, reason TEXT NOT NULL,"                           \
@@ -45,7 +44,6 @@
     "CREATE TABLE passes (hash BLOB PRIMARY KEY, kind INTEGER NOT NULL,"                           \
     " expires_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
 
-/* The audit log, since version 8. */
 #define FEDSERVER_SCHEMA_AUDIT                                                                     \
     "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
     " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"
@@ -60,7 +58,7 @@
     " samples INTEGER NOT NULL, mean REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,"      \
     " PRIMARY KEY (task, version, device, name)) STRICT, WITHOUT ROWID;"
 
-/* Adds to keyframes, in version 13, whether they name a blob. */
+/* Since version 13: whether a keyframe names a blob. */
 #define FEDSERVER_SCHEMA_KEYFRAMES_13                                                              \
     "ALTER TABLE keyframes ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
 
@@ -74,17 +72,18 @@
     "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
     " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"
 
-/* The tables of a new server.db.
+/*
+ * The tables of a new server.db.
  *
  * Since version 13 the bytes of a model may lie in files (blobs.h), named by their digest. Then
  * `kept` is 1, weights are empty, residual and state are NULL. The columns digest, residual_guard
  * and state_guard name the files. A delta with a digest has `len` bytes in a file, and an empty
  * part.
  *
- * 64-bit leases, digests and seeds are kept bit for bit in SQLite's signed integers. Times are
- * Unix milliseconds. A model has a table apart from tasks, so that reading tasks reads no blob.
- * The elements are scripts that run one after the other, because C compilers need not accept
- * longer strings. */
+ * 64-bit leases, digests and seeds are kept bit for bit in SQLite's signed integers. Times are Unix
+ * milliseconds. The elements are scripts that run one after the other, because C compilers need not
+ * accept longer strings.
+ */
 #define FEDSERVER_SCHEMA                                                                           \
     {                                                                                              \
         "CREATE TABLE tokens (hash BLOB PRIMARY KEY, expires_ms INTEGER NOT NULL,"                 \
@@ -139,9 +138,8 @@
                     FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
     }
 
-/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change one.
- * The migration to version 13 also corrects the rounds of updates: version 4 stored the round of
- * the lease instead of the round in which an update counts. */
+/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Only append entries; never change
+ * one. */
 #define FEDSERVER_MIGRATIONS                                                                       \
     {                                                                                              \
         "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                   \

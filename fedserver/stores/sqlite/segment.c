@@ -68,7 +68,6 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
     if (segment->fresh) {
         FED_TRY(fed_name_sync(segment->path, err));
     }
-    /* from now on rows may name the bytes (S9 in docs/durability.md) */
     segment->appended = segment->fresh = false;
     return FED_OK;
 }

@@ -9,7 +9,6 @@
 
 #include "fed/error.h"
 
-/** Format of a segment file's name, from the task's number and the round's. */
 #define FEDSERVER_SEGMENT_NAME "updates-%" PRIu64 "-%" PRIu32 ".seg"
 
 /** The error's format where the disk is full. It takes the path. */
@@ -23,12 +22,12 @@
  * So bytes after the last committed body belong to no row, and the next body overwrites them.
  */
 typedef struct fedserver_segment {
-    int fd; /* -1: no file is open, and the other members are not set */
+    int fd; /* -1: no file is open */
     uint64_t task;
     uint32_t round;
-    uint64_t end;  /* where the next body goes */
-    bool appended; /* bytes were appended since the last sync */
-    bool fresh;    /* the file's name may not have reached the disk */
+    uint64_t end; /* offset of the next body */
+    bool appended;
+    bool fresh; /* the file's name may not be on the disk yet */
     char path[1100];
 } fedserver_segment;
 

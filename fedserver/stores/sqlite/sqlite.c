@@ -62,8 +62,7 @@ static fed_status create_file(const char *path, fed_error *err) {
     return status;
 }
 
-/* Open a database on a read-only medium. No process can write there, so the file is read without
- * locks and journals. */
+/* Open a database on a read-only medium, without locks and journals. */
 static fed_status open_read_only(const char *path, fedserver_database **db, fed_error *err) {
     char journal[1100];
     struct stat found;
@@ -113,8 +112,7 @@ static fed_status store_exists(const char *directory, const char *where, fed_err
                : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
-/* Give a finished database its name. The journal of a lost database must not be read as if it were
- * the new one's. */
+/* Give a finished database its name. First delete journals that a lost database has left. */
 static fed_status put_in_place(const char *fresh, const char *directory, fed_error *err) {
     static const char *const journals[] = {"server.db-wal", "server.db-shm", "server.db-journal"};
     char path[PATH_SIZE];
@@ -216,7 +214,7 @@ extern const fedserver_store fedserver_store_sqlite;
 
 const fedserver_store fedserver_store_sqlite = {
     .name = "sqlite",
-    /* a row of SQLite has at most 1e9 bytes; the rest is room for the row's short columns */
+    /* a row of SQLite has at most 1e9 bytes, and its short columns need room */
     .row_limit = UINT64_C(999999000),
     .exists = store_exists,
     .create = store_create,

@@ -71,8 +71,7 @@ const fedserver_engine fedserver_sqlite_engine = {
     .advice = FEDSERVER_RESTORE,
 };
 
-/* Count the free pages that can be returned. There are none in a database that an old release
- * created without auto_vacuum. */
+/* Count the free pages that can be returned. A database without auto_vacuum has none. */
 static fed_status count_free(fedserver_database *db, int64_t *pages, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_FREE_PAGES, NO_VALUES, pages, err);
 }

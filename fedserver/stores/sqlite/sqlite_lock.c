@@ -1,6 +1,5 @@
-/* The SQLite store's lock. Two coordinators on one directory would each trust a cache that the
- * other one makes untrue. The operating system releases the lock when the process ends in any way
- * (S6 in docs/durability.md). */
+/* The SQLite store's lock: one process at a time serves a directory. The operating system releases
+ * the lock when the process ends (S6 in docs/durability.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/sqlite_lock.h"
 
@@ -25,7 +24,7 @@ fed_status fedserver_sqlite_lock(void *user, fed_error *err) {
         return FED_OK;
     }
     db->lock = open_lock(db, O_RDWR | O_CREAT, path);
-    /* nobody can serve from a read-only medium, so `fedserver check` needs no lock there */
+    /* nobody can serve from a read-only medium, so no lock is needed there */
     if (db->lock < 0) {
         return errno == EROFS
                    ? FED_OK

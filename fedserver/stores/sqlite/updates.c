@@ -130,18 +130,18 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
     return fedserver_database_note(user, add_update(user, row, body, len, &why), &why, err);
 }
 
-/* An update read from the store, and which updates to read. `body` is a copy, so that no statement
+/* An update read from the store, and the search for it. `body` is a copy, so that no statement
  * stays open. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
     size_t len, cap;
     uint64_t guard;
-    bool guarded; /* false: an old release stored no guard, the digest of the body */
+    bool guarded; /* false: the row of an old release has no digest of the body */
     bool in_row;
     uint64_t start; /* offset of the body in the segment file, where in_row is false */
-    uint64_t task;  /* read the updates of this task; 0: of all tasks */
-    uint32_t round; /* read the updates of this round; 0: of all rounds */
+    uint64_t task;
+    uint32_t round;
     uint8_t *body;
 } stored_update;
 

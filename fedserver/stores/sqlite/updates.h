@@ -24,11 +24,11 @@ fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, u
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
-/** Copy the store to the file `path` and to files beside it, for the store's function copy. db may
- * have an older layout. Defined in copy.c. */
+/** Copy the store to the file `path` and to files beside it, for the store's function `copy`. db
+ * may have an older layout. */
 fed_status fedserver_sqlite_copy(fedserver_database *db, const char *path,
                                  fed_error *err) FED_CHECKED;
-/** The store's function check, of verify.c. */
+/** The store's function `check`. */
 fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
 /** Check all updates' bodies against their checksums, and add the number of bodies to *bodies. */

@@ -25,7 +25,7 @@ static fed_status check_rows(const checking *c, int sql, fed_error *err) {
 }
 
 /* Report a segment file that has no round, or more bytes than its rows name. A file that is too
- * short is found when its bodies are read. */
+ * short is reported when its bodies are read. */
 static fed_status check_file(void *user, const char *path, uint64_t task, uint32_t round,
                              uint64_t size, fed_error *err) {
     checking *c = user;
