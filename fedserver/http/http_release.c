@@ -1,4 +1,4 @@
-/* Ends requests that were handled: their answers go to whoever waits for them. */
+/* Sends, or holds back, the answers to handled requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <string.h>
@@ -6,7 +6,10 @@
 #include "fed/clock.h"
 #include "fedserver/http/http_exchange.h"
 
-enum { HOLD_MOST_MS = 55 * 1000 }; /* many routers drop a connection that is silent for a minute */
+enum {
+    HOLD_MOST_MS = 55 * 1000
+}; /* less than a minute: then many routers drop a silent
+                                    * connection */
 
 void http_resume(http *h, http_exchange *x, http_state as) {
     if (x->state == STATE_CUT) {

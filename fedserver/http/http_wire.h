@@ -17,7 +17,7 @@ typedef struct http_wire_bytes {
     size_t at, len;
 } http_wire_bytes;
 
-/** The connection below a TLS session. It must outlive the session's last byte. */
+/** The connection below a TLS session. It must outlive the session. */
 typedef struct http_wire {
     int fd;                  /* non-blocking socket */
     http_address address;    /* the client's; behind a proxy known after the first byte of TLS */
