@@ -21,7 +21,7 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
-/** Numbers of devices in memory: first the numbers by state, then those by what devices compute on.
+/** Numbers of devices in memory: first by state, then by what the devices compute on.
  * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
@@ -30,8 +30,8 @@ typedef struct fedserver_census {
     uint64_t counted[FEDSERVER_CENSUS]; /* numbers of the last complete count */
 } fedserver_census;
 
-/** The functions that answer requests. They are pointers because routes/ depends on the server,
- * and the server must not depend on routes/. */
+/** The functions that answer requests. They are pointers because the server must not depend on
+ * routes/. */
 typedef struct fedserver_routing {
     /** Find the request's route, and answer the request by it. */
     fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
@@ -49,18 +49,18 @@ struct fedserver {
     const fed_log *log; /* the lines of a batch of requests are written after its commit */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
-    void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */
-    fedserver_reopening *reopening; /* a follower opens its store again; NULL: the store is open */
+    void *db;                       /* the store's handle; NULL: the store is not open */
+    fedserver_reopening *reopening; /* a follower opens its store again; NULL: it does not */
     char where[512]; /* place of the store's data, as the directory's file `store` names it */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */
-    /* another coordinator leads, or none does: this one has no rounds, and handles no request */
+    /* this coordinator does not lead: it has no rounds, and handles no request */
     bool following;
-    bool parted;          /* this process has given up the lead, and is about to end */
+    bool parted;          /* this process has given up leadership, and is about to end */
     fedserver_lead lead;  /* who leads; only set if the setup has an address */
     int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */
-    uint32_t followers;   /* coordinators that pass requests on to this one */
+    uint32_t followers;   /* number of coordinators that follow this one */
     uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */

@@ -6,7 +6,7 @@
 #include "fed/log.h"
 #include "fedserver/cluster/cluster_link.h"
 
-/** The most links to followers. A peer that has not proved its key may lose its place to another. */
+/** The most links to followers. A peer that has not proved its key may lose its place. */
 enum { CLUSTER_LINKS_MOST = 64 };
 
 /*

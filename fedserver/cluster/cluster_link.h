@@ -16,7 +16,7 @@ typedef struct cluster_keys {
     const char *certificate;
 } cluster_keys;
 
-/** The most bytes that may wait to be sent on a link. Devices may send faster than the link does. */
+/** The most bytes that may wait on a link. Devices may send faster than the link does. */
 enum { CLUSTER_WAITING_MOST = 256 << 20 };
 
 typedef struct cluster_link cluster_link;

@@ -35,7 +35,7 @@ fed_status cluster_tls_receive(cluster_tls *tls, uint8_t *dst, size_t cap, size_
 fed_status cluster_tls_send(cluster_tls *tls, const uint8_t *bytes, size_t len, size_t *sent,
                             fed_error *err) FED_CHECKED;
 
-/** Does the session wait for its socket to become writable? Otherwise it waits for bytes to read. */
+/** Does the session wait for its socket to become writable, rather than readable? */
 bool cluster_tls_writes(const cluster_tls *tls);
 
 /** Tell the peer that no more bytes come. */

@@ -64,7 +64,7 @@ struct command {
     const char *options;
     const char *operands; /* after the options, such as "ID [POSITION]"; NULL: nothing */
     const char *brief;    /* a few words for the list of commands */
-    const char *help;     /* its usage, then a line for each option */
+    const char *help;     /* usage, then a line for each option */
 };
 
 /** Read a command's words; argv[0] is the command's name. Returns -1 to go on, or the exit status

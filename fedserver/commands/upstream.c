@@ -31,7 +31,7 @@ typedef struct finish {
 struct upstream {
     const arguments *args;
     const fed_log *log;
-    fed_log device_log;  /* says each failure once: say_once */
+    fed_log device_log;  /* writes each failure only once */
     uint64_t said[SAID]; /* digests of the newest failures in the log */
     unsigned said_count;
     fedserver_edge *edge;
@@ -278,9 +278,8 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Enrol, and try again until upstream answers as it should: it may be down, or of another release,
- * when the edge aggregator starts. An edge aggregator that is enrolled keeps the token for the case
- * that upstream refuses it; the token's file may be gone by then. */
+/* Enrol, and try again while upstream is down or of another release. The token is read first,
+ * because its file may be gone later. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     fed_error why = {0};

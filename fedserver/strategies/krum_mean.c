@@ -14,7 +14,7 @@ typedef struct krum {
     double *distance; /* (count, count): squared distances of rows i < j; the rest is not used */
     double *nearest;  /* [count]: room for a row's distances while its score is computed */
     double *score;
-    size_t *chosen; /* [m]: numbers of the chosen rows, ascending */
+    size_t *chosen; /* [m]: indices of the chosen rows, ascending */
     size_t m;
     float *u;
 } krum;

@@ -106,7 +106,7 @@ typedef struct fedserver_strategy_half {
     double param[FEDSERVER_STRATEGY_PARAMS];
 } fedserver_strategy_half;
 
-/** A parsed spec. It has no pointers to own, so it may be copied. */
+/** A parsed spec. It owns no memory, so it may be copied. */
 typedef struct fedserver_strategy {
     fedserver_strategy_half combine, step;
     fedserver_addition additions[FEDSERVER_ADDITIONS]; /* in the order of the spec */
