@@ -34,7 +34,7 @@ typedef struct sim_worker {
 #pragma GCC diagnostic error "-Wpadded"
 
 typedef struct sim_client_kept {
-    fedclient_traffic enrolment; /* bytes of enrolling, which no round's figures count */
+    fedclient_traffic enrolment; /* traffic of the enrolment, which is in no round's figures */
     fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
@@ -85,7 +85,7 @@ typedef struct sim_client {
     uint32_t k;
     bool evaluates;
     pthread_t thread; /* HTTPS */
-    bool started;     /* HTTPS: the thread runs */
+    bool started;
     fedclient_platform platform;
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
@@ -111,21 +111,21 @@ typedef struct sim_clients {
     const char *server;                   /* the front's URL */
     const char *ca;                       /* HTTPS: the CA certificate that clients trust */
     const sim_virtual_time *virtual_time; /* NULL over HTTPS, where time is real */
-    sim_stores *stores;                   /* of all clients */
-    double before_cpu_s;                  /* CPU seconds of this process before the run */
+    sim_stores *stores;
+    double before_cpu_s; /* CPU seconds of this process before the run */
     fedtrain_data train, test;
     sim_client *client; /* [options->clients + 1]; the last one evaluates */
     size_t client_count;
     atomic_int stop;
 
-    pthread_mutex_t mutex;    /* guards the members below */
-    pthread_cond_t changed;   /* signalled at a new round, the end, or a kill of the coordinator */
-    sim_worker *workers;      /* [options->threads] */
-    sim_worker *free_workers; /* a list */
-    sim_client **waiting;     /* HTTPS: clients that wait for a worker, in no order */
+    pthread_mutex_t mutex;  /* guards the members below */
+    pthread_cond_t changed; /* signalled at a new round, the end, or a kill of the coordinator */
+    sim_worker *workers;    /* [options->threads] */
+    sim_worker *free_workers;
+    sim_client **waiting; /* HTTPS: clients that wait for a worker, in no order */
     size_t waiting_count;
     fed_rng rng;           /* HTTPS: draws the waiting client that gets a worker next */
-    bool *away;            /* [options->clients]: away in round away_round */
+    bool *away;            /* [options->clients]: who is away in round away_round */
     uint32_t away_round;   /* 0: `away` is not filled in yet */
     uint32_t rounds;       /* of the task */
     int64_t began_wall_ms; /* monotonic time of the first check-in; 0: none yet */

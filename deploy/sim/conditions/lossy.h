@@ -9,7 +9,7 @@
 
 /** The part of sim_lossy that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_lossy_kept {
-    uint32_t uploads; /* uploads tried so far; with the seed and k, it decides which ones break */
+    uint32_t uploads; /* uploads tried so far */
     uint32_t broken;  /* uploads that broke so far */
 } sim_lossy_kept;
 

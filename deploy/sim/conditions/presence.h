@@ -1,4 +1,4 @@
-/* When the clients are there, and can take part, in virtual time. */
+/* When the clients are available, in virtual time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_PRESENCE_H
 #define FEDSIM_PRESENCE_H
@@ -28,7 +28,7 @@
  * must not contain '+'.
  */
 enum { SIM_CONDITIONS = 8 };      /* conditions of a spec, at most */
-#define SIM_NEVER (INT64_MAX / 4) /* a time that does not come */
+#define SIM_NEVER (INT64_MAX / 4) /* a time that is never reached */
 
 typedef struct sim_interval {
     int64_t from_us, to_us;
@@ -63,7 +63,7 @@ typedef struct sim_attendance_kept {
     uint32_t drawn[SIM_CONDITIONS];   /* intervals drawn, or read from a trace */
 } sim_attendance_kept;
 
-/** The times at which one client is there. Calls must ask about ascending times. */
+/** The times at which one client is available. Calls must ask about ascending times. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;
@@ -74,11 +74,11 @@ typedef struct sim_attendance {
 void sim_attendance_open(sim_attendance *attendance, const sim_presence *presence, uint64_t seed,
                          uint32_t k);
 
-/** Return the first time from `us` on at which the client is there; SIM_NEVER: none comes. `us`
+/** Return the first time from `us` on at which the client is available; SIM_NEVER: none comes. `us`
  * must not decrease between calls of this function and of sim_attendance_until. */
 int64_t sim_attendance_from(sim_attendance *attendance, int64_t us);
 
-/** Return until when the client is there from `us` on; `us` itself if it is away then. */
+/** Return until when the client is available from `us` on; `us` itself if it is away then. */
 int64_t sim_attendance_until(sim_attendance *attendance, int64_t us);
 
 #endif

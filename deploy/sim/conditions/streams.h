@@ -1,5 +1,5 @@
-/* A run's streams of random numbers. A comment below names the third argument of fed_rng_init, the
- * round or the client, and a number that is added to the constant for the fourth argument. */
+/* The streams of random numbers of a run, for the fourth argument of fed_rng_init. Comments below
+ * name the third argument, and what is added to the constant. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_STREAMS_H
 #define FEDSIM_STREAMS_H

@@ -37,7 +37,7 @@ void sim_host_close(sim_host *host);
 fed_status sim_host_handle(sim_host *host, const fedserver_request *request, int64_t us,
                            fedserver_response *response, fed_error *err) FED_CHECKED;
 fed_status sim_host_tick(sim_host *host, int64_t us, fed_error *err) FED_CHECKED;
-/** Commit the batch. Its answers may leave only after that. */
+/** Commit the batch. The batch's answers may be sent only after that. */
 fed_status sim_host_commit(sim_host *host, fed_error *err) FED_CHECKED;
 /** Close the coordinator without a commit, and open its directory again, as after a crash. */
 fed_status sim_host_kill(sim_host *host, fed_error *err) FED_CHECKED;

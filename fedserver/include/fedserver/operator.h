@@ -78,7 +78,7 @@ typedef enum fedserver_task_state {
     FEDSERVER_TASK_CANCELLED = 4
 } fedserver_task_state;
 
-/** "queued", "running", "finished", "paused", "cancelled" */
+/** The state's name: "queued", "running", "finished", "paused" or "cancelled". */
 const char *fedserver_task_state_name(fedserver_task_state state);
 
 enum {
@@ -107,15 +107,16 @@ typedef struct fedserver_task_entry {
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
                                            fed_error *err);
 
-/** All tasks: the running ones, the queue, the paused ones, then the ended ones, newest first. */
+/** Visit all tasks: the running ones, the queue, the paused ones, then the ended ones, newest
+ * first. */
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) FED_CHECKED;
 
-/** The list of tasks as JSON, as in /v1/status (docs/protocol.md). Appends to w. */
+/** Append the list of tasks to w as JSON, as in /v1/status (docs/protocol.md). */
 fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                 fed_error *err) FED_CHECKED;
 
-/** What a person may do to a task. */
+/** An action on a task. */
 typedef enum fedserver_task_deed {
     /** End the task. Its model, deltas and updates are deleted; its rounds stay in the history.
      * Devices that train for it are told, and keep their unsent training in their residual. */
@@ -139,11 +140,13 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values;    /* number of values of its model */
-    uint64_t row_bytes; /* of its row in the store: values, what deltas left out, strategy state */
-    uint64_t model_bytes;  /* of disk for the model, older versions, deltas, a commit's journal */
-    uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */
-    uint64_t memory_bytes; /* bytes of memory of the process that serves */
+    uint64_t values;          /* number of values of its model */
+    uint64_t row_bytes;       /* bytes of its record in the store: values, residual of the deltas,
+                         * strategy state */
+    uint64_t model_bytes;     /* bytes of disk for the model, older versions, deltas, a commit's
+                            * journal */
+    uint64_t update_bytes;    /* bytes of disk for the updates of a round, at most */
+    uint64_t memory_bytes;    /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
 } fedserver_needs;
@@ -194,8 +197,9 @@ typedef struct fedserver_round_entry {
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
                                                   fed_error *err);
 
-/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
- * called between fedserver_begin and fedserver_commit: it shows what the batch has changed. */
+/** Visit the committed rounds of a task (0: see above), the newest first, at most `most` of them.
+ * May be called between fedserver_begin and fedserver_commit: it shows what the batch has
+ * changed. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -222,9 +226,9 @@ typedef struct fedserver_own_list {
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the oldest
- * first. Of one round, the updates' list comes before the evaluators'. Round 0 has the evaluations
- * of the first model. A list that would be empty is not visited. May be called between
+/** Visit the devices' custom metrics of a task (0: see above), of its rounds from `first` on, the
+ * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
+ * evaluations of the first model. A list that would be empty is not visited. May be called between
  * fedserver_begin and fedserver_commit. */
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
@@ -236,7 +240,7 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 
 /* -- Tokens: who may enrol -- */
 
-/** What a certificate allows. */
+/** The role that a certificate gives to its owner. */
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
@@ -250,7 +254,7 @@ const char *fedserver_role_name(fedserver_role role);
  * name of its software; of what it computes on. */
 enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48, FEDSERVER_COMPUTES = 80 };
 
-/** What an enrolment token allows. */
+/** The properties of a new enrolment token. */
 typedef struct fedserver_grant {
     int64_t ttl_s; /* how long the token can be used */
 
@@ -281,7 +285,7 @@ typedef struct fedserver_token_entry {
 typedef fed_status (*fedserver_token_entry_visit)(void *user, const fedserver_token_entry *entry,
                                                   fed_error *err);
 
-/** All tokens that were ever made, the oldest first. */
+/** Visit all tokens that were ever made, the oldest first. */
 fed_status fedserver_token_each(fedserver *server, fedserver_token_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
 
@@ -313,7 +317,7 @@ typedef struct fedserver_entry {
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
                                             fed_error *err);
 
-/** All devices, in the order of their enrolment. */
+/** Visit all devices, in the order of their enrolment. */
 fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_entry_visit visit,
                                  void *user, fed_error *err) FED_CHECKED;
 
@@ -366,7 +370,7 @@ typedef struct fedserver_audit_entry {
 typedef fed_status (*fedserver_audit_visit)(void *user, const fedserver_audit_entry *entry,
                                             fed_error *err);
 
-/** All entries since since_ms, the oldest first. */
+/** Visit all entries since since_ms, the oldest first. */
 fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_audit_visit visit,
                                 void *user, fed_error *err) FED_CHECKED;
 
@@ -411,7 +415,8 @@ typedef struct fedserver_certificate {
     char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* host names and IP addresses */
 } fedserver_certificate;
 
-/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL too many hosts for *certificate. */
+/** Read server.pem in the directory. Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL too
+ * many hosts for *certificate. */
 fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
                                       fed_error *err) FED_CHECKED;
 
