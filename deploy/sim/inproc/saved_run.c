@@ -54,7 +54,7 @@ static fed_status make_head(const sim_options *o, head *h, fed_error *err) {
     return digest_run(o, &h->run, err);
 }
 
-/** Where the bytes go or come from. `from` is NULL when saving, `to` when loading. */
+/** The direction of a copy: `from` is NULL when saving, `to` when loading. */
 typedef struct stream {
     fed_writer *to;
     fed_reader *from;
@@ -140,9 +140,9 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/** Return the client library's count of failures to save. The library sends an update in pieces
- * only while the count is above 0, but resets it when a piece arrives. Amid such an upload, save
- * the count of the step's beginning, so that the resumed step sends pieces again. */
+/** The client library sends an update in pieces only while its count of failures is above 0. Amid
+ * such an upload, save the count of the step's beginning, so that the resumed step sends pieces
+ * again. */
 static uint32_t library_failures(const sim_actor *actor) {
     const uint32_t now = fedclient_failures(actor->fed);
     const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;

@@ -38,10 +38,9 @@ typedef struct sim_totals {
     size_t present, identical;
     double virtual_s;          /* when the last round was committed */
     double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
-    /* How many times the bytes float32 gradients at every step would take: the bytes up, and the
-     * bytes up and down. */
+    /* Ratios: the bytes of float32 gradients at every step to the bytes up, and to all bytes. */
     double compression, compression_both;
-    double compression_round; /* float32 updates would take this many times the bytes up */
+    double compression_round; /* ratio: the bytes of float32 updates to the bytes up */
 } sim_totals;
 
 sim_totals sim_log_totals(const sim_log *log);

@@ -29,7 +29,7 @@ typedef struct sim_options {
     const char *directory;  /* of the coordinator; NULL: a temporary one, removed at the end */
     const char *model;      /* file for the final model, safetensors; NULL: it is not kept */
     const char *state;      /* directory of the state for --resume; NULL: none is kept */
-    bool resume;            /* go on from the state in `state` */
+    bool resume;            /* resume from `state` */
     uint32_t clients;
     uint32_t threads;        /* steps that run at a time */
     const char *device;      /* "opencl:0"; NULL or "": the processor */
@@ -43,7 +43,7 @@ typedef struct sim_options {
     /* Only for SIM_INPROC; NULL or "": the default of each. */
     const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast clients train: speed.h */
-    const char *presence;              /* spec of when clients are there: presence.h */
+    const char *presence;              /* spec of when clients are available: presence.h */
     const char *crowd;                 /* directory of clients that have enrolled: saved_crowd.h */
     uint16_t front_port, devices_port; /* for SIM_HTTPS; 0: any free port */
 } sim_options;

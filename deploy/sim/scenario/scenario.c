@@ -164,7 +164,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
-/** Set the defaults of cohort and goal: the clients that are there in a round, and the cohort. */
+/** Set the defaults of cohort and goal: the clients that are not offline, and the cohort. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));

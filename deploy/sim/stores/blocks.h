@@ -12,8 +12,8 @@
 /*
  * The file is mapped once, for all the room that it may ever take, so a block never moves. The
  * first page belongs to the caller; blocks follow it. The bytes after the first page, up to offset
- * `memory`, are plain memory until they are saved. Plain memory is faster: a page of a mapped file
- * costs a page fault each time after the system has written it to the disk.
+ * `memory`, are plain memory until they are saved. Plain memory is faster, because the system does
+ * not write its pages to the disk.
  *
  * A block's size is rounded up to one of eight sizes between a power of two and the next. So a
  * block that was given back fits the next request of about its size. The last block given back is
