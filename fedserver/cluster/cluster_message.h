@@ -21,9 +21,9 @@ enum {
 };
 
 typedef enum cluster_kind {
-    CLUSTER_HELLO = 1,    /* the first frame of each side; the id is CLUSTER_PROTOCOL */
-    CLUSTER_REQUEST = 2,  /* from a follower: a request of a device or of the front */
-    CLUSTER_ANSWER = 3,   /* from the leader: the answer to a request */
+    CLUSTER_HELLO = 1,   /* the first frame of each side; the id is CLUSTER_PROTOCOL */
+    CLUSTER_REQUEST = 2, /* from a follower: a request of a device or of the front */
+    CLUSTER_ANSWER = 3,
     CLUSTER_CANCEL = 4,   /* from a follower: the answer with this id is no longer wanted */
     CLUSTER_HEARTBEAT = 5 /* this side is alive; id: bytes of the largest update */
 } cluster_kind;

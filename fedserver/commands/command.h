@@ -63,8 +63,8 @@ struct command {
     /* options besides --dir, such as "bind front-port"; NULL: none */
     const char *options;
     const char *operands; /* after the options, such as "ID [POSITION]"; NULL: nothing */
-    const char *brief;    /* a few words for the list of commands */
-    const char *help;     /* usage, then a line for each option */
+    const char *brief;
+    const char *help; /* usage, then a line for each option */
 };
 
 /** Read a command's words; argv[0] is the command's name. Returns -1 to go on, or the exit status

@@ -22,7 +22,7 @@ typedef struct http_limits_rules {
 } http_limits_rules;
 
 typedef struct http_limits_peer {
-    struct http_limits_peer *next; /* in the same hash slot */
+    struct http_limits_peer *next;
     uint8_t key[HTTP_LIMITS_KEY];
     int64_t filled_ms;
     double requests, bytes, failures; /* tokens left in the buckets */

@@ -24,7 +24,7 @@ bool http_proxies_have(const http_proxies *proxies, const http_address *address)
 typedef enum http_proxy_found {
     HTTP_PROXY_MORE, /* an incomplete PROXY header */
     HTTP_PROXY_DONE,
-    HTTP_PROXY_NONE /* not a PROXY header */
+    HTTP_PROXY_NONE
 } http_proxy_found;
 
 /** The largest size of a PROXY header, in bytes. */

@@ -66,7 +66,7 @@ void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 /** Decides which peer may complete its handshake. The gate must outlive the session. */
 typedef struct http_tls_gate {
     http_wire *wire;
-    bool refused; /* the peer's certificate was refused */
+    bool refused;
     const fed_log *log;
     /** May the handshake go on? Called at the first client hello. ticket: the hello offers a
      * ticket. If the ticket is not valid, admit is called again with false. */
@@ -82,7 +82,6 @@ typedef struct http_tls_gate {
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 
-/** The peer of a session. */
 typedef struct http_tls_identity {
     bool known;
     uint8_t fingerprint[FED_SHA256_SIZE]; /* SHA-256 of the public key's DER */

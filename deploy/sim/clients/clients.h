@@ -92,7 +92,7 @@ typedef struct sim_client {
     fedtrain_share share;        /* the shard of the data that it trains on */
     sim_worker *worker;          /* held during a step */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
-    fedclient_traffic traffic;   /* at the end of the run */
+    fedclient_traffic traffic;
     sim_client_kept kept;
     fed_error error; /* why the client gave up; FED_OK if it did not */
 } sim_client;

@@ -20,7 +20,7 @@ typedef struct sim_host_kept {
 #pragma GCC diagnostic pop
 
 typedef struct sim_host {
-    sim_coordinator coordinator; /* the coordinator's directory */
+    sim_coordinator coordinator;
     fedserver *server;
     bool batch;     /* a batch of requests is open */
     uint64_t epoch; /* fedserver_epoch when the parked check-ins were last asked again */

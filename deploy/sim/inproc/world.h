@@ -77,10 +77,10 @@ typedef struct sim_actor_kept {
     uint64_t pieces_there; /* bytes of an update in pieces that the coordinator has */
     uint64_t body_digest;  /* of a stopped run: digest of the body of the request that is due */
     sim_parked parked;
-    uint32_t stage;            /* sim_stage */
-    uint32_t nth;              /* events that the client has had at the time now_us */
-    uint32_t chance;           /* random number of this step, for sim_due */
-    uint32_t steps;            /* steps begun so far */
+    uint32_t stage;  /* sim_stage */
+    uint32_t nth;    /* events that the client has had at the time now_us */
+    uint32_t chance; /* random number of this step, for sim_due */
+    uint32_t steps;
     uint32_t failures;         /* failed steps in a row */
     uint32_t library_failures; /* of a stopped run: the client library's count of failures */
     uint32_t sleeps;           /* the round that the client stays away from; 0: none */
@@ -121,7 +121,7 @@ typedef struct sim_actor {
     bool resumes;
     fed_request asked;
     uint32_t failures_before; /* the client library's count when the step began */
-    fed_status status;        /* what fedclient_step returned */
+    fed_status status;
     fed_error error;
 } sim_actor;
 
@@ -135,17 +135,17 @@ typedef struct sim_world {
     sim_presence presence;
     int64_t now_us;   /* the time of the event that is being handled */
     sim_actor *actor; /* [clients->client_count] */
-    sim_heap heap;    /* the clients' next events */
-    sim_heap ready;   /* clients in SIM_READY whose batch is committed: they wait for a worker */
+    sim_heap heap;
+    sim_heap ready; /* clients in SIM_READY whose batch is committed: they wait for a worker */
     uint32_t *pending;
     size_t pending_count; /* clients in SIM_READY whose batch is not committed yet */
     struct sim_thread *threads, *idle;
     uint32_t enrolled; /* clients enrolled so far, in the order of k */
     bool direct;       /* clients enrol: their requests don't go through the scheduler yet */
     bool stopping;
-    bool settles;         /* sim_steps_settle waits until no client's code runs */
-    int64_t shown_ms;     /* when the watcher was called last */
-    uint32_t shown_round; /* the round that the watcher was shown last */
+    bool settles; /* sim_steps_settle waits until no client's code runs */
+    int64_t shown_ms;
+    uint32_t shown_round;
 
     /* Handle events on this thread, until the scheduler has to wait or the code of the client
      * `here` may go on. That client is in SIM_RUNS then, with the worker that it has kept. `here`
