@@ -46,11 +46,12 @@ typedef struct fedserver_routing {
  */
 struct fedserver {
     char *directory;
-    const fed_log *log; /* the lines of a batch of requests are written after its commit */
+    const fed_log *log; /* the lines of a batch of requests are written after the batch's commit */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;                       /* the store's handle; NULL: the store is not open */
-    fedserver_reopening *reopening; /* a follower opens its store again; NULL: it does not */
+    fedserver_reopening *reopening; /* thread in which a follower opens its store again; NULL:
+                                     * none runs */
     char where[512]; /* place of the store's data, as the directory's file `store` names it */
     const fedserver_routing *routing;
     fedserver_setup setup;
@@ -76,7 +77,7 @@ struct fedserver {
     fedserver_census census;
     fedserver_wire_totals wire;
     bool is_edge;               /* this coordinator is an edge aggregator */
-    uint32_t upstream_failures; /* of an edge aggregator: steps that failed in a row; 0: none */
+    uint32_t upstream_failures; /* an edge aggregator's failed steps in a row */
     uint64_t blobs;             /* how many requests for sealed downloads were answered */
 };
 

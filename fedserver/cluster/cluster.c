@@ -1,6 +1,6 @@
 /* Keeps a coordinator's links: the leader's to its followers, a follower's to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* accept4 */
+#define _GNU_SOURCE /* for accept4 */
 #include "fedserver/cluster/cluster.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What a command of the program fedserver is: its name, its options, and its function. */
+/* A command of the program fedserver: its name, its options, and its function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_COMMAND_H
 #define FEDSERVER_COMMANDS_COMMAND_H
@@ -52,7 +52,7 @@ typedef struct arguments {
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;
 
-/** The work of a command on an open coordinator. */
+/** A command's function, called with an open coordinator. */
 typedef fed_status (*command_work)(fedserver *server, const arguments *args, fed_error *err);
 
 struct command {

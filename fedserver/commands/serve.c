@@ -1,6 +1,6 @@
 /* The commands run and front: the two processes that serve. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* for pipe2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -231,7 +231,6 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Set signal handlers, and raise the limit of open files, because each connection needs one. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};

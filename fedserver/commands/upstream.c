@@ -121,8 +121,8 @@ static void say_once(void *user, fed_log_level level, const char *line) {
     u->log->write(u->log->user, level, line);
 }
 
-/* Wait a while for the serving thread. True: it has answered. offer: its left_ms is set to the rest
- * of the lease; NULL: there is no offer. */
+/* Wait a while for the serving thread. True: it has answered. offer: gets the new left_ms; NULL:
+ * there is no offer. */
 static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
@@ -232,9 +232,8 @@ static uint32_t next_wait(uint32_t wait_ms) {
     return 2 * wait_ms < MOST_MS ? 2 * wait_ms : MOST_MS;
 }
 
-/* Do one step of the device, and rest. No failure of the step ends the edge aggregator: it serves
- * its devices, and asks upstream again. After a refusal that only a person upstream can change
- * (FED_EAUTH), the client says when to ask. *wait_ms: the rest after any other failure. */
+/* Do one step of the device, and rest. A failed step does not end the edge aggregator, which still
+ * serves its devices. *wait_ms: the rest after a failure, unless the client names another. */
 static void step_on(upstream *u, fedclient *client, bool *told, uint32_t *wait_ms) {
     fedclient_event event = {0};
     fed_error err = {0};

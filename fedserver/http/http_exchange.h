@@ -71,7 +71,7 @@ typedef struct http_exchange {
     uint32_t wait_s;             /* for status 429: seconds until the client may try again */
     const char *target_end;      /* end of the target in libmicrohttpd's memory */
     uint64_t carried;            /* id of the request at the leader; 0: it was not sent there */
-    int64_t adrift_ms;           /* when the wait for a leader began; 0: it does not wait */
+    int64_t adrift_ms;           /* when the wait for a leader began; 0: no wait */
     char type[64];               /* content type of the leader's answer */
     cluster_link *link; /* to the follower that forwarded the request; NULL: no follower waits */
     uint64_t ticket;    /* forwarded request or question: its id at the sender */
@@ -100,7 +100,7 @@ struct http {
     int64_t next_ms;         /* next call of fedserver_tick, Unix time in ms */
     int64_t batch_ms;        /* when the open batch began, Unix time in ms; 0: no batch is open */
     fed_error failure;       /* first error in http_batch_answers, which http_batch_end returns */
-    uint64_t progress;       /* a counter: nothing happens while it stays the same */
+    uint64_t progress;       /* grows as long as the adapter makes progress */
     unsigned idle_iterations;
     uint64_t throttled;   /* answers with status 429 since the log's last line about them */
     int64_t throttled_ms; /* when the log's last line about 429 was written, monotonic clock */
@@ -159,7 +159,7 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 /** Send x->refused if there is one, else x->response. */
 enum MHD_Result http_answer(http_exchange *x);
 
-/* ---- http_batch.c: one transaction handles the requests of one turn of the event loop -------- */
+/* ---- http_batch.c: handles requests in batches, one transaction a batch ---------------------- */
 
 /** A peer's request is complete: handle it in the open batch, or open a batch. true: send the
  * answer at once, because it depends on nothing uncommitted. false: park the request for
@@ -199,8 +199,8 @@ void http_resume_all(http *h, http_queue *queue, http_state as);
 /** Accept links of other coordinators at a socket, which the adapter owns even after an error. */
 fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
 
-/** Use the devices' certificate for the links. Call it whenever the certificates have been read,
- * and before the first http_cluster_poll. */
+/** Use the certificate of the devices' listener for the links. Call this function whenever the
+ * certificates have been read, and before the first http_cluster_poll. */
 void http_cluster_use_keys(http *h);
 
 /** Is this coordinator a follower? Its requests are then passed on to the leader. */

@@ -64,7 +64,8 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) {
-        /* Only browsers need these headers. Devices have slow links and do not get them. */
+        /* Only browsers need these headers. Devices, whose links are slow, get answers without
+         * them. */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

@@ -50,7 +50,8 @@ void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
 /** Find or add the peer of that key, and count one more connection of it. The pointer is valid
- * until http_limits_leave. A peer without connections is forgotten once its buckets are full. */
+ * until http_limits_leave. A peer without connections may be forgotten once its buckets are
+ * full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);

@@ -9,7 +9,7 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,       /* the loop looks at *stop at least this often */
+    LOOK_MS = 100,       /* longest wait, so that the loop notices *stop */
     DRAIN_MS = 2000,     /* time to send the last answers when stopping */
     IDLE_ITERATIONS = 4, /* iterations without progress before the loop waits */
     IDLE_MOST_MS = 50    /* longest wait while nothing moves */

@@ -16,7 +16,7 @@ typedef struct http_peer http_peer;
 typedef enum http_handshake {
     HTTP_HANDSHAKE_FULL,
     HTTP_HANDSHAKE_TICKET, /* the client offers a ticket, to resume a session */
-    HTTP_HANDSHAKE_LINK,   /* of another coordinator, at the port for links */
+    HTTP_HANDSHAKE_LINK,   /* with another coordinator, at the port for links */
     HTTP_HANDSHAKES
 } http_handshake;
 

@@ -16,7 +16,8 @@ typedef struct http_proxies {
     size_t count;
 } http_proxies;
 
-/** Read "192.0.2.1,2001:db8::1"; NULL: none. FED_EINVAL: not an address, or too many. */
+/** Read a list such as "192.0.2.1,2001:db8::1"; NULL: no proxies. FED_EINVAL: not an address, or
+ * too many. */
 fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
 bool http_proxies_have(const http_proxies *proxies, const http_address *address);
 

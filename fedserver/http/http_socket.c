@@ -1,6 +1,6 @@
 /* Opens listening sockets, and detects peers that have left. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* POLLRDHUP */
+#define _GNU_SOURCE /* for POLLRDHUP */
 #include "fedserver/http/http_socket.h"
 
 #include <arpa/inet.h>

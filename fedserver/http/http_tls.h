@@ -30,7 +30,7 @@
 
 /** A certificate and its key, as PEM text and as GnuTLS credentials. */
 typedef struct http_tls_pair {
-    const char *name; /* "server": server.pem and server.key */
+    const char *name; /* such as "server", for server.pem and server.key */
     char *ca, *certificate, *key;
     void *credentials;            /* gnutls_certificate_credentials_t */
     int64_t expires_s;            /* Unix time */
@@ -54,7 +54,7 @@ typedef struct http_tls {
  * gets a warning in the log. If a CA has been removed from ca.pem, or, where tickets are shared,
  * ca.pem has changed, sessions from before are not resumed. Errors: FED_ENOTFOUND, FED_EIO;
  * FED_EFORMAT the files are no certificates, or do not match: the pair loaded before stays. The
- * caller zeroes *tls first, but for `shared`, and ends it with http_tls_free, also after an error.
+ * caller zeroes *tls first, except `shared`, and ends it with http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* The devices in memory: those that have sent a request since the start, or have a lease. */
+/* The devices that are in memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_TABLE_H
 #define FEDSERVER_DEVICE_TABLE_H

@@ -40,7 +40,7 @@ typedef struct fedserver_issued {
     fedserver_device device;
 } fedserver_issued;
 
-/** What a device sends to enrol; nothing of it is trusted. */
+/** The fields of a device's enrolment request, which are not trusted. */
 typedef struct fedserver_applicant {
     const char *token;      /* NULL: none */
     const char *name;       /* the name that the device gives itself; NULL: none */

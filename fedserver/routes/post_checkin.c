@@ -53,7 +53,7 @@ static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_
                              err);
 }
 
-/* *all: all tasks of the device are over, and no other task is about to begin. */
+/* Set *all: are all tasks of the device over, with no other task about to begin? */
 static fed_status are_over(const fedserver *server, const fed_checkin *checkin, bool *all,
                            fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);

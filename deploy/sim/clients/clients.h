@@ -39,11 +39,11 @@ typedef struct sim_client_kept {
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
     uint64_t steps;        /* local steps of the trainings whose updates were counted */
-    uint64_t digest;       /* of the final model */
+    uint64_t digest;       /* digest of the final model */
     uint32_t round, again; /* newest round trained in; number of earlier trainings in that round */
     uint32_t counted, refused;
-    uint32_t last_counted;   /* the newest round that counted its update */
-    uint32_t local_steps;    /* local steps of its last training */
+    uint32_t last_counted;   /* newest round that counted the client's update */
+    uint32_t local_steps;    /* local steps of the client's last training */
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
@@ -51,7 +51,7 @@ typedef struct sim_client_kept {
     uint8_t unused[1];
 } sim_client_kept;
 
-/** How a step has ended: the members of its fedclient_event that a run needs. */
+/** How a step has ended: the members of fedclient_event that a run needs. */
 typedef struct sim_step_end {
     uint32_t outcome; /* fedclient_outcome */
     uint32_t reason;  /* fed_wait_reason, if the outcome is to wait */
@@ -84,12 +84,12 @@ typedef struct sim_client {
     struct sim_clients *clients;
     uint32_t k;
     bool evaluates;
-    pthread_t thread; /* HTTPS */
+    pthread_t thread; /* used over HTTPS */
     bool started;
     fedclient_platform platform;
     fedclient_transport transport; /* sends through `lossy` */
     sim_lossy lossy;
-    fedtrain_share share;        /* the shard of the data that it trains on */
+    fedtrain_share share;        /* the shard of the data that the client trains on */
     sim_worker *worker;          /* held during a step */
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;
@@ -127,7 +127,7 @@ typedef struct sim_clients {
     fed_rng rng;           /* HTTPS: draws the waiting client that gets a worker next */
     bool *away;            /* [options->clients]: who is away in round away_round */
     uint32_t away_round;   /* 0: `away` is not filled in yet */
-    uint32_t rounds;       /* of the task */
+    uint32_t rounds;       /* rounds of the task */
     int64_t began_wall_ms; /* monotonic time of the first check-in; 0: none yet */
     bool kill_due;         /* HTTPS: kill the coordinator now; no new step begins */
     size_t failed;

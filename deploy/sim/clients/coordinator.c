@@ -1,4 +1,4 @@
-/* The coordinator of a simulation: a real fedserver process on a directory of its own. */
+/* The coordinator of a run: its directory, and over HTTPS its process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>

@@ -59,8 +59,8 @@ void sim_presence_free(sim_presence *presence);
 
 /** The part of sim_attendance that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_attendance_kept {
-    sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* intervals drawn, or read from a trace */
+    sim_interval now[SIM_CONDITIONS]; /* each condition's newest interval */
+    uint32_t drawn[SIM_CONDITIONS];   /* number of intervals drawn, or read from a trace */
 } sim_attendance_kept;
 
 /** The times at which one client is available. Calls must ask about ascending times. */

@@ -11,7 +11,7 @@ typedef struct sim_thread {
     sim_world *world;
     pthread_t handle;
     sem_t go;         /* posted when the thread has a step to run, or is to end */
-    sim_actor *actor; /* the client whose step it runs; NULL: none */
+    sim_actor *actor; /* the client whose step the thread runs; NULL: none */
     struct sim_thread *next_idle, *next;
 } sim_thread;
 

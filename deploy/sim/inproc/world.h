@@ -152,7 +152,7 @@ typedef struct sim_world {
      * may be NULL. The caller holds the mutex, which is unlocked while the coordinator commits. */
     void (*schedule)(struct sim_world *world, sim_actor *here);
     bool scheduling;   /* a thread runs `schedule` */
-    sim_actor *here;   /* the argument of that call: its request is not answered yet */
+    sim_actor *here;   /* the argument of the running call of `schedule` */
     fed_status status; /* not FED_OK: handling an event failed, with `error` */
     fed_error error;
 } sim_world;

@@ -277,8 +277,6 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
-/** Return the page's title: the name that all scenarios have, the only run's name, or how many runs
- * there are. */
 static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
     sim_key_id keys[SIM_KEYS];
     const char *name = runs[0].scenario.value[SIM_NAME];

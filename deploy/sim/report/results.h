@@ -26,8 +26,8 @@ enum { SIM_PATH = 4096 };
 const char *sim_path(char dst[SIM_PATH], const char *directory, const char *name);
 
 typedef struct sim_result {
-    char name[256];    /* the name of the run's directory */
-    char version[128]; /* the program's version, with its commit */
+    char name[256]; /* the name of the run's directory */
+    char version[128];
     char machine[128]; /* "": not known */
     sim_scenario scenario;
     sim_log log;

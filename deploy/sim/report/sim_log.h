@@ -56,11 +56,11 @@ typedef struct sim_log {
     uint8_t *attended; /* [round_count] rows of sim_log_row bytes: a bit for each counted client */
     size_t parameters;
     uint64_t steps;  /* local steps in counted updates, all clients together */
-    uint64_t digest; /* of the coordinator's final model */
+    uint64_t digest; /* digest of the coordinator's final model */
     uint32_t kills;
     bool finished; /* false: stopped before the task's last round; --resume goes on */
     double wall_s, train_cpu_s, evaluate_cpu_s,
-        total_cpu_s; /* of a resumed run, from its first start */
+        total_cpu_s; /* in a resumed run, counted from its first start */
 } sim_log;
 
 size_t sim_log_row(size_t clients);

@@ -26,7 +26,7 @@ enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 }
  * next free block of the same size. In a block in use, the caller uses next, holders and key as it
  * likes. */
 typedef struct sim_block {
-    uint64_t digest; /* of the members below, set by sim_blocks_save */
+    uint64_t digest; /* digest of the members below, set by sim_blocks_save */
     uint64_t size;   /* rounded size, with these members */
     uint64_t len;    /* bytes of data */
     uint64_t next;
