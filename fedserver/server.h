@@ -50,8 +50,7 @@ struct fedserver {
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;                       /* the store's handle; NULL: the store is not open */
-    fedserver_reopening *reopening; /* thread in which a follower opens its store again; NULL:
-                                     * none runs */
+    fedserver_reopening *reopening; /* a follower's thread that opens the store again; NULL: none */
     char where[512]; /* place of the store's data, as the directory's file `store` names it */
     const fedserver_routing *routing;
     fedserver_setup setup;
@@ -66,7 +65,7 @@ struct fedserver {
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
-    uint64_t authority; /* fedserver_ca_id of the issuing CA; 0: not known, as in the front */
+    uint64_t authority;            /* fedserver_ca_id of the issuing CA; 0: not known */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t refusals;  /* number of refusals that are not yet in the audit log */

@@ -51,8 +51,7 @@ typedef struct front {
 struct fedserver_relay {
     fedserver_part part;
     const fed_log *log;
-    int directory;        /* descriptor of the coordinator's directory, used to make the socket's
-                           * path short */
+    int directory;        /* descriptor of the coordinator's directory, for a short socket path */
     int listening, epoll; /* used by the rounds' process */
     front fronts[PEERS];
     uint64_t tickets;

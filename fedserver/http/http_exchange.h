@@ -87,8 +87,7 @@ typedef struct http_queue {
 struct http {
     fedserver *server;
     const fed_log *log;
-    http_listener listeners[2]; /* index: fedserver_listener; daemon is NULL where another
-                                 * process listens */
+    http_listener listeners[2]; /* index: fedserver_listener; daemon NULL: not open here */
     http_tls tls;
     http_peers peers;
     http_queue queue;        /* complete requests, which http_batch_end handles */

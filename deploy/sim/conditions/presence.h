@@ -38,8 +38,8 @@ typedef enum sim_condition_kind { SIM_ON_AND_OFF, SIM_EVERY_DAY, SIM_TRACE } sim
 
 typedef struct sim_condition {
     sim_condition_kind kind;
-    double on_s, off_s;   /* SIM_ON_AND_OFF: means */
-    double hours, spread; /* SIM_EVERY_DAY */
+    double on_s, off_s;   /* for SIM_ON_AND_OFF: mean times */
+    double hours, spread; /* for SIM_EVERY_DAY */
     /* SIM_TRACE: client k's intervals are interval[first[k] .. first[k + 1]) */
     sim_interval *interval;
     size_t *first;

@@ -38,7 +38,7 @@ typedef struct sim_options {
     fedtrain_split split;    /* split of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
-    double hostile;      /* fraction of the clients that send noise instead of what they learnt */
+    double hostile;      /* fraction of the clients that add noise to what they learnt */
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
     uint64_t seed;       /* seed of the split, who is away, what breaks, speeds and links */
     /* Only for SIM_INPROC; NULL or "": the default of each. */
