@@ -19,7 +19,7 @@
 #include "fed/clock.h"
 
 enum {
-    PEERS = 4,              /* most fronts that are connected */
+    PEERS = 4,              /* most fronts connected at a time */
     PATHS = 3,              /* number of RELAYED paths in routes/routes.def */
     QUESTION = 64,          /* most bytes of a question's packet */
     HEAD = 128,             /* most bytes of an answer's packet */

@@ -6,10 +6,7 @@
 #include "fed/clock.h"
 #include "fedserver/http/http_exchange.h"
 
-enum {
-    HOLD_MOST_MS = 55 * 1000
-}; /* less than a minute: then many routers drop a silent
-                                    * connection */
+enum { HOLD_MOST_MS = 55 * 1000 }; /* many routers drop a connection that is silent for a minute */
 
 void http_resume(http *h, http_exchange *x, http_state as) {
     if (x->state == STATE_CUT) {

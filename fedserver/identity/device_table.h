@@ -29,8 +29,7 @@ typedef struct fedserver_devices {
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
     fedserver_device_entry *oldest, *newest; /* ends of the list of devices by last check-in */
-    uint64_t lately;                         /* number of devices in the list from `oldest` to
-                                              * `newest` */
+    uint64_t lately;                         /* number of devices from `oldest` to `newest` */
     fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
     int64_t change; /* number of the newest change taken over from the store; 0: none */
 } fedserver_devices;

@@ -6,7 +6,8 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* Squared differences of TILE columns are added as floats in LANES sums, and these as doubles. */
+/* Squared differences of TILE columns are added as floats in LANES sums, which are added as
+ * doubles. */
 enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {

@@ -117,7 +117,7 @@ static sim_due turn_of(const sim_actor *actor) {
     return due;
 }
 
-/** Commit the batch, and let the clients go on whose requests it answered. */
+/** Commit the batch, and let the clients whose requests were answered go on. */
 static fed_status flush(sim_world *world, fed_error *err) {
     if (world->host.batch) {
         pthread_mutex_unlock(&world->clients->mutex);

@@ -26,8 +26,7 @@ typedef struct sim_options {
     const char *train_part; /* the portion that clients train on; NULL: "train" */
     bool normalise;         /* normalise samples by the training set's mean and deviation */
     const char *fedserver;  /* the coordinator's program; HTTPS only */
-    const char *directory;  /* the coordinator's directory; NULL: a temporary one, removed at the
-                             * end */
+    const char *directory;  /* the coordinator's directory; NULL: a temporary one */
     const char *model;      /* file for the final model, safetensors; NULL: it is not kept */
     const char *state;      /* directory of the state for --resume; NULL: none is kept */
     bool resume;            /* resume from `state` */

@@ -140,13 +140,11 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values;          /* number of values of its model */
-    uint64_t row_bytes;       /* bytes of its record in the store: values, residual of the deltas,
-                         * strategy state */
-    uint64_t model_bytes;     /* bytes of disk for the model, older versions, deltas, a commit's
-                            * journal */
-    uint64_t update_bytes;    /* bytes of disk for the updates of a round, at most */
-    uint64_t memory_bytes;    /* bytes of memory of the process that serves */
+    uint64_t values;       /* number of values of its model */
+    uint64_t row_bytes;    /* bytes of its record in the store, with the strategy's state */
+    uint64_t model_bytes;  /* bytes of disk for the model, its versions and deltas, and a journal */
+    uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */
+    uint64_t memory_bytes; /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
 } fedserver_needs;
