@@ -51,7 +51,7 @@ struct fedserver {
     const fedserver_store *store;
     void *db;                       /* the store's handle; NULL: the store is not open */
     fedserver_reopening *reopening; /* a follower's thread that opens the store again; NULL: none */
-    char where[512]; /* place of the store's data, as the directory's file `store` names it */
+    char where[512]; /* where the store keeps its data, as the directory's file `store` says */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */

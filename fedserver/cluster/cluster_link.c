@@ -20,7 +20,7 @@ typedef struct chunk {
     struct chunk *next;
     fedserver_blob *blob; /* NULL: the bytes are in `bytes` */
     size_t len, at;       /* at: number of bytes already sent */
-    uint8_t bytes[];      /* [CHUNK], where blob is NULL */
+    uint8_t bytes[];      /* CHUNK bytes if blob is NULL, else none */
 } chunk;
 
 typedef struct owned {

@@ -18,7 +18,7 @@ enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* the most at a time */
+    uint32_t connections, uploads; /* most at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {

@@ -72,7 +72,7 @@ typedef struct http_tls_gate {
      * ticket. If the ticket is not valid, admit is called again with false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
-    bool asked, ticket; /* admit was called; the argument of its last call */
+    bool asked, ticket; /* asked: admit was called; ticket: argument of its last call */
 } http_tls_gate;
 
 /** Set up a session that has not begun its handshake. session: a gnutls_session_t. The session uses

@@ -69,7 +69,8 @@ fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_er
     return status;
 }
 
-/* Read the certificate's name at an index; "" if it is of another kind. False: there is none. */
+/* Read the certificate's name at an index; "" if the name is of another kind. False: there is no
+ * name at that index. */
 static bool read_host(gnutls_x509_crt_t leaf, unsigned index, char host[FEDSERVER_HOST]) {
     char name[FEDSERVER_HOST] = "";
     size_t size = sizeof name - 1;

@@ -112,8 +112,7 @@ typedef struct fedserver_strategy {
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL: the spec is wrong; the sentence has the wrong word, and what is
- * right. */
+/** Parse a spec. FED_EINVAL: *err names the wrong word of the spec, and what is right. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 

@@ -21,7 +21,7 @@
 /** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
-    fed_arch arch; /* the net's; arch.text is NULL before the first task */
+    fed_arch arch; /* the net's architecture; arch.text is NULL before the first task */
     size_t batch;  /* samples that net takes at a time */
     float *state;  /* state of a stateless optimizer: float32[state_floats] */
     size_t state_floats;

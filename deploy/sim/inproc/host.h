@@ -12,7 +12,7 @@
 /** The part of sim_host that a stopped run saves. */
 typedef struct sim_host_kept {
     int64_t tick_us;  /* when the next call of fedserver_tick is due */
-    uint32_t version; /* of the newest model */
+    uint32_t version; /* version of the newest model */
     bool running;     /* whether the newest model is of a task that runs */
     uint8_t unused[3];
 } sim_host_kept;

@@ -93,7 +93,7 @@ typedef struct sim_actor_kept {
 
 #pragma GCC diagnostic pop
 
-/** What the scheduler knows of one client. */
+/** The scheduler's data of one client. */
 typedef struct sim_actor {
     sim_client *client;
     struct sim_world *world;

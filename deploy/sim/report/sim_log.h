@@ -17,8 +17,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
 
-/** A round that was committed. A stopped run saves the struct as it lies in memory, so it has only
- * numbers, and no padding. */
+/** One round. A stopped run saves the struct byte for byte, so it has only numbers, and no
+ * padding. */
 typedef struct sim_round {
     double virtual_s; /* when it was committed, since the first check-in; over HTTPS in real time */
     double wall_s;    /* real time from the first check-in to the commit */

@@ -27,7 +27,7 @@ enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 }
  * likes. */
 typedef struct sim_block {
     uint64_t digest; /* digest of the members below, set by sim_blocks_save */
-    uint64_t size;   /* rounded size, with these members */
+    uint64_t size;   /* rounded size of the block, with these members */
     uint64_t len;    /* bytes of data */
     uint64_t next;
     uint64_t holders; /* 0: the block is free */
