@@ -264,8 +264,7 @@ void fedserver_front_answer(fedserver *server, const fedserver_question *questio
 
 /** Why a connection ended before its first request. */
 typedef enum fedserver_handshake {
-    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many handshakes from the peer's address, or from
-                                          * all */
+    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many handshakes of this address, or of all */
     FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not valid */
     FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* failed otherwise, or the peer left or was silent */
 } fedserver_handshake;
