@@ -75,7 +75,7 @@ struct fedserver {
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
-    bool is_edge;               /* this coordinator is an edge aggregator */
+    bool is_edge;
     uint32_t upstream_failures; /* an edge aggregator's failed steps in a row */
     uint64_t blobs;             /* how many requests for sealed downloads were answered */
 };

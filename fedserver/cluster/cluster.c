@@ -18,8 +18,8 @@
 #include "fed/host_port.h"
 
 enum {
-    AGAIN_MS = 100,       /* time between two tries to connect to the leader */
-    SAY_EVERY_MS = 10000, /* least time between two log lines about links that fail */
+    AGAIN_MS = 100, /* time between two tries to connect to the leader */
+    SAY_EVERY_MS = 10000,
     ADDRESS_TEXT = 256
 };
 

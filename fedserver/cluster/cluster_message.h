@@ -34,7 +34,7 @@ typedef struct cluster_frame {
     uint64_t id;
     /* lengths that the first CLUSTER_FRAME_SIZE bytes announce */
     size_t head_len, body_len;
-    fed_writer head, body; /* received bytes of the head and of the body */
+    fed_writer head, body;
     uint8_t first[CLUSTER_FRAME_SIZE];
     size_t first_len;
 } cluster_frame;

@@ -21,7 +21,6 @@ enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
 
 enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
 
-/** The values of an option that may be repeated. */
 typedef struct command_list {
     const char *items[COMMAND_LIST + 1]; /* NULL after the last value */
     size_t count;
@@ -48,7 +47,7 @@ typedef struct arguments {
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
     long edge_cohort, edge_goal, edge_minimum;
-    long task;                                  /* 0: none */
+    long task;
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;
 

@@ -104,14 +104,14 @@ struct http {
     uint64_t throttled;   /* answers with status 429 since the log's last line about them */
     int64_t throttled_ms; /* when the log's last line about 429 was written, monotonic clock */
     http_gzip gzip;
-    int64_t warned_ms;              /* when http_tls_warn last ran, Unix time; 0: never */
-    http_object_cache object_cache; /* at a follower: bodies of the leader's answers */
+    int64_t warned_ms; /* when http_tls_warn last ran, Unix time; 0: never */
+    http_object_cache object_cache;
     bool resumed, stopping, closing;
     bool woken;             /* fedserver_wake_fd is readable */
     cluster *cluster;       /* links to other coordinators; NULL: this process serves alone */
     int64_t leader_wait_ms; /* how long a request waits for a leader */
     size_t carried_looked;  /* index of the request that http_forward_look checked last */
-    int64_t looked_ms;      /* time of http_forward_look's last check, monotonic clock */
+    int64_t looked_ms;
 };
 
 /** clear: empty the queue without freeing its exchanges. add: append an exchange. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 /* default rate of one device */ };
+enum { SLOTS_LEAST = 64, REQUESTS_PER_S = 100 };
 
 static void fill(const http_limits_rules *rules, http_limits_peer *peer, int64_t now_ms) {
     const double s = now_ms > peer->filled_ms ? (double)(now_ms - peer->filled_ms) / 1000.0 : 0;

@@ -191,7 +191,6 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 
 static void close_doors(http *h) {
     h->closing = true;
-    /* The remaining requests get no answer. */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);

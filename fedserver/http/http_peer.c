@@ -90,7 +90,7 @@ void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        if (!peer->spoke) { /* no request arrived on this connection */
+        if (!peer->spoke) {
             ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
                                   : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                        : FEDSERVER_HANDSHAKE_UNFINISHED];

@@ -20,7 +20,6 @@ typedef enum http_handshake {
     HTTP_HANDSHAKES
 } http_handshake;
 
-/** All connections of the adapter. */
 typedef struct http_peers {
     http_peer *oldest, *newest; /* list of the peers from which a request head is awaited */
     http_limits limits[2];      /* limits of one peer, by fedserver_listener */
@@ -34,7 +33,6 @@ typedef struct http_peers {
     uint64_t *failed;   /* connections that ended without a request, by fedserver_handshake */
 } http_peers;
 
-/** A connection, from accept to close. */
 struct http_peer {
     http_peers *peers;
     struct http_listener *listener;

@@ -21,7 +21,6 @@ typedef struct http_proxies {
 fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
 bool http_proxies_have(const http_proxies *proxies, const http_address *address);
 
-/** Kind of the first bytes of a connection. */
 typedef enum http_proxy_found {
     HTTP_PROXY_MORE, /* an incomplete PROXY header */
     HTTP_PROXY_DONE,

@@ -175,7 +175,6 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
          * signed. */
         forget_tickets(tls);
     }
-    /* Only the devices' listener gives session tickets. */
     return kind == FEDSERVER_DEVICES ? set_ticket_key(tls, pair, err) : FED_OK;
 }
 

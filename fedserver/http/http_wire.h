@@ -13,7 +13,7 @@
 
 /** Bytes that wait in allocated memory: `len` bytes from `data + at`. */
 typedef struct http_wire_bytes {
-    uint8_t *data; /* NULL: none */
+    uint8_t *data;
     size_t at, len;
 } http_wire_bytes;
 

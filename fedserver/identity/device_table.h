@@ -13,7 +13,6 @@
  * devices are in lists by their ids, because a store keeps neighbouring ids close together. */
 enum { FEDSERVER_DEVICES_PARTS = 256, FEDSERVER_DEVICES_LISTS = 1024 };
 
-/** A device, and its neighbours in the lists. */
 typedef struct fedserver_device_entry fedserver_device_entry;
 
 /** A hash table of fingerprints with the same first byte. A slot is a device's index + 1, or 0. */

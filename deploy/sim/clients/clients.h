@@ -25,7 +25,7 @@ typedef struct sim_worker {
     size_t batch;  /* samples that net takes at a time */
     float *state;  /* state of a stateless optimizer: float32[state_floats] */
     size_t state_floats;
-    struct sim_worker *next; /* in the list of free workers */
+    struct sim_worker *next;
 } sim_worker;
 
 /* A stopped run saves the structs whose names end in _kept byte for byte (inproc/saved_run.h).

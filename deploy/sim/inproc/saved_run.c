@@ -23,11 +23,10 @@
 
 typedef struct head {
     char magic[8], release[24];
-    uint64_t run;   /* digest of the task and the options: digest_run */
+    uint64_t run;
     uint64_t bytes; /* size of all structs: another compiler may lay them out differently */
 } head;
 
-/** Compute the digest of the task and of the options that a resumed run must not change. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
